@@ -5,7 +5,8 @@
  * the sampler, with our own kernels as the sampler and with the library; then small steps of 64 completions of 64
  * tokens in F16 and BF16. Rewards are trivial on both sides. Without a GPU a small model shows that it works. VERK_PYTHON names
  * another python3. `bun bench/grpo_step.ts` does the same without the table of scripts/bench.ts; `--wide off,128,128/0`
- * measures nothing but our own kernels, with cuBLAS from so many rows and multiplications on.
+ * measures nothing but our own kernels, with cuBLAS from so many rows and multiplications on; `--exact` the usual step and
+ * one with exact_sampling.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +34,7 @@ const SMALL_SECONDS = 0.25;
 type Phases = { total: number; rollouts: number; sync: number; learn: number; update: number; rest: number };
 type Peer = { what: string; total: number; generate: number; learn: number; update: number };
 
-type Variant = { type: "F16" | "BF16"; kernels: boolean; wide?: Wide | null };
+type Variant = { type: "F16" | "BF16"; kernels: boolean; wide?: Wide | null; exact?: boolean };
 const OWN: Variant = { type: "BF16", kernels: true };
 
 export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
@@ -67,10 +68,10 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
   return [...rows, ...theirs];
 }
 
-function rowsOf(size: Size, { type, kernels }: Variant, found: Measurement, aim: number | null): Row[] {
+function rowsOf(size: Size, { type, kernels, exact }: Variant, found: Measurement, aim: number | null): Row[] {
   const { phases, gap, memoryBytes } = found;
   const { name, prompts, group, tokens } = size;
-  const by = kernels ? "own kernels" : "the library";
+  const by = kernels ? `own kernels${exact ? ", exact" : ""}` : "the library";
   const split = Object.entries(phases).filter(([part]) => part !== "total");
   const parts = split.map(([part, seconds]) => `${part} ${seconds.toFixed(3)}`).join(", ");
   const rate = Math.round((prompts * group * tokens) / phases.rollouts);
@@ -107,7 +108,7 @@ type Measurement = { phases: Phases; gap: string; memoryBytes: number };
 async function measure(
   size: Size,
   gpu: boolean,
-  { type, kernels, wide = WIDE_ROLLOUTS }: Variant,
+  { type, kernels, wide = WIDE_ROLLOUTS, exact = false }: Variant,
 ): Promise<Measurement> {
   const dir = tempDir();
   const model = join(dir, "model.gguf");
@@ -118,7 +119,7 @@ async function measure(
     given: {
       ...{ num_generations: size.group, per_device_train_batch_size: size.prompts * size.group },
       ...{ max_completion_length: size.tokens, max_steps: size.steps + 1, learning_rate: 1e-5, temperature: 1 },
-      gradient_checkpointing: false,
+      ...{ gradient_checkpointing: false, exact_sampling: exact },
     },
   });
   const times: Omit<Phases, "total" | "rest">[] = [];
@@ -146,7 +147,7 @@ async function measure(
       ...{ total: middle("total"), rollouts: middle("rollouts"), sync: middle("sync"), learn: middle("learn") },
       ...{ update: middle("update"), rest: middle("rest") },
     },
-    gap: `${mean.toFixed(4)} in the mean, ${max.toFixed(3)} at most`,
+    gap: mean === 0 && max === 0 ? "by nothing" : `${mean.toFixed(4)} in the mean, ${max.toFixed(3)} at most`,
     memoryBytes: last["gpu_memory_peak_bytes"] ?? 0,
   };
 }
@@ -213,6 +214,9 @@ if (import.meta.main) {
     for (const row of rowsOf(WHOLE, variant, await measure(WHOLE, true, variant), SECONDS))
       print({ ...row, what: `${row.what}, cuBLAS ${text}` });
   }
-  if (at < 0) for (const row of await run({ quick: process.argv.includes("--quick") })) print(row);
+  const exact = process.argv.includes("--exact");
+  for (const variant of exact ? [OWN, { ...OWN, exact }] : [])
+    for (const row of rowsOf(WHOLE, variant, await measure(WHOLE, true, variant), null)) print(row);
+  if (at < 0 && !exact) for (const row of await run({ quick: process.argv.includes("--quick") })) print(row);
   process.exit(0); // native threads may still run
 }

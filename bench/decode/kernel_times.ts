@@ -24,6 +24,10 @@ export function timingDevice(device: Device, tell: (line: string) => void = cons
       const found = device.wide();
       return found && listingWide(found, list);
     },
+    exact() {
+      const found = device.exact();
+      return found && listingWide(found, list);
+    },
     record(act) {
       const launches: Launch[] = [];
       listed = launches;

@@ -10,8 +10,10 @@ export const RECORD_FILE = `${KERNELS_FILE}.sha256`;
 
 /** A compiled file with its record beside it, the folder of its sources, and sources outside of that folder. */
 type Image = { file: string; dir: string; also: readonly string[] };
-const TRAINING: Image = { file: KERNELS_FILE, dir: KERNELS_DIR, also: ["decode/device.cuh", "decode/formats.cuh"] };
-const DECODING: Image = { file: DECODE_FILE, dir: join(KERNELS_DIR, "decode"), also: ["../common.cuh"] };
+const SHARED = ["device", "formats", "product", "tiles"].map((name) => `decode/${name}.cuh`);
+const TRAINING: Image = { file: KERNELS_FILE, dir: KERNELS_DIR, also: SHARED };
+const COMMON = ["../common.cuh", "../carried.cuh"];
+const DECODING: Image = { file: DECODE_FILE, dir: join(KERNELS_DIR, "decode"), also: COMMON };
 
 export type KernelsRecord = {
   nvcc: string;

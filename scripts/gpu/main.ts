@@ -19,6 +19,7 @@ const CHECKS: Record<string, () => Promise<Part>> = {
   learning: async () => (await import("./learning.ts")).learning,
   ranks: async () => (await import("./ranks.ts")).ranks,
   rolling: async () => (await import("./rolling.ts")).rolling,
+  same_bits: async () => (await import("./same_bits.ts")).sameBits,
   memory: async () => (await import("./memory.ts")).memory,
   quantized: async () => (await import("./quantized.ts")).quantized,
   peft: async () => (await import("./peft.ts")).peft,

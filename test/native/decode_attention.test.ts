@@ -181,7 +181,7 @@ describe.skipIf(!canCompute)("attention over pages", () => {
       ...[memory.put(Int32Array.from(rows, ({ position }) => position)), rows.length],
       ...[memory.put(turns), bias ? memory.put(biases) : 0],
       ...(norms ? [memory.put(queryNorm), memory.put(keyNorm)] : [0, 0]),
-      ...[heads, keyHeads, length, halves, 1e-6],
+      ...[heads, keyHeads, length, halves, 1e-6, 0],
     ]);
     const gotQueries = fromBf16s(memory.halves(queries, rows.length * heads * length));
     const gotPages = memory.halves(pool, 4 * 2 * keyHeads * PAGE * length);

@@ -59,6 +59,7 @@ const ROLLED = {
   epsilon_high: null,
   mask_truncated_completions: false,
   dynamic_sampling: false,
+  exact_sampling: false,
 } as const;
 
 const grpo: Defaults<"grpo"> = {

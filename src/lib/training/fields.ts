@@ -2,7 +2,7 @@
  * The fields of each method's hyperparameters, with TRL's names: GRPOConfig, RLOOConfig, SFTConfig, DPOConfig, KTOConfig,
  * ORPOConfig of TRL 1.10 and TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into
  * `warmup_steps`, stays. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix
- * `vllm_`, and `dynamic_sampling` is ours.
+ * `vllm_`, and `dynamic_sampling` and `exact_sampling` are ours.
  */
 import { z } from "zod";
 import { SCALE_REWARDS } from "./loss/advantages.ts";
@@ -97,6 +97,7 @@ const rolled = {
   epsilon_high: atLeast0.nullable(),
   mask_truncated_completions: z.boolean(),
   dynamic_sampling: z.boolean(),
+  exact_sampling: z.boolean().describe("log-probabilities of the sampler equal the trainer's bit for bit"),
 };
 
 const grpo = {

@@ -2,7 +2,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
+import { MOST_SLICES, PRODUCT, productShared } from "./decode/kernels.ts";
 import { Arguments, cudaDriver, type Grid } from "./driver.ts";
+import { type ExactProducts, hasExactProducts, openExactProducts } from "./exact_products.ts";
 import { openProducts, type Products } from "./kernel_products.ts";
 
 export const KERNELS_FILE = "verk-kernels.fatbin";
@@ -59,6 +61,8 @@ export const SIGNATURES = {
   gelu_up_back: "pppii",
   limit_logits: "piif",
   limit_logits_back: "pipiif",
+  product_tiles_64: PRODUCT,
+  product_tiles_128: PRODUCT,
 } as const;
 
 export type KernelName = keyof typeof SIGNATURES;
@@ -67,6 +71,8 @@ export type Launch = { grid: Grid; threads: number; shared?: number };
 export type Kernels = {
   launch: (name: KernelName, how: Launch, values: readonly number[]) => void;
   readonly products: Products;
+  /** Null if bits of these products would depend on the number of rows. The first call opens them. */
+  exact: () => Pick<ExactProducts, "byRows"> | null;
   /** Number of multiprocessors, on which blocks run in parallel. */
   readonly multiprocessors: number;
   /** Makes the device current for this thread again. */
@@ -104,6 +110,8 @@ export function attentionKind(length: number, limits: boolean): AttentionKind | 
 export const blockOf = (kind: AttentionKind) => BLOCKS[kind];
 
 export function sharedBytes(name: KernelName): number {
+  if (name === "product_tiles_64") return productShared("tiles_64", MOST_SLICES);
+  if (name === "product_tiles_128") return productShared("tiles_128", MOST_SLICES);
   const [, pass = "", kind = ""] = /^attention_(back_queries_|back_keys_|)((?:limited_)?\d+)$/.exec(name) ?? [];
   const block = BLOCKS[kind as AttentionKind];
   if (!block) return 0;
@@ -134,6 +142,7 @@ function load(path: string, index: number): Kernels | null {
   const kernels = driver.load(readFileSync(path), names, sharedBytes);
   const packed = new Map(names.map((name) => [name, new Arguments(SIGNATURES[name])]));
   const products = openProducts();
+  let exact: ExactProducts | null = null;
   return {
     launch(name, { grid, threads, shared = sharedBytes(name) }, values) {
       const of = packed.get(name) as Arguments;
@@ -141,9 +150,16 @@ function load(path: string, index: number): Kernels | null {
       driver.launch(kernels[name], grid, threads, { shared, extra: of.extra });
     },
     products,
+    exact() {
+      if (hasExactProducts(driver.major)) exact ??= openExactProducts();
+      return exact;
+    },
     multiprocessors: driver.multiprocessors,
     enter: driver.enter,
     wait: driver.wait,
-    close: () => products.close(),
+    close() {
+      exact?.close();
+      products.close();
+    },
   };
 }

@@ -22,6 +22,7 @@ export function boardLayout({ rows, slots, pagesPerSlot }: BoardSize) {
     rowPositions: next(rows),
     slotTokens: next(slots),
     slotPositions: next(slots),
+    slotBegins: next(slots), // positions where answers begin
     tables: next(slots * pagesPerSlot),
     drawings: next(slots * DRAWING_WORDS),
     words: at,

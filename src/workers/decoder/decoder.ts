@@ -54,10 +54,10 @@ class GraphDecoder implements Decoder {
 
   constructor(device: Device, model: DecoderModel, options: DecoderOptions) {
     const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS } = options;
-    const { wide = wideFor(model.matrices.values()) } = options;
+    const { wide = wideFor(model.matrices.values()) } = options.exact ? { wide: null } : options;
     const { layers, keyHeads, headLength, vocab } = model.architecture;
     const pagesPerSlot = Math.ceil(contextLength / PAGE);
-    const guessed = options.guesses ? MOST_DECODED : 0;
+    const guessed = options.guesses && !options.exact ? MOST_DECODED : 0;
     const rows = bucketOf(Math.max(slots, 1 + guessed));
     const chunkRows = Math.max(rows * chunksOf(contextLength), CHUNK_ROWS);
     const layerBytes = pages * 2 * keyHeads * PAGE * headLength * 2;
@@ -82,9 +82,10 @@ class GraphDecoder implements Decoder {
       this.#close.push(() => device.free(pool));
       const table = this.#board.address(this.#board.layout.tables);
       const pagesAt = { pool, layerBytes, table, tableStride: pagesPerSlot };
-      this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide });
+      const begins = options.exact ? this.#board.address(this.#board.layout.slotBegins) : null;
+      this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide, begins });
       const reading = wide?.prompts ? wide : null;
-      const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading });
+      const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading, begins });
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       this.#prompts = open(
@@ -125,6 +126,7 @@ class GraphDecoder implements Decoder {
     });
     this.#board.set(layout.slotTokens + slot, prompt.at(-1)!);
     this.#board.set(layout.slotPositions + slot, known.length);
+    if (this.#options.exact) this.#board.set(layout.slotBegins + slot, known.length);
     this.#board.setDrawing(slot, drawingWords(drawing));
     this.#memory.putBiases(slot, drawing.logitBias);
     this.#prompts.add(sequence, known);

@@ -5,6 +5,8 @@ import {
   type DecodeKernel,
   type Device,
   DRAW_THREADS,
+  EXACT_THREADS,
+  exactShared,
   FORMAT,
   MODE,
   MOST_SLICES,
@@ -24,6 +26,8 @@ export type PagesAt = { pool: number; layerBytes: number; table: number; tableSt
 /** `tiles`: address and number of attention's tiles; without them every row is one. */
 export type Pass = { rows: RowsAt; chunks: number; tiles?: { at: number; count: number } };
 export type Draw = readonly number[];
+/** `begins`: address of each slot's position where its answer begins. It is given if attention has the trainer's order of keys. */
+export type PassOptions = { pages: PagesAt; wide: Wide | null; begins: number | null };
 
 const ROW_MULTIPLE = 128; // tokens of the largest tile
 
@@ -77,22 +81,20 @@ export class Passes {
   readonly #buffers: Buffers;
   readonly #pages: PagesAt;
   readonly #wide: Wide | null;
+  readonly #begins: number | null;
 
-  constructor(
-    device: Device,
-    model: DecoderModel,
-    buffers: Buffers,
-    { pages, wide }: { pages: PagesAt; wide: Wide | null },
-  ) {
+  constructor(device: Device, model: DecoderModel, buffers: Buffers, { pages, wide, begins }: PassOptions) {
     this.#device = device;
     this.#model = model;
     this.#buffers = buffers;
     this.#pages = pages;
     this.#wide = wide;
+    this.#begins = begins;
   }
 
   /** True if some products of a pass may be those of cuBLAS. */
   areWide(count: number) {
+    if (this.#begins !== null) return this.#device.exact() !== null;
     return this.#wide !== null && count >= this.#wide.rows;
   }
 
@@ -149,7 +151,7 @@ export class Passes {
     const rows = [slots, tokens, positions, count];
     this.#device.launch("turn_rows", { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 }, [
       ...[...raw, queries, ...pages, ...rows, this.#model.turns, layer.bias, layer.queryNorm, layer.keyNorm],
-      ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon],
+      ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon, this.#begins === null ? 0 : 1],
     ]);
     if (keysOnly) return NOTHING;
     this.#attend(pass, [...pages, ...rows]);
@@ -162,9 +164,17 @@ export class Passes {
     const { heads, keyHeads, headLength } = this.#model.architecture;
     const { queries, attended, chunkSums, chunkTops } = this.#buffers;
     const length = headLength as 64 | 128;
+    const scale = 1 / Math.sqrt(length);
+    if (this.#begins !== null) {
+      const grid = [keyHeads, tiles?.count ?? rows.count, 1] as const;
+      const how = { grid, threads: EXACT_THREADS, shared: exactShared(length) };
+      return this.#device.launch(`attend_exact_${length}`, how, [
+        ...[queries, ...pagesAndRows, tiles?.at ?? 0, this.#begins, attended, heads, heads * length, scale, 0],
+      ]);
+    }
     const values = [
       ...[queries, ...pagesAndRows, tiles?.at ?? 0, attended, chunkSums, chunkTops],
-      ...[heads, heads * length, chunks, 1 / Math.sqrt(length)],
+      ...[heads, heads * length, chunks, scale],
     ];
     const grid = [chunks, keyHeads, tiles?.count ?? rows.count] as const;
     this.#device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
@@ -221,6 +231,7 @@ export class Passes {
   }
 
   #wideFor(parts: readonly Weight[], { depth, count }: From): WideKernels | null {
+    if (this.#begins !== null) return this.#device.exact();
     if (!this.#wide || !isWide({ rows: rowsOf(parts), depth, count }, this.#wide)) return null;
     return this.#device.wide();
   }

@@ -72,6 +72,11 @@ export type DecoderOptions = {
   ahead?: boolean;
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;
+  /**
+   * Attention has the trainer's order of keys, and bits of products do not depend on the number of rows: log-probabilities
+   * are then those of the trainer's exact forward pass. Such a decoder makes no guesses, and `wide` has no effect.
+   */
+  exact?: boolean;
   /** When cuBLAS multiplies; default: `wideFor`. Null = never: the tokens of a sequence then do not depend on the others to the last bit. */
   wide?: Wide | null;
 };

@@ -111,9 +111,11 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
       ranks: setting.ranks ?? null,
+      exact: isExact(plan),
       onTurn,
     });
     closing.push(trainee.close);
+    if (isExact(plan) && !trainee.isExact) throw new WorkerError("config", NOT_EXACT);
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
@@ -155,6 +157,11 @@ export async function openTraining(setting: Setting): Promise<Opened> {
 }
 
 const temperatureOf = (plan: TrainPlan) => (isRolled(plan.method) ? valuesOf<RolledMethod>(plan).temperature : 1);
+
+/** Absent in jobs that were created before it existed. */
+const isExact = (plan: TrainPlan) => isRolled(plan.method) && (valuesOf<RolledMethod>(plan).exact_sampling ?? false);
+const NOT_EXACT =
+  "exact_sampling needs an adapter without dropout, a model of the kinds that our kernels decode, in BF16 or F16, and a GPU";
 
 function ofHeldOut(error: unknown): never {
   if (!(error instanceof Trouble)) throw error;
@@ -243,6 +250,7 @@ function openSampler(setting: Setting, trainee: Trainee, contextLength: number):
     gpus: machine.gpus,
     kernels: plan.lora === null || trainee.canMerge,
     frozen: trainee.frozen,
+    exact: trainee.isExact,
     ...setting.sampler,
     onProgress: (fraction) => onLoading("loading", Math.min(fraction, 1)),
   });

@@ -8,7 +8,7 @@ import { getFloats, openBackend, putBytes, TYPE } from "../../../src/native/ggml
 import { shapeOf } from "../../../src/native/ggml/symbols.ts";
 import type { WeightPlace } from "../../../src/native/llama/weights.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
-import { openMerger } from "../../../src/workers/trainer/engine/fused/merge.ts";
+import { openMerger } from "../../../src/workers/trainer/engine/fused/sampler/merge.ts";
 import { type Lora, loadWeights, loraNames, loraScale } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import { random } from "./kit.ts";

@@ -285,6 +285,7 @@ export const plainKernels: Kernels = {
     byColumns: (a, b, to, of) => multiply(a, b, { to, of, at: { a: turned, b: straight } }),
     close: () => 0,
   },
+  exact: () => null,
   multiprocessors: 1, // nothing is uneven
   enter() {},
   wait() {},

@@ -7,6 +7,7 @@ import {
   type DecodeKernel,
   type Start,
   type WideKernel,
+  type WideKernels,
 } from "../../../src/native/cuda/decode/kernels.ts";
 import { Arguments } from "../../../src/native/cuda/driver.ts";
 import type { Matrix, Products } from "../../../src/native/cuda/kernel_products.ts";
@@ -73,7 +74,8 @@ export type TrainingDevice = Omit<TestDevice, "launch"> & {
 };
 export const emulateTraining = () => openEmulation() as unknown as TrainingDevice;
 
-export function openEmulation(): TestDevice {
+/** `isExact`: products in place of cublasLt, in plain loops: their bits do not depend on the number of rows. */
+export function openEmulation({ isExact = false } = {}): TestDevice {
   const { symbols } = dlopen(buildEmulation(), SYMBOLS);
   type Call = () => void;
   let recording: Call[] | null = null;
@@ -96,6 +98,16 @@ export function openEmulation(): TestDevice {
       const matrix = ({ at, stride }: Matrix) => [at as Ptr, stride] as const;
       symbols.emulated_product(...matrix(a), ...matrix(b), ...matrix(to), to.f32 ? 1 : 0, rows, columns, depth);
     });
+  const wide = () => ({
+    launch,
+    products: {
+      byRows,
+      byRowsOfBoth: (a, [b, c], to, of) => {
+        byRows(a, b, to, of);
+        byRows(a, c, { ...to, at: to.at + of.columns * 2 }, of);
+      },
+    } satisfies WideKernels["products"],
+  });
   const device: TestDevice = {
     multiprocessors: 4,
     bytes,
@@ -115,16 +127,8 @@ export function openEmulation(): TestDevice {
       return { wait: () => copy };
     },
     launch,
-    wide: () => ({
-      launch,
-      products: {
-        byRows,
-        byRowsOfBoth(a, [b, c], to, of) {
-          byRows(a, b, to, of);
-          byRows(a, c, { ...to, at: to.at + of.columns * 2 }, of);
-        },
-      },
-    }),
+    wide,
+    exact: () => (isExact ? wide() : null),
     record(act) {
       const calls: Call[] = [];
       recording = calls;

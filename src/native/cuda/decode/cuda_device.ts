@@ -138,6 +138,7 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
     allocate,
     free,
     wide: wide.get,
+    exact: () => wide.exact(),
     /** The driver copies pageable memory before it returns, so the caller may reuse it. */
     put(at, from) {
       if (capturing) throw new Error("A copy cannot be part of a graph");

@@ -7,6 +7,7 @@ import {
   DECODE_SIGNATURES,
   DRAW_THREADS,
   DRAWING_WORDS,
+  EXACT_THREADS,
   MOST_ALTERNATIVES,
   mostShared,
   PAGE,
@@ -39,7 +40,7 @@ const lettersOf = (fields: readonly string[], structs: ReadonlyMap<string, strin
 
 test("kernels are started with the parameters that they have", () => {
   const structs = new Map<string, string>();
-  for (const name of ["Branch", "Rows", "Pages", "HeadShape", "Product", "Attention", "Draw"]) {
+  for (const name of ["Branch", "Rows", "Pages", "HeadShape", "Product", "Attention", "ExactAttention", "Draw"]) {
     const body = new RegExp(`struct ${name} \\{(.*?)(?:\\}|template|__device__)`).exec(source)?.[1] as string;
     const fields = body.split(";").filter((field) => field.trim() !== "");
     structs.set(name, lettersOf(fields, structs));
@@ -65,6 +66,7 @@ test("numbers that both sides fix are equal", () => {
   expect(constant("DRAWING_WORDS")).toBe(DRAWING_WORDS);
   expect(constant("MOST_ALTERNATIVES")).toBe(MOST_ALTERNATIVES);
   expect(constant("ATTEND_WARPS") * 32).toBe(ATTEND_THREADS);
+  expect(constant("EXACT_WARPS") * 32).toBe(EXACT_THREADS);
   const stages = constant("STAGES");
   expect(productShared("tiles_128", 8)).toBe(stages * 256 * constant("UNIT") * 2);
 });

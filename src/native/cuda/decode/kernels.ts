@@ -7,15 +7,16 @@ export const DECODE_FILE = "verk-decode.fatbin";
 const BRANCH = "ppii"; // whole, parts, slices, slice stride
 const PAGES = "ppii"; // base, table, table stride, key heads
 const ROWS = "pppi"; // slots, tokens, positions, count
-const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
+export const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
 const ATTENTION = `p${PAGES}${ROWS}ppppiiif`;
+const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 
 /** Parameters of each kernel, in the order of kernels/decode: p is an address, i an integer, f a float. */
 export const DECODE_SIGNATURES = {
   begin_step: "ppiiiiii",
   embed_rows: "pippi",
   norm_rows: `p${BRANCH}ppiif`,
-  turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiif`,
+  turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiifi`,
   copy_pages: "ppii",
   to_bf16: "ppii",
   product_bf16_deep: PRODUCT,
@@ -41,6 +42,8 @@ export const DECODE_SIGNATURES = {
   attend_128: ATTENTION,
   join_64: ATTENTION,
   join_128: ATTENTION,
+  attend_exact_64: EXACT_ATTENTION,
+  attend_exact_128: EXACT_ATTENTION,
   draw_tokens: `pppppppp${"i".repeat(10)}`,
 } as const;
 
@@ -88,10 +91,15 @@ export const DRAW_THREADS = 512;
 /** Sums of eight warps with sixteen lines each. */
 export const attendShared = (headLength: number) => 8 * 16 * headLength * 4;
 
+export const EXACT_THREADS = 128;
+/** Sixteen queries, and two stages of 64 keys and values. */
+export const exactShared = (headLength: number) => (16 + 4 * 64) * headLength * 2;
+
 /** The most dynamic shared memory that a kernel is started with. A row of `norm_rows` is at most 12,288 numbers. */
 export function mostShared(name: DecodeKernel): number {
   const tile = /^product_(?:bf16_|q8_|q4_|q6_)?(.+)$/.exec(name)?.[1];
   if (tile !== undefined) return productShared(tile as Tile, MOST_SLICES);
+  if (name.startsWith("attend_exact_")) return exactShared(Number(name.slice("attend_exact_".length)));
   if (name.startsWith("attend_")) return attendShared(Number(name.slice("attend_".length)));
   return name === "norm_rows" ? 12_288 * 4 : 0;
 }
@@ -121,6 +129,8 @@ export type Device = {
   launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
   /** Null where there is no cuBLAS. The first call opens it, so it must not be inside `record`. */
   wide: () => WideKernels | null;
+  /** The same with products whose bits do not depend on the number of rows. Null: only our own kernels have such. */
+  exact: () => WideKernels | null;
   /** Records what `act` launches, and runs nothing. */
   record: (act: () => void) => Recorded;
   /** Milliseconds that the device needs for what `act` queues. */

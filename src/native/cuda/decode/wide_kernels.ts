@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { MIB } from "../../../lib/units.ts";
 import type { Ptr } from "../../ffi.ts";
 import { Arguments, type Driver } from "../driver.ts";
+import { type ExactProducts, hasExactProducts, openExactProducts } from "../exact_products.ts";
 import { openProducts } from "../kernel_products.ts";
 import { SIGNATURES } from "../kernels.ts";
 import type { WideKernel, WideKernels } from "./kernels.ts";
@@ -25,6 +26,7 @@ type Opening = {
 /** `get` returns null where this cannot be opened; the kernels of decoding then compute everything. */
 export function lazyWideKernels(opening: Opening) {
   let opened: ReturnType<typeof open> | null | undefined;
+  let exact: ExactProducts | null = null;
   return {
     get(): WideKernels | null {
       if (opened !== undefined || opening.path === null) return opened ?? null;
@@ -37,12 +39,28 @@ export function lazyWideKernels(opening: Opening) {
       }
       return opened;
     },
+    /** Products by cublasLt in one piece, where their bits do not depend on the number of rows. */
+    exact(): WideKernels | null {
+      const all = hasExactProducts(opening.driver.major) ? this.get() : null;
+      if (!all) return null;
+      exact ??= openExactProducts(opening.stream as Ptr);
+      return { ...all, products: { byRows: exact.byRows, byRowsOfBoth: inTurn(exact) } };
+    },
     close() {
+      exact?.close();
+      exact = null;
       opened?.close();
       opened = undefined;
     },
   };
 }
+
+const inTurn =
+  ({ byRows }: ExactProducts): WideKernels["products"]["byRowsOfBoth"] =>
+  (a, [b, c], to, of) => {
+    byRows(a, b, to, of);
+    byRows(a, c, { ...to, at: to.at + of.columns * 2 }, of);
+  };
 
 function open({ driver, stream, allocate, free }: Opening, path: string) {
   const kernels = driver.load(readFileSync(path), NAMES, () => 0);

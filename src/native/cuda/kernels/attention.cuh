@@ -9,11 +9,11 @@
 // Where LIMITS is set, scores can be limited to ±cap, and a query sees only the last positions of its window: positions
 // count from the start of the sequence, and a branch goes on where the common beginning ends.
 #pragma once
+#include "carried.cuh"
 #include "decode/device.cuh"
 
 constexpr int ATTENTION_THREADS = 128; // four warps
 constexpr int TILE_KEYS = 64;          // of a block that computes gradients of keys
-constexpr float LOG2E = 1.4426950408889634f;
 constexpr int NEVER = 0x7fffffff;
 
 struct alignas(16) Seen {
@@ -177,29 +177,7 @@ __device__ __forceinline__ void attendForward(const bf16 *qkv, int stride, bf16 
             for (int e = 0; e < 2; e++)
               if (sees.hides(key0 + n * 8 + lane.quad * 2 + e, query, LIMITS ? sight.window : NEVER)) scores[m][n][2 * r + e] = -INFINITY;
         }
-        float highest = -INFINITY;
-#pragma unroll
-        for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-          for (int e = 0; e < 2; e++) highest = fmaxf(highest, scores[m][n][2 * r + e]);
-        highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 1));
-        highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 2));
-        const float now = fmaxf(top[m][r], highest * toLog2);
-        const float safe = now == -INFINITY ? 0 : now; // nothing seen yet: -∞ minus -∞ is no number
-        const float shrink = exp2f(top[m][r] - safe);
-        top[m][r] = now;
-        float sum = 0;
-#pragma unroll
-        for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-          for (int e = 0; e < 2; e++) {
-            float &score = scores[m][n][2 * r + e];
-            score = exp2f(score * toLog2 - safe);
-            sum += score;
-          }
-        total[m][r] = total[m][r] * shrink + sum;
-#pragma unroll
-        for (int n = 0; n < LENGTH / 8; n++) sums[m][n][2 * r] *= shrink, sums[m][n][2 * r + 1] *= shrink;
+        carryShares<KEYS, LENGTH>(scores[m], sums[m], r, toLog2, top[m][r], total[m][r]);
       }
 #pragma unroll
     for (int k = 0; k < KEYS / 16; k++) {

@@ -11,7 +11,7 @@ extern "C" __global__ void target_logps(const float *logits, int stride, const i
   const auto take = [&](float x) {
     if (x > top) {
       const float shrink = __expf(top - x);
-      sum *= shrink, weighted *= shrink, top = x;
+      sum = __fmul_rn(sum, shrink), weighted *= shrink, top = x; // as the sampler: no joint rounding with the next share
     }
     const float share = __expf(x - top);
     sum += share, weighted += share * x;
@@ -32,7 +32,7 @@ extern "C" __global__ void target_logps(const float *logits, int stride, const i
   __syncthreads();
   for (int i = 0; i < (blockDim.x + 31) / 32; i++) highest = fmaxf(highest, tops[i]);
   const float shrink = top == -INFINITY ? 0 : __expf(top - highest);
-  const float total = blockSum(sum * shrink), all = highest + logf(total);
+  const float total = blockSum(__fmul_rn(sum, shrink)), all = highest + logf(total);
   if (threadIdx.x == 0) logps[blockIdx.x] = target < 0 ? 0 : row[target] - all;
   if (entropies != nullptr) {
     const float mean = blockSum(weighted * shrink) / total;

@@ -3,6 +3,7 @@
 #include "adam8.cuh"
 #include "attention_back.cuh"
 #include "branches.cuh"
+#include "decode/tiles.cuh"
 #include "head.cuh"
 #include "rows.cuh"
 #include "unpack.cuh"

@@ -1,5 +1,6 @@
 // Norms, rotations and gates. The residual stream and its gradient are F32, everything between products is BF16.
 #pragma once
+#include "carried.cuh"
 #include "decode/device.cuh"
 
 // x = table[id]
@@ -29,7 +30,7 @@ extern "C" __global__ void add_norm(const float *from, const bf16 *more, float *
     }
     if (more != nullptr || from != to) putEightFloats(to + at + i, v);
 #pragma unroll
-    for (int k = 0; k < 8; k++) squares += v[k] * v[k];
+    for (int k = 0; k < 8; k++) squares = fmaf(v[k], v[k], squares);
     putEightFloats(kept + i, v);
   }
   const float by = rsqrtf(blockSum(squares) / width + epsilon);
@@ -183,7 +184,7 @@ extern "C" __global__ void turn_heads(const bf16 *in, int inStride, bf16 *out, i
     placesOf(of, pair, a, b);
     x[k] = __bfloat162float(from[a]), y[k] = __bfloat162float(from[b]);
     if (bias != nullptr) x[k] += bias[head * of.length + a], y[k] += bias[head * of.length + b];
-    squares += x[k] * x[k] + y[k] * y[k];
+    squares = fmaf(x[k], x[k], fmaf(y[k], y[k], squares));
   }
   const float by = norm == nullptr ? 1 : rsqrtf(warpSum(squares) / of.length + of.epsilon);
   for (int k = 0; k < MOST_PAIRS; k++) {
@@ -193,8 +194,8 @@ extern "C" __global__ void turn_heads(const bf16 *in, int inStride, bf16 *out, i
     placesOf(of, pair, a, b);
     if (norm != nullptr) x[k] *= by * norm[a], y[k] *= by * norm[b];
     const float2 turn = isValue ? make_float2(1, 0) : turns[static_cast<size_t>(positions[token]) * pairs + pair];
-    to[a] = __float2bfloat16(x[k] * turn.x - y[k] * turn.y);
-    to[b] = __float2bfloat16(x[k] * turn.y + y[k] * turn.x);
+    const float2 now = turnedPair(x[k], y[k], turn);
+    to[a] = __float2bfloat16(now.x), to[b] = __float2bfloat16(now.y);
   }
 }
 

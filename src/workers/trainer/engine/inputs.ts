@@ -35,6 +35,8 @@ export type GraphShape = {
   entropies?: boolean;
   /** Compute the model without its adapters. */
   reference?: boolean;
+  /** Multiply by the weights of the sampler, as the sampler does. Only the fused path has such a graph. */
+  exact?: boolean;
   /** Dropout of adapter inputs. */
   dropout?: Patterns;
   /** Noise is added to the embeddings. The fused path has no such graph. */

@@ -1,4 +1,5 @@
 /** The forward pass of every trainable family, from token ids to the output layer's input. */
+import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import { geglu, swiglu } from "./activations.ts";
 import type { Architecture } from "./architecture.ts";
 import { attention, type Masks } from "./attention.ts";
@@ -48,6 +49,8 @@ export type Model = {
   longest?: number;
   /** Dropout of adapter inputs, in a graph that trains. */
   drop?: Drop;
+  /** The sampler's weights with the adapter merged, which exact graphs multiply by. */
+  merged?: WeightPlaces;
 };
 
 /** `checkpoints`: keep only the input of each layer. */

@@ -130,12 +130,12 @@ class DecoderRoller implements Roller {
   };
 
   #open(file: ModelFile, frozen: RollerOptions["frozen"]) {
-    const { contextLength, parallel, wide = WIDE_ROLLOUTS } = this.#options;
+    const { contextLength, parallel, wide = WIDE_ROLLOUTS, exact = false } = this.#options;
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const promptTokens = Math.min(PROMPT_ROWS, parallel * contextLength);
     this.#model = loadModel(this.#device, file, contextLength, frozen);
     try {
-      const size = { slots: parallel, contextLength, pages, promptTokens, ahead: true, wide };
+      const size = { slots: parallel, contextLength, pages, promptTokens, ahead: true, wide, exact };
       this.#decoder = openDecoder(this.#device, this.#model, size);
     } catch (error) {
       this.#model.free();

@@ -66,6 +66,8 @@ export type RollerOptions = {
   kernels?: boolean;
   /** The device of our own kernels. Default: the GPU. Tests give an emulation. */
   device?: Device;
+  /** Our own kernels draw with the bits of the trainer's exact forward pass; see DecoderOptions. */
+  exact?: boolean;
   /** When cuBLAS multiplies for our own kernels; see DecoderOptions. */
   wide?: Wide | null;
   /** Weights that training does not change. Our own kernels use them in place. */

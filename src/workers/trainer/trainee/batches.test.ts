@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openRandom } from "../../../lib/random.ts";
+import { SEEN, seenOf } from "../engine/fused/sight.ts";
 import { batchOf, type MicroBatch, microBatches, noiseOf, roundUp, weightsOf } from "./batches.ts";
 import type { Piece } from "./types.ts";
 
@@ -115,6 +116,29 @@ describe("pieces that begin alike", () => {
         expect(ids.subarray(head, head + 127)).toEqual(one.tokens.subarray(0, 127));
     }
   });
+});
+
+test("aligned beginnings and answers lie at multiples of the alignment, and no answer sees a gap", () => {
+  const piece = (head: number, length: number, seed: number) => [
+    { tokens: Int32Array.from({ length: head + 1 + length }, (_, i) => (i < head ? seed : 500) + i), from: head + 1 },
+  ];
+  const units = [
+    ...[3, 64, 70].map((length) => piece(9, length, 0)),
+    piece(75, 5, 1000),
+    piece(0, 2, 0),
+    piece(64, 1, 7),
+  ];
+  const sizes = { tokens: 4096, steps: 4, shares: true, attention: "seen" as const, align: 64 };
+  const [micro] = microBatches(units, sizes) as [MicroBatch];
+  expect([micro.tokens % 64, micro.scored % 64, micro.pieces.length]).toEqual([0, 0, units.length]);
+  const batch = batchOf(micro, null);
+  const seen = seenOf(batch, micro.tokens);
+  for (const { piece: one, head, start } of micro.pieces) {
+    const [first, answer] = [head, start + one.from - 1];
+    expect([first % 64, answer % 64]).toEqual([0, 0]);
+    for (let at = answer; at < start + one.tokens.length - 1; at++)
+      expect([...seen.subarray(at * SEEN, at * SEEN + 3)]).toEqual([first, first + one.from - 1, answer]);
+  }
 });
 
 test("dropout depends on the unit, not on its position", () => {

@@ -6,7 +6,7 @@
 import { openRandom, seedOf } from "../../../lib/random.ts";
 import type { Batch } from "../engine/inputs.ts";
 import { pack } from "./pack.ts";
-import { type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
+import { aligned, type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
 import type { Piece, Scores } from "./types.ts";
 
 export type Sizes = {
@@ -19,6 +19,11 @@ export type Sizes = {
   steps: number;
   /** Store the common beginning of several pieces only once. */
   shares: boolean;
+  /**
+   * Common beginnings and answers begin at multiples of this in their row, and an answer is a branch even if it is alone.
+   * Default 1: neither.
+   */
+  align?: number;
   /**
    * Cost of attention in a row: the square of its length, or only what its tokens see. In the second case there is one
    * row of any length.
@@ -35,6 +40,7 @@ export type MicroBatch = {
   /** Tokens of a row. */
   tokens: number;
   rows: number;
+  align: number;
   /** At least the number of positions with a target. */
   scored: number;
   /** Pieces in the order of their units. */
@@ -53,8 +59,8 @@ function rounded(count: number, steps: number, to: (x: number) => number): numbe
 
 export function microBatches(units: readonly Unit[], sizes: Sizes): MicroBatch[] {
   units.forEach(mustBeSound);
-  const { tokens: most, steps, attention, shares } = sizes;
-  const longestFirst = parcelsOf(units, { most, attention, shares }).sort(
+  const { tokens: most, attention, shares, align = 1 } = sizes;
+  const longestFirst = parcelsOf(units, { most, attention, shares, align }).sort(
     (a, b) => b.longest - a.longest || unitOf(a) - unitOf(b),
   );
   const isOneRow = attention === "seen";
@@ -62,16 +68,16 @@ export function microBatches(units: readonly Unit[], sizes: Sizes): MicroBatch[]
   let some: Parcel[] = [];
   let tokens = 0;
   const flush = () => {
-    if (some.length > 0) batches.push(laidOut(some, isOneRow ? rowFor(some, sizes) : tokens, steps));
+    if (some.length > 0) batches.push(laidOut(some, isOneRow ? rowFor(some, sizes) : tokens, sizes));
     some = [];
   };
   const isFull = (all: readonly Parcel[]) => {
     if (isOneRow) return lengthOf(all) > most;
-    return rowsOf(all, tokens).length > Math.max(1, roundDown(Math.floor(most / tokens), steps));
+    return rowsOf(all, tokens).length > Math.max(1, roundDown(Math.floor(most / tokens), sizes.steps));
   };
   for (const parcel of longestFirst) {
     if (some.length > 0 && isFull([...some, parcel])) flush();
-    if (some.length === 0) tokens = Math.max(SHORTEST, roundUp(parcel.longest, steps));
+    if (some.length === 0) tokens = aligned(Math.max(SHORTEST, roundUp(parcel.longest, sizes.steps)), align);
     some.push(parcel);
   }
   flush();
@@ -81,10 +87,10 @@ export function microBatches(units: readonly Unit[], sizes: Sizes): MicroBatch[]
 const lengthOf = (parcels: readonly Parcel[]) => spansOf(parcels).reduce((sum, { length }) => sum + length, 0);
 
 /** Returns one row length for all parcels. */
-function rowFor(parcels: readonly Parcel[], { tokens: most, steps }: Sizes): number {
+function rowFor(parcels: readonly Parcel[], { tokens: most, steps, align = 1 }: Sizes): number {
   const length = lengthOf(parcels);
   const rounded = Math.max(SHORTEST, roundUp(length, steps));
-  return length <= most ? Math.min(most, rounded) : rounded;
+  return aligned(length <= most ? Math.min(most, rounded) : rounded, align);
 }
 
 const unitOf = ({ spans }: Parcel) => spans[0]!.members[0]!.unit;
@@ -102,7 +108,7 @@ function mustBeSound(pieces: Unit, unit: number) {
       throw new RangeError(`A piece of ${tokens.length} tokens cannot be scored from ${from}. Use 1 to its last token`);
 }
 
-function laidOut(parcels: readonly Parcel[], tokens: number, steps: number): MicroBatch {
+function laidOut(parcels: readonly Parcel[], tokens: number, { steps, align = 1 }: Sizes): MicroBatch {
   const packed = rowsOf(parcels, tokens);
   const layouts: { head: number; sequence: number }[] = [];
   packed.forEach(({ spans }, row) => {
@@ -115,11 +121,11 @@ function laidOut(parcels: readonly Parcel[], tokens: number, steps: number): Mic
   });
   const rows = roundUp(packed.length, steps);
   const scored = pieces.reduce((sum, { piece }) => sum + piece.tokens.length - piece.from, 0);
-  return { tokens, rows, scored: Math.min(rows * tokens, roundUp(scored, steps)), pieces };
+  return { tokens, rows, align, scored: Math.min(rows * tokens, aligned(roundUp(scored, steps), align)), pieces };
 }
 
 /** `dropoutSeed` null: no dropout. */
-export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSeed: number | null): Batch {
+export function batchOf({ tokens: length, rows, align, pieces }: MicroBatch, dropoutSeed: number | null): Batch {
   const count = length * rows;
   const batch = {
     ids: new Int32Array(count),
@@ -142,9 +148,20 @@ export function batchOf({ tokens: length, rows, pieces }: MicroBatch, dropoutSee
       if (dropoutSeed !== null) dropSeeds[at] = seedOf(dropoutSeed, unit, index, i);
     }
   }
+  fillGaps(batch, align);
   return dropoutSeed === null ? batch : { ...batch, dropSeeds };
 }
 
+/** A gap before the next answer of a sequence is a branch of its own: no token of another one sees it. */
+function fillGaps({ sequences, branches }: Pick<Batch, "sequences"> & { branches: Int32Array }, align: number) {
+  for (let at = 1; at < sequences.length; at++) {
+    if (at % align === 0 || sequences[at]! >= 0) continue;
+    sequences[at] = sequences[at - 1]!;
+    if (sequences[at]! >= 0) branches[at] = GAP;
+  }
+}
+
+const GAP = -1;
 const NOISE = 3; // distinguishes this draw from the dropout with the same seed
 
 /**

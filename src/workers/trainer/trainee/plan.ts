@@ -3,6 +3,7 @@ import type { Header } from "../../../lib/gguf/parse.ts";
 import { blocksFor, GRAPHS_KEPT, holdsTurned, microTokens, recomputes } from "../../../lib/training/memory.ts";
 import { activationBytes, type Dimensions, type Micro, traitsOf } from "../../../lib/training/memory_graph.ts";
 import type { Architecture } from "../engine/architecture.ts";
+import { EXACT_ROWS } from "../engine/fused/sampler/exact.ts";
 import type { GraphShape } from "../engine/inputs.ts";
 import { type MicroBatch, roundUp, type Sizes } from "./batches.ts";
 import type { TraineeOptions } from "./types.ts";
@@ -18,16 +19,20 @@ export type MicroPlan = {
 /** Number of row and micro-batch sizes between two powers of two. On the CPU a graph is cheap, and padding is not. */
 const STEPS = { cpu: 8, cuda: 4 } as const;
 
-type Base = { architecture: Architecture; header: Header; isFused: boolean };
+type Base = { architecture: Architecture; header: Header; isFused: boolean; isExact?: boolean };
 
-export function planMicro(options: TraineeOptions, { architecture, header, isFused }: Base): MicroPlan {
+export function planMicro(
+  options: TraineeOptions,
+  { architecture, header, isFused, isExact = false }: Base,
+): MicroPlan {
   const { microDivisor, lora, maxLength } = options;
   const device = options.device.kind;
   const of = dimensionsOf(architecture);
   // Pieces with a common beginning would have a common noise.
   const shares = (lora === null || lora.dropout === 0) && !options.noiseAlpha;
   const attention = isFused ? ("seen" as const) : ("squared" as const);
-  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention };
+  const align = isExact ? EXACT_ROWS : 1;
+  const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention, align };
   const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
     const micro = {
       ...{ tokens, rows, scored },

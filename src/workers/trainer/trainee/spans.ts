@@ -29,13 +29,16 @@ const ROW = { squared: 128, seen: 4096 } as const;
 const LONGER = 1.5;
 
 /** Token limit of a micro-batch, and the cost of attention. */
-export type Room = { most: number; attention: keyof typeof ROW };
+export type Room = { most: number; attention: keyof typeof ROW; align: number };
+
+export const aligned = (length: number, align: number) => Math.ceil(length / align) * align;
 
 export function parcelsOf(units: readonly Unit[], { shares, ...room }: Room & { shares: boolean }): Parcel[] {
+  const least = room.align > 1 ? 0 : LEAST_HEAD;
   const alike = new Map<string, number[]>();
   const parcels: Parcel[] = [];
   units.forEach((pieces, unit) => {
-    const head = shares ? commonHead(pieces) : null;
+    const head = shares ? commonHead(pieces, least) : null;
     if (head === null) parcels.push(apart(pieces, unit));
     else if (!alike.get(head)?.push(unit)) alike.set(head, [unit]);
   });
@@ -44,9 +47,9 @@ export function parcelsOf(units: readonly Unit[], { shares, ...room }: Room & { 
 }
 
 /** Returns null if the pieces have no common beginning, or too short a one. */
-function commonHead(pieces: Unit): string | null {
+function commonHead(pieces: Unit, least: number): string | null {
   const heads = pieces.map((piece) => piece.tokens.subarray(0, headOf(piece)).join());
-  return headOf(pieces[0]!) >= LEAST_HEAD && heads.every((head) => head === heads[0]) ? heads[0]! : null;
+  return headOf(pieces[0]!) >= least && heads.every((head) => head === heads[0]) ? heads[0]! : null;
 }
 
 function apart(pieces: Unit, unit: number): Parcel {
@@ -60,20 +63,21 @@ function apart(pieces: Unit, unit: number): Parcel {
 }
 
 /** Puts as many units into a span as a row should hold. */
-function together(units: readonly Unit[], which: readonly number[], { most, attention }: Room): Parcel[] {
+function together(units: readonly Unit[], which: readonly number[], { most, attention, align }: Room): Parcel[] {
   const longest = Math.max(...which.flatMap((unit) => units[unit]!.map(lengthOf)));
   const room = Math.min(Math.max(ROW[attention], LONGER * longest), Math.max(most, longest));
   const head = headOf(units[which[0]!]![0]!);
-  const rest = (unit: number) => units[unit]!.reduce((sum, piece) => sum + lengthOf(piece) - head, 0);
+  const begin = aligned(head, align);
+  const rest = (unit: number) => units[unit]!.reduce((sum, piece) => sum + aligned(lengthOf(piece) - head, align), 0);
   const parcels: Parcel[] = [];
   let some: number[] = [];
-  let length = head;
+  let length = begin;
   const flush = () => {
     const [only = 0] = some;
-    const isAlone = some.length === 1 && (units[only]!.length === 1 || length > room);
+    const isAlone = align === 1 && some.length === 1 && (units[only]!.length === 1 || length > room);
     if (isAlone) parcels.push(apart(units[only]!, only));
-    else if (some.length > 0) parcels.push(sharing(units, some, head));
-    [some, length] = [[], head];
+    else if (some.length > 0) parcels.push(sharing(units, some, head, align));
+    [some, length] = [[], begin];
   };
   for (const unit of which) {
     if (length + rest(unit) > room) flush();
@@ -84,12 +88,12 @@ function together(units: readonly Unit[], which: readonly number[], { most, atte
   return parcels;
 }
 
-function sharing(units: readonly Unit[], which: readonly number[], head: number): Parcel {
+function sharing(units: readonly Unit[], which: readonly number[], head: number, align: number): Parcel {
   const pieces = which.flatMap((unit) => units[unit]!.map((piece, index) => ({ piece, unit, index })));
-  let length = head;
+  let length = aligned(head, align);
   const members = pieces.map((each, i): Member => {
     const offset = length - head;
-    length += lengthOf(each.piece) - head;
+    length += aligned(lengthOf(each.piece) - head, align);
     return { ...each, offset, branch: i + 1 };
   });
   return { spans: [{ length, members }], longest: length };

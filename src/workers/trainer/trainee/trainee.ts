@@ -4,15 +4,17 @@ import { openRandom } from "../../../lib/random.ts";
 import { ggufTargets, type LoraSettings } from "../../../lib/training/lora.ts";
 import { IN_4_BIT } from "../../../lib/training/memory.ts";
 import { type Backend, openBackend, putBytes } from "../../../native/ggml/ggml.ts";
+import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import { WorkerError } from "../../protocol.ts";
 import { type Architecture, architectureOf, targetsIn } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
 import { canFuse } from "../engine/fused/fused.ts";
-import { type Merger, openMerger } from "../engine/fused/merge.ts";
 import { packingOf } from "../engine/fused/packed.ts";
+import { type Merger, openMerger } from "../engine/fused/sampler/merge.ts";
 import { tapeReason } from "../engine/fused/unsupported.ts";
 import { keepOnlyFused } from "../engine/fused/weights.ts";
 import { openOptimizer } from "../engine/optimizer.ts";
+import type { Model } from "../engine/transformer.ts";
 import { frozenPlaces, type Lora, loadWeights, type Weights } from "../engine/weights.ts";
 import { readModelFile } from "../model_file.ts";
 import { gatherScores, type SpreadGradients, shareOf, spreadGradients } from "../ranks/spread_trainee.ts";
@@ -31,7 +33,8 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     throw new Error(
       `The experts of ${architecture.name} models are frozen: set lora to train an adapter of the attention`,
     );
-  const backend = openBackend(options.dataDir, options.device);
+  const own = options.kernels ? { kernels: options.kernels } : {};
+  const backend = { ...openBackend(options.dataDir, options.device), ...own };
   const lora = options.lora && engineLora(options.lora, architecture);
   const weights = loadWeights(
     backend,
@@ -42,20 +45,39 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   drawAdapters(weights, options.seed);
   const optimizer = openOptimizer(weights, options.optim ? { optim: options.optim } : {});
   const patterns = options.lora && dropoutPatterns(backend, weights, options.lora, options.seed);
-  const model = { architecture, weights, longest: options.maxLength };
+  const model: Model = { architecture, weights, longest: options.maxLength };
   const isFused = !options.noiseAlpha && canFuse(model, options.maxLength);
   const run = { trainsAll: lora === null, hasNoise: !!options.noiseAlpha, hasKernels: backend.kernels !== null };
   const isSlow = backend.kind === "cuda" && !isFused;
   // A graph of another length may need the tape if queries grow with the position.
   const only = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
-  const plan = planMicro(options, { architecture, header: file.header, isFused });
-  const graphs = openGraphs(model, plan.keptBytes);
   const canMerge = lora !== null && !weights.packed && canFuse(model, options.maxLength);
+  const isExact = options.exact === true && canMerge && isFused && patterns === null;
+  const plan = planMicro(options, { architecture, header: file.header, isFused, isExact });
+  const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
+  let mergedAt = -1; // the step of the weights at model.merged
+  const merge = (locations: WeightPlaces): boolean => {
+    if (!canMerge) return false;
+    merger ??= openMerger(architecture, weights);
+    const isMerged = merger.merge(locations, optimizer.steps);
+    if (!isMerged || !isExact) return isMerged;
+    model.merged = locations;
+    mergedAt = optimizer.steps;
+    return true;
+  };
+  const exact = () => {
+    if (!model.merged) return false;
+    return mergedAt === optimizer.steps || merge(model.merged);
+  };
+  const forgetMerged = () => {
+    delete model.merged; // the adapter is another one
+    graphs.free();
+  };
   const slot = openSlot(weights);
   const gradients = options.ranks ? spreadGradients(weights, options.ranks) : null;
   const width = architecture.width;
-  const opened: Opened = { options, plan, patterns, slot, width, graph: graphs.get, gradients };
+  const opened: Opened = { options, plan, patterns, slot, width, graph: graphs.get, gradients, exact };
   return {
     file,
     architecture,
@@ -83,12 +105,12 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     },
     canMerge,
     frozen: frozenPlaces(weights),
-    merge(locations) {
-      if (!canMerge) return false;
-      merger ??= openMerger(architecture, weights);
-      return merger.merge(locations, optimizer.steps);
+    isExact,
+    merge,
+    startFrom(adapter) {
+      forgetMerged();
+      opened.slot.startFrom(adapter);
     },
-    startFrom: opened.slot.startFrom,
     adapter: () => adapterOf(weights, architecture.name),
     rows() {
       if (lora) throw new Error("Only an adapter was trained; the weights are those of the file");
@@ -96,6 +118,7 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
     },
     save: (dir) => saveTrained(dir, weights, optimizer),
     async load(dir, { moments }) {
+      forgetMerged();
       loadTrained(dir, weights);
       if (moments) loadMoments(dir, weights, optimizer);
     },
@@ -165,19 +188,22 @@ type Opened = {
   graph: ReturnType<typeof openGraphs>["get"];
   /** Null if this process trains alone. */
   gradients: SpreadGradients | null;
+  /** True if passes forward are exact. The sampler's weights are then those of the current step. */
+  exact: () => boolean;
 };
 
-type How = { reference?: boolean; entropies?: boolean };
+type How = { reference?: boolean; entropies?: boolean; exact?: boolean };
 
 async function score(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
   const { options, slot } = opened;
   if (how.reference && !options.lora) throw new Error("The reference needs an adapter that can be switched off");
-  if (!how.reference || !slot.hasStart) return scoreNow(opened, pieces, how);
+  if (!how.reference) return scoreNow(opened, pieces, { ...how, exact: opened.exact() });
+  if (!slot.hasStart) return scoreNow(opened, pieces, how);
   return slot.withStart(() => scoreNow(opened, pieces, { ...how, reference: false }));
 }
 
 async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Promise<Scores[]> {
-  const { reference = false, entropies = false } = how;
+  const { reference = false, entropies = false, exact = false } = how;
   const { ranks } = opened.options;
   const batches = microBatches(
     pieces.map((piece) => [piece]),
@@ -186,7 +212,7 @@ async function scoreNow(opened: Opened, pieces: readonly Piece[], how: How): Pro
   const own: Scores[][] = [];
   for (const micro of ownOf(opened, batches)) {
     await turn(opened);
-    const shape = { ...opened.plan.shape(micro, false), reference, entropies };
+    const shape = { ...opened.plan.shape(micro, false), reference, entropies, exact };
     const graph = opened.graph(shape);
     own.push(read(micro, graph.forward(batchOf(micro, null)), entropies ? graph.entropies() : null));
   }
@@ -212,10 +238,11 @@ async function learn(opened: Opened, ...[units, weigh, how]: Parameters<Trainee[
   const { noiseAlpha: alpha, ranks } = opened.options;
   const { entropies = false, dropoutSeed } = how;
   const batches = microBatches(units, plan.sizes);
+  const exact = opened.exact();
   const own: Scores[][] = [];
   for (const micro of ownOf(opened, batches)) {
     await turn(opened);
-    const shape = { ...plan.shape(micro, true), entropies, ...(gradients?.apart ? { apart: true } : {}) };
+    const shape = { ...plan.shape(micro, true), entropies, exact, ...(gradients?.apart ? { apart: true } : {}) };
     const graph = opened.graph(patterns ? { ...shape, dropout: patterns } : shape);
     const batch = batchOf(micro, patterns ? dropoutSeed : null);
     const noise = alpha ? { noise: noiseOf(micro, { alpha, width, seed: dropoutSeed }) } : {};

@@ -1,6 +1,7 @@
 /** A model that learns, as methods use it: sequences in, log-probabilities out, token weights back. */
 import type { OptimizerName } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
+import type { Kernels } from "../../../native/cuda/kernels.ts";
 import type { Device } from "../../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Architecture } from "../engine/architecture.ts";
@@ -35,6 +36,13 @@ export type TraineeOptions = {
   in4Bit?: boolean;
   /** Default adamw_torch. */
   optim?: OptimizerName;
+  /**
+   * After `merge`, passes forward multiply by the sampler's weights as an exact sampler does: log-probabilities are then its own to
+   * the last bit. Needs an adapter without dropout that can be merged. Default false.
+   */
+  exact?: boolean;
+  /** Default: those of the device. Tests give an emulation. */
+  kernels?: Kernels;
   /** Called between micro-batches to show that the worker is alive. */
   onTurn?: () => void;
 };
@@ -72,9 +80,14 @@ export type Trainee = {
   readonly steps: number;
   /** True if the adapter can be merged into weights of half precision on the same device. */
   readonly canMerge: boolean;
+  /** True if passes forward are exact after `merge`. */
+  readonly isExact: boolean;
   /** Matrices that training does not change: they have no adapter. */
   readonly frozen: WeightPlaces;
-  /** Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. */
+  /**
+   * Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. An exact
+   * trainee computes with these weights from here on, and merges again after each step.
+   */
   merge: (locations: WeightPlaces) => boolean;
   /** Starts from the weights of an adapter with the same rank and targets. It is also the reference from here on. */
   startFrom: (adapter: Adapter) => void;

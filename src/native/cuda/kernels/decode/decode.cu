@@ -2,4 +2,6 @@
 // scripts/build_kernels makes and src/native/cuda/decode/kernels.ts loads.
 #include "attention.cuh"
 #include "draw_token.cuh"
+#include "exact.cuh"
+#include "few.cuh"
 #include "tiles.cuh"

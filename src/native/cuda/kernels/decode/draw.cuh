@@ -52,12 +52,12 @@ __device__ __forceinline__ float nextRandom(uint32_t (&state)[4]) {
   return static_cast<float>(sum >> 9) * 1.1920928955078125e-7f;
 }
 
-// log Σ exp(x · by), and the highest x · by. The order is that of the trainer's target_logps.
+// log Σ exp(x · by), and the highest x · by. The order and the roundings are those of the trainer's target_logps.
 __device__ __forceinline__ float logSum(DrawShared &shared, const float *row, int vocab, float by, float &highest) {
   const int whole = vocab / 8 * 8;
   float top = -INFINITY, sum = 0;
   const auto take = [&](float x) {
-    if (x > top) sum *= __expf(top - x), top = x;
+    if (x > top) sum = __fmul_rn(sum, __expf(top - x)), top = x;
     sum += __expf(x - top);
   };
   constexpr int AHEAD = 4, STEP = DRAW_THREADS * 8; // pieces that are on their way at once
@@ -70,10 +70,10 @@ __device__ __forceinline__ float logSum(DrawShared &shared, const float *row, in
     for (int u = 0; u < AHEAD; u++) {
       if (first + u * STEP >= whole) break;
 #pragma unroll
-      for (int k = 0; k < 8; k++) take(v[u][k] * by);
+      for (int k = 0; k < 8; k++) take(__fmul_rn(v[u][k], by));
     }
   }
-  for (int i = whole + threadIdx.x; i < vocab; i += DRAW_THREADS) take(row[i] * by);
+  for (int i = whole + threadIdx.x; i < vocab; i += DRAW_THREADS) take(__fmul_rn(row[i], by));
   highest = top;
 #pragma unroll
   for (int step = 16; step > 0; step >>= 1) highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, step));
@@ -82,7 +82,7 @@ __device__ __forceinline__ float logSum(DrawShared &shared, const float *row, in
   __syncthreads();
   for (int i = 0; i < DRAW_WARPS; i++) highest = fmaxf(highest, shared.tops[i]);
   const float shrink = top == -INFINITY ? 0 : __expf(top - highest);
-  return highest + logf(blockSum(sum * shrink));
+  return highest + logf(blockSum(__fmul_rn(sum, shrink)));
 }
 
 __device__ __forceinline__ void putAlternatives(DrawShared &shared, const float *row, int vocab, float by, const Drawing &at, float highest, float all, int *to) {

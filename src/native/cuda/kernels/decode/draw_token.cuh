@@ -161,7 +161,7 @@ extern "C" __global__ __launch_bounds__(DRAW_THREADS) void draw_tokens(Draw of) 
       });
   }
   float logp = 0;
-  if (possible && at.alternatives >= 0) logp = (changes ? unchanged(shared, of, row, slot, at, token) : row[token]) * by - all;
+  if (possible && at.alternatives >= 0) logp = __fmul_rn(changes ? unchanged(shared, of, row, slot, at, token) : row[token], by) - all;
   const bool lists = at.frequency != 0 || at.presence != 0 || at.repeat != 1;
   if (possible && lists) remember(shared, of, slot, at.listed, token, words + 16);
   if (threadIdx.x != 0) return;

@@ -1,6 +1,7 @@
 // Rows of a batch between the products: which token each is, its embedding, norms, rotation and the pages of keys and
 // values. The arithmetic is that of the trainer's kernels (../rows.cuh), in the same order.
 #pragma once
+#include "../carried.cuh"
 #include "formats.cuh"
 
 // What a row of the batch is: the slot of its sequence (below zero: none), its token and its position.
@@ -60,7 +61,7 @@ extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weigh
       putEightFloats(x + at + i, v);
     }
 #pragma unroll
-    for (int k = 0; k < 8; k++) squares += v[k] * v[k];
+    for (int k = 0; k < 8; k++) squares = fmaf(v[k], v[k], squares);
     putEightFloats(kept + i, v);
   }
   const float by = rsqrtf(blockSum(squares) / width + epsilon);
@@ -76,7 +77,7 @@ extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weigh
 }
 
 // A page of one layer: for each key head PAGE keys of `length` numbers, then for each key head `length` rows of PAGE values:
-// values are turned, so that the tensor cores read both as rows.
+// values are turned, so that the tensor cores read both as rows. Exact attention has values that lie like keys.
 struct Pages {
   bf16 *base;
   const int *table; // [slot][tableStride]: pages of a sequence, in order
@@ -93,6 +94,7 @@ struct HeadShape {
   int heads, keyHeads, length;
   int halves; // pairs are (i, i + length / 2); otherwise neighbours
   float epsilon;
+  int straight; // values of a page lie like its keys, as exact attention reads them
 };
 
 constexpr int MOST_LANE_PAIRS = 2; // heads of up to 128
@@ -118,15 +120,17 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
     const int a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
     x[k] = qkv.at(from + a), y[k] = qkv.at(from + b);
     if (bias != nullptr) x[k] += bias[head * of.length + a], y[k] += bias[head * of.length + b];
-    squares += x[k] * x[k] + y[k] * y[k];
+    squares = fmaf(x[k], x[k], fmaf(y[k], y[k], squares));
   }
   const float by = norm == nullptr ? 1 : rsqrtf(warpSum(squares) / of.length + of.epsilon);
   bf16 *to = queries + (static_cast<size_t>(row) * of.heads + head) * of.length;
   int step = 1;
   if (!isQuery) {
     const int page = pages.table[static_cast<size_t>(rows.slots[row]) * pages.tableStride + position / PAGE];
-    if (isValue) to = pages.values(page, head - of.heads - of.keyHeads, of.length) + place, step = PAGE;
-    else to = pages.keys(page, head - of.heads, of.length) + static_cast<size_t>(place) * of.length;
+    if (isValue) {
+      to = pages.values(page, head - of.heads - of.keyHeads, of.length) + static_cast<size_t>(place) * (of.straight ? of.length : 1);
+      step = of.straight ? 1 : PAGE;
+    } else to = pages.keys(page, head - of.heads, of.length) + static_cast<size_t>(place) * of.length;
   }
 #pragma unroll
   for (int k = 0; k < MOST_LANE_PAIRS; k++) {
@@ -135,8 +139,8 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
     const int a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
     if (norm != nullptr) x[k] *= by * norm[a], y[k] *= by * norm[b];
     const float2 turn = isValue ? make_float2(1, 0) : turns[static_cast<size_t>(position) * pairs + pair];
-    to[a * step] = __float2bfloat16(x[k] * turn.x - y[k] * turn.y);
-    to[b * step] = __float2bfloat16(x[k] * turn.y + y[k] * turn.x);
+    const float2 now = turnedPair(x[k], y[k], turn);
+    to[a * step] = __float2bfloat16(now.x), to[b * step] = __float2bfloat16(now.y);
   }
 }
 

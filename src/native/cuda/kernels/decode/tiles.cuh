@@ -1,5 +1,5 @@
 // The same products for many tokens, of BF16 weights: tiles of both sides in shared memory, three stages deep. Operands
-// and sums have the order of product.cuh, so that both give the same bits.
+// and sums have the order of few.cuh, so that both give the same bits.
 #pragma once
 #include "product.cuh"
 

@@ -4,7 +4,7 @@ import { must } from "../../../../native/ffi.ts";
 import type { Backend, Ptr } from "../../../../native/ggml/ggml.ts";
 import { loraNames, loraScale, type Weights } from "../weights.ts";
 import { matrixOf, past } from "./memory.ts";
-import type { Planned } from "./weights.ts";
+import type { Group } from "./weights.ts";
 
 export const addressOf = ({ ggml }: Backend, tensor: Ptr) => Number(must(ggml.ggml_get_data(tensor), "memory"));
 
@@ -35,7 +35,7 @@ export function packed(copies: readonly Copy[]): Uint8Array {
   return bytes;
 }
 
-export function copiesOf(weights: Weights, group: Planned): { put: Copy; add: Copy }[] {
+export function copiesOf(weights: Weights, group: Group): { put: Copy; add: Copy }[] {
   const { backend, lora, trainable } = weights;
   if (!lora) return [];
   const { inputs, extra, ofA, ofB } = group;

@@ -28,6 +28,7 @@ import { newFusedInputs } from "./inputs.ts";
 import { addNorm, layerBackward, layerForward } from "./layer.ts";
 import { Arena, type Buffer } from "./memory.ts";
 import { type On, rowThreads } from "./project.ts";
+import { EXACT_ROWS, type Exact, openExact } from "./sampler/exact.ts";
 import { fitsKernels } from "./unsupported.ts";
 import { type FusedWeights, fusedWeights, matricesOf } from "./weights.ts";
 
@@ -140,7 +141,7 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   const head = wantHead(
     arena,
     {
-      ...{ vocab: architecture.vocab, width, scored: scoredOf(shape), chunk: shape.headChunk },
+      ...{ vocab: architecture.vocab, width, scored: scoredOf(shape), chunk: chunkOf(shape) },
       ...{ temperature: shape.temperature ?? 1, scale: scales.logits, cap: caps.logits },
     },
     {
@@ -168,6 +169,10 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   };
 }
 
+/** Rows of logits at once. Exact products take whole tiles of them. */
+const chunkOf = ({ headChunk, exact }: GraphShape) =>
+  exact ? Math.max(1, Math.floor(headChunk / EXACT_ROWS)) * EXACT_ROWS : headChunk;
+
 function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Kernels; fused: FusedWeights }) {
   const { weights, architecture } = model;
   const { kernels, fused, size, head, inputs, kept, scratch, last } = of;
@@ -176,7 +181,10 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
     weights.has(name) ? Number(must(ggml.ggml_get_data(weights.get(name)), "memory")) : 0;
   const constants = kept.map((_, layer) => constantsOf(model, layer, of.biases[layer] ?? null));
   inputs.putTurns(rotationFactors(model, shape.tokens));
+  if (shape.exact && !model.merged) throw new Error("An exact pass needs the weights of the sampler");
+  const exact: Exact | null = shape.exact && model.merged ? openExact(kernels, fused.layers, model.merged) : null;
   const on: On = {
+    ...{ exact, trains: shape.trains },
     ...{ kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false },
     dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
   };
@@ -198,7 +206,7 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
         from = { x: (kept[i] as Activations).x1.at, more: scratch.y.at };
       }
       addNorm(on, from, last, { weight: outputNorm, stride: size.width });
-      head.run(kernels, last.normed, fused.output);
+      head.run(kernels, last.normed, fused.output, exact);
     },
     backward() {
       const layers = kept.length;

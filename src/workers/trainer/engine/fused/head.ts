@@ -2,9 +2,11 @@
  * Log-probabilities of the scored tokens, in chunks. The gradient of Σ w · -log p is w times a row that does not depend
  * on w. The forward pass computes that row while the probabilities exist; the backward pass multiplies it.
  */
+import type { Matrix } from "../../../../native/cuda/kernel_products.ts";
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import { type Arena, type Buffer, past } from "./memory.ts";
 import { rowThreads } from "./project.ts";
+import type { Exact, Rows } from "./sampler/exact.ts";
 import type { Table } from "./weights.ts";
 
 export type HeadSize = {
@@ -28,7 +30,7 @@ export type Head = {
   readonly entropies: Buffer | null;
   /** [scored, width]: Σ over the vocabulary of (p - 1 at the target, p elsewhere) · row of the table. */
   readonly gradient: Buffer | null;
-  run: (kernels: Kernels, normed: Buffer, table: Table) => void;
+  run: (kernels: Kernels, normed: Buffer, table: Table, exact: Exact | null) => void;
 };
 
 const LIMIT_BLOCKS = 8; // for one row of logits
@@ -57,7 +59,7 @@ export function wantHead(
     logps,
     entropies,
     gradient,
-    run(kernels, normed, table) {
+    run(kernels, normed, table, exact) {
       const { products } = kernels;
       if (indexes && taken)
         kernels.launch("take_rows", { grid: [scored, 1, 1], threads: rowThreads(width) }, [
@@ -69,10 +71,18 @@ export function wantHead(
       for (let from = 0; from < scored; from += chunk) {
         const rows = Math.min(chunk, scored - from);
         const some = { at: past("bf16", rowsAt, from * width), stride: width };
-        for (const { first, count } of piecesOf(vocab, table)) {
-          const to = { at: past("f32", logits.at, first), stride, f32: true, by: cap === 0 ? by : scale / cap };
-          products.byRows(some, table.rows(first, count), to, { rows, columns: count, depth: width });
-        }
+        if (exact)
+          exactLogits(
+            kernels,
+            exact,
+            { x: some, table: { ...table.rows(0, vocab), rows: vocab } },
+            { at: logits.at, stride, rows, temperature },
+          );
+        else
+          for (const { first, count } of piecesOf(vocab, table)) {
+            const to = { at: past("f32", logits.at, first), stride, f32: true, by: cap === 0 ? by : scale / cap };
+            products.byRows(some, table.rows(first, count), to, { rows, columns: count, depth: width });
+          }
         const byVocab = { grid: [rows, LIMIT_BLOCKS, 1] as const, threads: 256 };
         if (cap !== 0) kernels.launch("limit_logits", byVocab, [logits.at, stride, vocab, most]);
         kernels.launch("target_logps", { grid: [rows, 1, 1], threads: 512 }, [
@@ -94,6 +104,19 @@ export function wantHead(
       }
     },
   };
+}
+
+/** The sampler multiplies logits in F32, and by one over a temperature in F32. */
+function exactLogits(
+  kernels: Kernels,
+  exact: Exact,
+  of: { x: Matrix; table: Rows },
+  to: Matrix & { rows: number; temperature: number },
+) {
+  const { at, stride, rows, temperature } = to;
+  exact.multiply(of.x, [of.table], { at, stride, f32: true }, { count: rows, depth: of.table.stride });
+  const by = Math.fround(1 / Math.fround(temperature));
+  if (by !== 1) kernels.launch("scale_rows", { grid: [rows, 1, 1], threads: rowThreads(stride) }, [at, stride, by]);
 }
 
 /** Parts of the vocabulary whose rows are in BF16 at once. */

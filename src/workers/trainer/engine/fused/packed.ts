@@ -15,7 +15,7 @@ import { addressOf } from "./adapters.ts";
 import { type Buffer, past } from "./memory.ts";
 import { rowThreads } from "./project.ts";
 import { fitsKernels } from "./unsupported.ts";
-import type { Planned, Table } from "./weights.ts";
+import type { Group, Table } from "./weights.ts";
 
 /** Formats by the numbers of unpack.cuh, which has them in this order. */
 const PACKINGS = new Map([
@@ -50,7 +50,7 @@ export function fillRoom(kernels: Kernels, backend: Backend, room: Room, { group
   place(kernels, b.buffer.at, { rows: outputs, columns: extra, at: to(0, inputs), stride });
   place(kernels, a.buffer.at, { rows: extra, columns: inputs, at: to(outputs), stride });
 }
-type Filled = { group: Planned; get: (name: string) => Ptr };
+type Filled = { group: Group; get: (name: string) => Ptr };
 
 const place = (kernels: Kernels, from: number, to: { rows: number; columns: number; at: number; stride: number }) =>
   kernels.launch("place_matrix", { grid: [to.rows, 1, 1], threads: rowThreads(to.columns) }, [

@@ -2,6 +2,7 @@
 import type { Kernels } from "../../../../native/cuda/kernels.ts";
 import type { Scratch, Shared, Size } from "./buffers.ts";
 import { type Buffer, matrixOf, past } from "./memory.ts";
+import type { Exact } from "./sampler/exact.ts";
 import type { Adapter, Group } from "./weights.ts";
 
 /**
@@ -17,6 +18,10 @@ export type On = {
   /** Compute without adapters. */
   reference: boolean;
   dropping: Dropping | null;
+  /** The forward pass multiplies by the sampler's weights, as the sampler does. */
+  exact: Exact | null;
+  /** A backward pass follows, which needs the adapters' columns. */
+  trains: boolean;
 };
 
 /** Number of threads for a row; each thread takes eight numbers at a time. */
@@ -27,7 +32,7 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer, by = 1) {
   const { products } = on.kernels;
   const { inputs, outputs, stride, matrix } = group;
   const rows = on.size.count;
-  const extra = on.reference ? 0 : group.extra;
+  const extra = on.reference || (on.exact && !on.trains) ? 0 : group.extra;
   const from = { at: x.at, stride };
   if (extra > 0 && on.dropping) {
     for (const adapter of group.adapters) {
@@ -41,6 +46,13 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer, by = 1) {
     products.byRows(from, matrixOf(group.a), low, { rows, columns: extra, depth: inputs });
   }
   if (!to) return;
+  if (on.exact)
+    return on.exact.multiply(
+      from,
+      on.exact.weightsOf(group),
+      { at: to.at, stride: outputs },
+      { count: rows, depth: inputs },
+    );
   group.ready();
   const extent = { rows, columns: outputs, depth: inputs + extra };
   products.byRows(from, { at: matrix.at, stride }, { at: to.at, stride: outputs, by }, extent);

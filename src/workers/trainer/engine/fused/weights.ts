@@ -25,7 +25,11 @@ const EXTRA = 64; // columns of adapters are a multiple of this, so that rows be
 /** An adapter of a group: `rank` columns from `column` on, and `rows` rows of its weight from `firstRow` on. */
 export type Adapter = { name: string; column: number; rank: number; firstRow: number; rows: number };
 
+/** A matrix of a group: `outputs` rows from `firstRow` on, and the number of its adapter. */
+export type Part = { name: string; outputs: number; firstRow: number; adapter: number | null };
+
 export type Group = {
+  readonly parts: readonly Part[];
   readonly adapters: readonly Adapter[];
   readonly inputs: number;
   readonly outputs: number;
@@ -66,9 +70,6 @@ export type FusedWeights = {
   readonly bytes: number;
   free: () => void;
 };
-
-export type Part = { name: string; outputs: number; firstRow: number; adapter: number | null };
-export type Planned = Group & { parts: readonly Part[] };
 
 const held = new WeakMap<Weights, { fused: FusedWeights; users: number }>();
 
@@ -116,7 +117,7 @@ export const matricesOf = (of: Architecture): string[] =>
 function make(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
   const { backend } = weights;
   const arena = new Arena(backend);
-  const planned: Planned[] = [];
+  const planned: Group[] = [];
   const room = weights.packed ? wantRoom(arena, architecture, weights) : null;
   const plan = (names: readonly string[]) => {
     const made = planGroup(arena, weights, names, room);
@@ -181,7 +182,7 @@ function wantRoom(arena: Arena, architecture: Architecture, weights: Weights): R
   return { buffer: arena.want("bf16", elements), elements };
 }
 
-function planGroup(arena: Arena, weights: Weights, names: readonly string[], room: Room | null): Planned {
+function planGroup(arena: Arena, weights: Weights, names: readonly string[], room: Room | null): Group {
   const { parts, inputs, outputs, extra, stride, rank } = groupSize(weights, names);
   const matrix = room?.buffer ?? arena.want("bf16", (outputs + extra) * stride);
   const apart = (rows: number, stride: number): Region => {
@@ -235,7 +236,7 @@ function planTables(kernels: Kernels, arena: Arena, { tied, width, vocab }: Arch
   };
 }
 
-function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stride, matrix }: Planned) {
+function placeMatrices(kernels: Kernels, weights: Weights, { parts, inputs, stride, matrix }: Group) {
   for (const { name, outputs, firstRow } of parts) {
     const tensor = weights.get(name);
     const first = firstRow * stride;

@@ -3,14 +3,14 @@
  * token. It always starts from the frozen weights, so that rounding errors do not add up over the steps.
  */
 
-import type { Kernels } from "../../../../native/cuda/kernels.ts";
-import { TYPE } from "../../../../native/ggml/ggml.ts";
-import { typeOf } from "../../../../native/ggml/symbols.ts";
-import type { WeightPlace, WeightPlaces } from "../../../../native/llama/weights.ts";
-import type { Architecture } from "../architecture.ts";
-import type { Weights } from "../weights.ts";
-import { past } from "./memory.ts";
-import { type FusedWeights, fusedWeights, type Group } from "./weights.ts";
+import type { Kernels } from "../../../../../native/cuda/kernels.ts";
+import { TYPE } from "../../../../../native/ggml/ggml.ts";
+import { typeOf } from "../../../../../native/ggml/symbols.ts";
+import type { WeightPlace, WeightPlaces } from "../../../../../native/llama/weights.ts";
+import type { Architecture } from "../../architecture.ts";
+import type { Weights } from "../../weights.ts";
+import { past } from "../memory.ts";
+import { type FusedWeights, fusedWeights, type Group } from "../weights.ts";
 
 const THREADS = 128;
 const COLUMNS = 8; // per thread
@@ -34,6 +34,7 @@ export function openMerger(architecture: Architecture, weights: Weights): Merger
       const merges = planMerges(fused, weights, locations);
       if (!merges) return false;
       kernels.enter();
+      kernels.wait(); // a sampler's last step may still read its weights
       fused.refresh();
       for (const [i, each] of merges.entries()) launch(kernels, each, seedOf(seed, i));
       kernels.wait();
