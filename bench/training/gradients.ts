@@ -9,6 +9,7 @@ import { canFuse } from "../../src/workers/trainer/engine/fused/fused.ts";
 import { packingOf } from "../../src/workers/trainer/engine/fused/packed.ts";
 import { type Batch, buildGraph, type GraphShape } from "../../src/workers/trainer/engine/graph.ts";
 import { type Lora, loadWeights, loraScale } from "../../src/workers/trainer/engine/weights.ts";
+import { mergeApart } from "./merged.ts";
 
 export const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 export const LORA: Lora = { rank: 16, alpha: 32, rslora: false, targets: TARGETS };
@@ -121,11 +122,15 @@ export type How = { shape: GraphShape; lora: Lora | null; rate: number; group?: 
 export function gradientsOf(path: string, device: Device, { shape, lora, rate, group, in4Bit }: How) {
   const model = open(path, device, lora, in4Bit);
   if (lora) shake(model, lora);
+  const merged = shape.exact ? mergeApart(model) : null;
   const { width, forward, heads, headLength, vocab } = model.architecture;
   const widths = [width, forward, heads * headLength];
   const dropout = rate > 0 ? openPatterns(model.backend, widths, { rate, seed: 9 }) : null;
   const fused = canFuse(model, shape.tokens);
-  const graph = buildGraph(model, dropout ? { ...shape, dropout } : shape);
+  const graph = buildGraph(
+    { ...model, ...(merged ? { merged: merged.places } : {}) },
+    dropout ? { ...shape, dropout } : shape,
+  );
   const drawn = group === undefined ? batchOf(shape, vocab, false) : sharedBatch(shape, vocab, group);
   const batch = { ...drawn, dropSeeds: Uint32Array.from(drawn.ids, (id, i) => id * 7919 + i) };
   model.weights.clearGradients();
@@ -138,6 +143,7 @@ export function gradientsOf(path: string, device: Device, { shape, lora, rate, g
     values: getFloats(model.backend.ggml, gradient),
   }));
   graph.free();
+  merged?.free();
   dropout?.free();
   model.weights.free();
   model.backend.close();

@@ -1,5 +1,6 @@
 /** Passes of one model by the tape or by kernels, and how far the results are apart. */
 import { readFileSync } from "node:fs";
+import { mergeApart } from "../../../bench/training/merged.ts";
 import { parseGguf } from "../../../src/lib/gguf/parse.ts";
 import type { Kernels } from "../../../src/native/cuda/kernels.ts";
 import { getFloats, openBackend, putBytes } from "../../../src/native/ggml/ggml.ts";
@@ -29,7 +30,11 @@ export function passes(opened: ReturnType<typeof openFile>, of: GraphShape, { ra
     );
   const widths = [architecture.width, architecture.forward, architecture.heads * architecture.headLength];
   const dropout = rate === 0 ? null : openPatterns(backend, widths, { rate, seed: 9 });
-  const graph = buildGraph(opened, dropout ? { ...of, dropout } : of);
+  const merged = of.exact ? mergeApart(opened) : null;
+  const graph = buildGraph(
+    { ...opened, ...(merged ? { merged: merged.places } : {}) },
+    dropout ? { ...of, dropout } : of,
+  );
   weights.clearGradients();
   const seen = [1, 2].map((seed) => {
     const drawn = draw(of, architecture.vocab, seed);
@@ -41,6 +46,7 @@ export function passes(opened: ReturnType<typeof openFile>, of: GraphShape, { ra
   });
   const gradients = weights.trainable.map(({ name, gradient }) => [name, getFloats(backend.ggml, gradient)] as const);
   graph.free();
+  merged?.free();
   dropout?.free();
   weights.free();
   backend.close();
