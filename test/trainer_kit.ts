@@ -82,6 +82,7 @@ type RunOptions = {
   machine?: Omit<Machine, "data_dir">;
   /** Settings of the model that draws samples for GRPO. */
   sampler?: NonNullable<Setting["sampler"]>;
+  emulated?: NonNullable<Setting["emulated"]>;
   ranks?: Ranks;
   /** Before the first step. */
   onOpened?: (opened: Opened) => void;
@@ -102,6 +103,7 @@ export async function runTraining(options: RunOptions) {
     onLoading() {},
     onTurn() {},
     ...(options.sampler ? { sampler: options.sampler } : {}),
+    ...(options.emulated ? { emulated: options.emulated } : {}),
   });
   options.onOpened?.(opened);
   const unscored: Score = () => Promise.reject(new Error("this test scores nothing"));
@@ -127,6 +129,7 @@ export async function runTraining(options: RunOptions) {
     warm_start: warmStart,
     device: "CPU",
     rows: opened.rows,
+    sampling: opened.sampling,
     writeResult: createResultWriter({ trainee: opened.trainee, machine, plan }),
   })
     .then((ending) => ({ ending, error: null }))

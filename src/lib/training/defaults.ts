@@ -1,4 +1,4 @@
-/** TRL's defaults (1.10, with transformers 5.16). Null: resolve.ts derives the value from the others. */
+/** TRL's defaults (1.10, with transformers 5.16). Null: resolve.ts derives the value from the others, if at all. */
 import type { Method, Values } from "./fields.ts";
 
 /** Ten times higher for LoRA than for full training. */
@@ -59,7 +59,7 @@ const ROLLED = {
   epsilon_high: null,
   mask_truncated_completions: false,
   dynamic_sampling: false,
-  exact_sampling: false,
+  exact_sampling: null, // the trainer decides: it knows the GPU
 } as const;
 
 const grpo: Defaults<"grpo"> = {

@@ -97,7 +97,12 @@ const rolled = {
   epsilon_high: atLeast0.nullable(),
   mask_truncated_completions: z.boolean(),
   dynamic_sampling: z.boolean(),
-  exact_sampling: z.boolean().describe("log-probabilities of the sampler equal the trainer's bit for bit"),
+  exact_sampling: z
+    .boolean()
+    .nullable()
+    .describe(
+      "Log-probabilities of the sampler equal the trainer's bit for bit; null = where it costs next to nothing",
+    ),
 };
 
 const grpo = {

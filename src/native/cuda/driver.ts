@@ -43,6 +43,15 @@ export function cudaDriver(index: number): Driver {
   return found;
 }
 
+/** Returns the major version of a GPU's compute capability, or null if the driver does not answer. */
+export function computeMajor(index: number): number | null {
+  try {
+    return cudaDriver(index).major;
+  } catch {
+    return null;
+  }
+}
+
 function openDriver(index: number) {
   const { symbols: cuda } = dlopen("libcuda.so.1", DRIVER);
   const check = (code: number, what: string) => {

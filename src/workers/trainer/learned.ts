@@ -19,7 +19,8 @@ export function createSync({ trainee, roller, machine, plan, fresh }: Learner & 
   return async () => {
     if (held === trainee.steps) return;
     if (!plan.lora) await roller.reload((path) => writeWhole(path, { trainee, machine, plan }));
-    else if (!(await roller.merge(trainee.merge))) await roller.sync(await adapterBytes(trainee.adapter()));
+    else if (!(await roller.merge((at) => trainee.merge(at, roller.isExact))))
+      await roller.sync(await adapterBytes(trainee.adapter()));
     held = trainee.steps;
   };
 }

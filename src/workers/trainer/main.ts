@@ -87,10 +87,10 @@ function createLoading({ send }: TrainerHost) {
 }
 
 function optionsOf(task: TrainTask, machine: Machine, opened: Opened): Parameters<typeof train>[2] {
-  const { trainee, roller, rows } = opened;
+  const { trainee, roller, rows, sampling } = opened;
   const one = roller?.facts.device ?? (task.gpus.length > 0 ? `GPU ${task.gpus.join(", ")}` : "CPU");
   const device = task.ranks > 1 && (roller || task.gpus.length === 0) ? `${task.ranks} × ${one}` : one;
-  return { ...task, device, rows, writeResult: createResultWriter({ trainee, machine, plan: task.plan }) };
+  return { ...task, device, rows, sampling, writeResult: createResultWriter({ trainee, machine, plan: task.plan }) };
 }
 
 type Around = Opened & { ranks: Ranks | null; isOnGpu: boolean };

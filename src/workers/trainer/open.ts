@@ -2,6 +2,7 @@
 import { isRolled, type Method as MethodName, type RolledMethod, usesReference } from "../../lib/training/fields.ts";
 import { rolloutSlots } from "../../lib/training/memory_rollouts.ts";
 import type { Resolved } from "../../lib/training/resolve.ts";
+import type { Kernels } from "../../native/cuda/kernels.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
@@ -19,6 +20,7 @@ import {
 } from "./data/examples.ts";
 import { openRowSource, type RowSource } from "./data/rows.ts";
 import { openTokenizer } from "./data/tokenizer.ts";
+import { chooseExact, confirmExact, exactLine } from "./exact_sampling.ts";
 import { createSync } from "./learned.ts";
 import { openGrpo } from "./loop/grpo.ts";
 import { openKto } from "./loop/kto.ts";
@@ -47,6 +49,8 @@ export type Setting = {
   onTurn: () => void;
   /** For tests and benchmarks: who draws the samples. */
   sampler?: Pick<RollerOptions, "kernels" | "device" | "wide">;
+  /** For tests: kernels of the trainer in place of a GPU's, and its compute capability. */
+  emulated?: { kernels: Kernels; major: number };
 };
 
 export type Opened = {
@@ -61,6 +65,8 @@ export type Opened = {
   openMethod: OpenMethod;
   /** Text for the log: the number of rows. */
   rows: string;
+  /** Text for the log: exact or usual sampling. Null if the method draws no samples. */
+  sampling: string | null;
   close: () => Promise<void>;
 };
 
@@ -97,6 +103,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
     const { contextLength } = tokenizer.facts;
     const examples = await readExamples(plan, { encoder, contextLength, read });
     onLoading("loading", 0);
+    const choice = isRolled(plan.method) ? await chooseExact(setting) : null;
     const trainee = await openTrainee({
       dataDir: machine.data_dir,
       modelPath: plan.model_path,
@@ -111,16 +118,17 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       temperature: temperatureOf(plan),
       microDivisor: plan.micro_divisor,
       ranks: setting.ranks ?? null,
-      exact: isExact(plan),
+      exact: choice?.reason === null,
+      ...(setting.emulated ? { kernels: setting.emulated.kernels } : {}),
       onTurn,
     });
     closing.push(trainee.close);
-    if (isExact(plan) && !trainee.isExact) throw new WorkerError("config", NOT_EXACT);
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
     const sampler = isRolled(plan.method) ? await openSampler(setting, trainee, examples.maxLength) : null;
     if (sampler) closing.push(sampler.close);
+    const sampling = choice && sampler && exactLine(confirmExact(choice, trainee, sampler));
     const roller = sampler && setting.ranks ? spreadRoller(sampler, setting.ranks) : sampler;
     const sync = roller ? createSync({ trainee, roller, machine, plan, fresh: setting.fresh }) : async () => {};
     return {
@@ -148,6 +156,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
         return openGrpo(world, rolled, resumed);
       },
       rows: examples.words,
+      sampling,
       close,
     };
   } catch (error) {
@@ -157,11 +166,6 @@ export async function openTraining(setting: Setting): Promise<Opened> {
 }
 
 const temperatureOf = (plan: TrainPlan) => (isRolled(plan.method) ? valuesOf<RolledMethod>(plan).temperature : 1);
-
-/** Absent in jobs that were created before it existed. */
-const isExact = (plan: TrainPlan) => isRolled(plan.method) && (valuesOf<RolledMethod>(plan).exact_sampling ?? false);
-const NOT_EXACT =
-  "exact_sampling needs an adapter without dropout, a model of the kinds that our kernels decode, in BF16 or F16, and a GPU";
 
 function ofHeldOut(error: unknown): never {
   if (!(error instanceof Trouble)) throw error;

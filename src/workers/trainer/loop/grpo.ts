@@ -45,6 +45,7 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   );
   let current: Generation | null = typeof resumed?.left === "string" ? decodeGeneration(resumed.left) : null;
   let next = 0; // the first micro-batch of the next step
+  let lacksMerge = current !== null && setting.roller.isExact; // exact passes need the sampler's weights
 
   const samplesOf = ({ samples }: Generation, batch: number) =>
     samples.slice(batch * values.per_device_train_batch_size, (batch + 1) * values.per_device_train_batch_size);
@@ -84,6 +85,8 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
 
   async function gather(step: number): Promise<Gathered> {
     next = (step + 1) * perStep;
+    if (lacksMerge) await sync();
+    lacksMerge = false;
     const drawn: { sample: Drawn; again: boolean }[] = [];
     const told: Record<string, number>[] = [];
     let timing: Partial<Timing> = {};

@@ -35,6 +35,8 @@ export type TrainOptions = Pick<
   /** Writes files to serve into a checkpoint. `isResult`: the job's model may be made from it. */
   writeResult: (dir: string, isResult: boolean) => Promise<void>;
   rows: string;
+  /** A line for the log about the samples. Null if the method draws none. */
+  sampling: string | null;
 };
 
 type Ending = "trained" | "saved";
@@ -49,6 +51,7 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   const total = method.totalSteps;
   const log = (line: string) => send({ type: "log", stream: "stdout", line });
   log(beginLine(plan, total, options.rows));
+  if (options.sampling !== null) log(options.sampling);
   if (world.trainee.tapeReason !== null) log(world.trainee.tapeReason);
   if (from) log(`resuming after step ${from.state.step}`);
   else if (options.warm_start !== null) log("starting with the weights of another job's checkpoint");

@@ -5,12 +5,12 @@ import type { Ranks } from "./types.ts";
 
 /** A roller of which each rank draws a part of the groups, and all ranks get all of them. */
 export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
-  const { tokenize, detokenize, sync, merge, reload, close } = roller;
+  const { isExact, tokenize, detokenize, sync, merge, reload, close } = roller;
   return {
     get facts() {
       return roller.facts;
     },
-    ...{ tokenize, detokenize, sync, merge, reload, close },
+    ...{ isExact, tokenize, detokenize, sync, merge, reload, close },
     async roll(requests, sampling, signal) {
       const parts = partsOf(
         requests.map(({ samples }) => samples),

@@ -3,6 +3,7 @@
  * adapter are the trainer's. The samples of a generation depend on the weights, the requests and the sampling alone. One
  * sample also depends on the number of its batch's rows: cuBLAS multiplies for many.
  */
+import type { Header } from "../../../lib/gguf/parse.ts";
 import { PROMPT_ROWS } from "../../../lib/training/memory_rollouts.ts";
 import { type Device, PAGE } from "../../../native/cuda/decode/kernels.ts";
 import { openDecodeDevice } from "../../../native/cuda/decode/open.ts";
@@ -27,7 +28,7 @@ const STEPS_PER_TURN = 16; // the event loop runs in between
 export async function openDecoderRoller(options: RollerOptions): Promise<Roller | null> {
   const { dataDir, modelPath, gpus, kernels = true } = options;
   const file = await readModelFile(modelPath);
-  if (!kernels || !isHalf(file) || reasonAgainst(file.header) !== null) return null;
+  if (!kernels || reasonNotDrawn(file.header) !== null) return null;
   const device = options.device ?? openDecodeDevice(dataDir, gpus);
   if (typeof device === "string") return null;
   const tokenizer = openTokenizer(dataDir, modelPath, gpus.length > 0);
@@ -43,11 +44,16 @@ export async function openDecoderRoller(options: RollerOptions): Promise<Roller 
 const lacking = ({ parallel, contextLength }: RollerOptions) =>
   `The GPU has no memory for the model that samples, with ${parallel} completions of ${contextLength} tokens at once. Lower generation_batch_size or max_completion_length`;
 
-/** The decoder rounds weights to BF16. Only for half precision is that what the trainer computes with. */
-const isHalf = ({ header }: ModelFile) =>
-  [...header.tensors.values()].every(
+/**
+ * Why our kernels do not draw samples from this model, or null. They round weights to BF16. Only for half precision is
+ * that what the trainer computes with.
+ */
+export function reasonNotDrawn(header: Header): string | null {
+  const isHalf = [...header.tensors.values()].every(
     ({ dims, type }) => dims.length < 2 || type.name === "F16" || type.name === "BF16",
   );
+  return isHalf ? reasonAgainst(header) : "its weights are not in BF16 or F16";
+}
 
 class DecoderRoller implements Roller {
   readonly #options: RollerOptions;
@@ -67,6 +73,9 @@ class DecoderRoller implements Roller {
     options.onProgress?.(1);
   }
 
+  get isExact() {
+    return this.#options.exact ?? false;
+  }
   get facts() {
     const { contextLength, parallel } = this.#options;
     return { contextLength, parallel, device: this.#name, memoryBytes: this.#model.bytes + this.#decoder.bytes };

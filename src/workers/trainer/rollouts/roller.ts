@@ -1,6 +1,5 @@
 import { seedOf } from "../../../lib/random.ts";
 import { weightPlaces } from "../../../native/llama/weights.ts";
-import { WorkerError } from "../../protocol.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
 import type { Engine, Generation } from "../../serving/engine/types.ts";
 import { Collector } from "./collector.ts";
@@ -14,11 +13,6 @@ const LEAST_SHARE = 32; // fewer sequences per engine are not worth another thre
 /** Our own kernels draw where they can, otherwise engines of the serving. */
 export async function openRoller(options: RollerOptions): Promise<Roller> {
   const own = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
-  if (!own && options.exact)
-    throw new WorkerError(
-      "config",
-      "exact_sampling: our kernels cannot decode this model here, and the library draws with other last bits",
-    );
   return own ?? new EngineRoller(options, await open(options));
 }
 
@@ -30,6 +24,7 @@ function open({ engines, device: _, frozen: __, kernels: ___, ...options }: Roll
 }
 
 class EngineRoller implements Roller {
+  readonly isExact = false; // the library draws with other last bits
   readonly #options: RollerOptions;
   #engines: readonly Engine[];
   #adapter: string | null = null;

@@ -32,6 +32,8 @@ export type Rollout = {
 };
 
 export type Roller = {
+  /** True if log-probabilities have the bits of the trainer's exact forward pass. */
+  readonly isExact: boolean;
   readonly facts: Pick<ModelFacts, "contextLength" | "parallel" | "device" | "memoryBytes">;
   tokenize: Engine["tokenize"];
   detokenize: Engine["detokenize"];
@@ -66,7 +68,7 @@ export type RollerOptions = {
   kernels?: boolean;
   /** The device of our own kernels. Default: the GPU. Tests give an emulation. */
   device?: Device;
-  /** Our own kernels draw with the bits of the trainer's exact forward pass; see DecoderOptions. */
+  /** Our own kernels draw with the bits of the trainer's exact forward pass; see DecoderOptions. The library ignores it. */
   exact?: boolean;
   /** When cuBLAS multiplies for our own kernels; see DecoderOptions. */
   wide?: Wide | null;

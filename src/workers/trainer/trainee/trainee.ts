@@ -57,11 +57,11 @@ export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   const graphs = openGraphs(model, plan.keptBytes);
   let merger: Merger | null = null;
   let mergedAt = -1; // the step of the weights at model.merged
-  const merge = (locations: WeightPlaces): boolean => {
+  const merge = (locations: WeightPlaces, exact = true): boolean => {
     if (!canMerge) return false;
     merger ??= openMerger(architecture, weights);
     const isMerged = merger.merge(locations, optimizer.steps);
-    if (!isMerged || !isExact) return isMerged;
+    if (!isMerged || !isExact || !exact) return isMerged;
     model.merged = locations;
     mergedAt = optimizer.steps;
     return true;

@@ -86,9 +86,10 @@ export type Trainee = {
   readonly frozen: WeightPlaces;
   /**
    * Merges the adapter into the weights of a sampler on the same device. Returns false if that is impossible. An exact
-   * trainee computes with these weights from here on, and merges again after each step.
+   * trainee computes with these weights from here on, and merges again after each step, unless `exact` is false: the
+   * sampler is not exact then. Default true.
    */
-  merge: (locations: WeightPlaces) => boolean;
+  merge: (locations: WeightPlaces, exact?: boolean) => boolean;
   /** Starts from the weights of an adapter with the same rank and targets. It is also the reference from here on. */
   startFrom: (adapter: Adapter) => void;
   /** Returns the current adapter. Throws for a full training. */

@@ -1,0 +1,44 @@
+/** Decides if a job samples exactly: the sampler's log-probabilities then equal the trainer's bit for bit. Pure. */
+import { hasExactProducts } from "../../../native/cuda/exact_products.ts";
+
+export type ExactFacts = {
+  /** The field `exact_sampling`. Null: exact sampling if it costs next to nothing. */
+  wanted: boolean | null;
+  /** Null: every weight is trained. */
+  lora: { dropout: number } | null;
+  in4Bit: boolean;
+  maxCompletionLength: number;
+  /** Why our own kernels do not draw from this model; null: they do. */
+  notDrawn: string | null;
+  /** Major version of the compute capability of each rank's GPU; null: the rank has none. */
+  majors: readonly (number | null)[];
+};
+
+/**
+ * Prompts and answers begin at multiples of 64 tokens in an exact batch. Where answers are shorter than this, the gaps
+ * make the batch much larger.
+ */
+const LEAST_COMPLETION = 128;
+
+/** Returns why the job does not sample exactly, or null if it does. */
+export function reasonNotExact(facts: ExactFacts): string | null {
+  if (facts.wanted === false) return "exact_sampling is false";
+  return reasonImpossible(facts) ?? (facts.wanted ? null : reasonCostly(facts));
+}
+
+function reasonImpossible({ lora, in4Bit, notDrawn, majors }: ExactFacts): string | null {
+  if (!lora) return "all weights are trained, not an adapter";
+  if (lora.dropout > 0) return `the adapter has a dropout of ${lora.dropout}`;
+  if (in4Bit) return "load_in_4bit is true";
+  if (majors.includes(null)) return "there is no GPU";
+  if (notDrawn !== null) return `our kernels do not draw from this model: ${notDrawn}`;
+  const areAlike = new Set(majors.map((major) => hasExactProducts(major!))).size === 1;
+  return areAlike ? null : "the GPUs have different compute capabilities, which sum in different orders";
+}
+
+function reasonCostly({ majors, maxCompletionLength }: ExactFacts): string | null {
+  const slow = majors.find((major) => !hasExactProducts(major!));
+  if (slow !== undefined) return `it is slower on a GPU of compute capability ${slow}`;
+  if (maxCompletionLength >= LEAST_COMPLETION) return null;
+  return `it is slower where max_completion_length is less than ${LEAST_COMPLETION}`;
+}
