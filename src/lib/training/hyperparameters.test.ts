@@ -177,7 +177,8 @@ describe("auto", () => {
             "metric_for_best_model",
             "greater_is_better",
             "neftune_noise_alpha",
-          ]); // null = off
+            "exact_sampling",
+          ]); // null = off; exact_sampling: the trainer decides
           for (const [name, value] of Object.entries(values)) {
             expect(value).not.toBe("auto");
             if (value === null) expect(allowed).toContain(name);

@@ -15,10 +15,10 @@ export type ExactFacts = {
 };
 
 /**
- * Prompts and answers begin at multiples of 64 tokens in an exact batch. Where answers are shorter than this, the gaps
- * make the batch much larger.
+ * Prompts and answers begin at multiples of 64 tokens in an exact batch, so a short answer has a gap behind it that is
+ * computed too. Answers of 1 to 512 tokens take 1.1 times the tokens then, of 1 to 128 tokens 1.5 times.
  */
-const LEAST_COMPLETION = 128;
+const LEAST_COMPLETION = 256;
 
 /** Returns why the job does not sample exactly, or null if it does. */
 export function reasonNotExact(facts: ExactFacts): string | null {
