@@ -23,9 +23,9 @@ const TIMED_FLOP = 1.5e12; // in a graph: some milliseconds
 const SIGN = 0x8000;
 const LAST_BIT = 1;
 
-type Places = { x: number; weights: number; to: number };
+type Addresses = { x: number; weights: number; to: number };
 /** `bytes`: the room at each place. */
-type Bench = { card: Card; lt: Lt; products: Products; place: Places; bytes: Places };
+type Bench = { card: Card; lt: Lt; products: Products; place: Addresses; bytes: Addresses };
 type Run = (weights: number) => void;
 
 const shapesOf = (model: string): Shape[] => {

@@ -7,15 +7,15 @@ export const FEW = 256; // rows of a step of decoding, timed
 export type Shape = { name: string; columns: number; depth: number; many: number; f32: boolean };
 /** Microseconds of a product. */
 type Times = { few: number; many: number };
-/** An algorithm; `bits` is a hash of the compared rows. */
-type Kept = Times & { bits: bigint; settings: string };
+/** `bits` is a hash of the compared rows. */
+type Algorithm = Times & { bits: bigint; settings: string };
 export type Result = {
   shape: Shape;
-  /** What cuBLAS chooses by itself; `bits` by number of rows. */
+  /** The choice of cuBLAS itself; `bits` by number of rows. */
   usual: Times & { bits: Map<number, bigint> };
-  kept: Kept[];
+  kept: Algorithm[];
   found: number;
-  /** Of those found, until the time was over. */
+  /** Algorithms that were tried until the time was over. */
   tried: number;
   /** For each algorithm that does not compute all numbers of rows, the first such number. */
   refused: number[];
@@ -66,7 +66,7 @@ export function table(results: readonly Result[]): string {
   const lines = results.flatMap((result) => {
     const { shape, usual, tried, kept } = result;
     const { few, many, both, pair } = choices(result);
-    const line = (rows: number, key: "few" | "many", best?: Times, ofPair?: Kept) => {
+    const line = (rows: number, key: "few" | "many", best?: Times, ofPair?: Algorithm) => {
       const speed = (us: number) => `${us.toFixed(1)} (${(flop(shape, rows) / us / 1e6).toFixed(0)})`;
       const cell = (one?: Times) => (one ? `${speed(one[key])} ${(usual[key] / one[key]).toFixed(2)}×` : "-");
       const same = ofPair && usual.bits.get(rows) === ofPair.bits ? "yes" : "no";

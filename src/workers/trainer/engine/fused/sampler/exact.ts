@@ -56,7 +56,7 @@ function byLibrary(kernels: Kernels): ExactProducts | null {
   };
 }
 
-/** As many rows as possible by the larger tile, if they fill the device; the smaller one gives the same bits. */
+/** The larger tile computes as many rows as possible, if they fill the device. The smaller one gives the same bits. */
 function byTiles(kernels: Kernels): ExactProducts {
   return (x, weights, to, { count, depth }) => {
     if (count % EXACT_ROWS !== 0) throw new RangeError(`${count} rows are not a multiple of ${EXACT_ROWS}`);
