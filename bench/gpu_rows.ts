@@ -8,7 +8,7 @@ import { openProducts, type Products } from "../src/native/cuda/kernel_products.
 import { SHAPES } from "./decode/shapes.ts";
 import { type Card, openCard } from "./products/card.ts";
 import { type Algorithm, type Lt, openLt } from "./products/lt.ts";
-import { FEW, flop, type Result, rowsOf, type Shape, table, tell } from "./products/same_bits.ts";
+import { FEW, flop, type Result, report, rowsOf, type Shape, table } from "./products/same_bits.ts";
 import type { Row } from "./tools.ts";
 
 const NUMBERS = [8, 64, 100, 128, 256, 1024]; // of rows; 100 fills no tile
@@ -69,7 +69,7 @@ function measure(models: readonly string[], seconds: number): Result[] {
   return shapes.flatMap((shape, i) => {
     try {
       const result = measureShape(bench, shape, performance.now() + (end - performance.now()) / (shapes.length - i));
-      tell(result);
+      report(result);
       return [result];
     } catch (error) {
       console.error(`${shape.name}: ${error instanceof Error ? error.message : error}`);
@@ -154,8 +154,8 @@ function mirrored(depth: number, flip: number): Uint8Array {
 /** Hashes of the first and of the last rows. They are cleared before: an algorithm that writes nothing must not pass. */
 function bitsOf({ card, place }: Bench, shape: Shape, rows: number, run: Run): readonly [bigint, bigint] {
   const bytes = SAME * rowBytes(shape);
-  const places = [place.to, place.to + (rows - SAME) * rowBytes(shape)] as const;
-  for (const at of places) card.clear(at, bytes);
+  const addresses = [place.to, place.to + (rows - SAME) * rowBytes(shape)] as const;
+  for (const at of addresses) card.clear(at, bytes);
   run(place.weights);
   card.wait();
   const some = new Uint8Array(bytes);
@@ -163,7 +163,7 @@ function bitsOf({ card, place }: Bench, shape: Shape, rows: number, run: Run): r
     card.read(at, some);
     return Bun.hash(some) as bigint;
   };
-  return [hashAt(places[0]), hashAt(places[1])];
+  return [hashAt(addresses[0]), hashAt(addresses[1])];
 }
 
 function firstRows({ card, place }: Bench, shape: Shape): Float32Array {

@@ -40,7 +40,7 @@ function choices({ kept, usual }: Result) {
 }
 
 /** Progress, and the settings that a table has no room for. */
-export function tell(result: Result) {
+export function report(result: Result) {
   const { shape, usual, kept, found, tried, refused, byNumber } = result;
   const { few, many, both, pair } = choices(result);
   console.error(`${shape.name} ${shape.depth} → ${shape.columns} ${shape.f32 ? "F32" : "BF16"}`);

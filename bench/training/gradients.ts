@@ -128,7 +128,7 @@ export function gradientsOf(path: string, device: Device, { shape, lora, rate, g
   const dropout = rate > 0 ? openPatterns(model.backend, widths, { rate, seed: 9 }) : null;
   const fused = canFuse(model, shape.tokens);
   const graph = buildGraph(
-    { ...model, ...(merged ? { merged: merged.places } : {}) },
+    { ...model, ...(merged ? { merged: merged.locations } : {}) },
     dropout ? { ...shape, dropout } : shape,
   );
   const drawn = group === undefined ? batchOf(shape, vocab, false) : sharedBatch(shape, vocab, group);

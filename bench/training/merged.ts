@@ -11,7 +11,7 @@ import { frozenPlaces } from "../../src/workers/trainer/engine/weights.ts";
 const SEED = 1; // of the rounding
 
 /** Only for BF16 weights. Matrices without an adapter are used in place. */
-export function mergeApart({ architecture, weights }: Model): { places: WeightPlaces; free: () => void } {
+export function mergeApart({ architecture, weights }: Model): { locations: WeightPlaces; free: () => void } {
   const arena = new Arena(weights.backend);
   const frozen = frozenPlaces(weights);
   const sized = matricesOf(architecture).map((name) => {
@@ -25,9 +25,9 @@ export function mergeApart({ architecture, weights }: Model): { places: WeightPl
       return [name, { address, type: TYPE.BF16, columns, rows, onDevice: true }];
     }),
   );
-  const places: WeightPlaces = (name) => found.get(name) ?? null;
+  const locations: WeightPlaces = (name) => found.get(name) ?? null;
   const merger = openMerger(architecture, weights);
-  if (!merger.merge(places, SEED)) throw new Error("the adapter cannot be merged into these weights");
+  if (!merger.merge(locations, SEED)) throw new Error("the adapter cannot be merged into these weights");
   merger.free();
-  return { places, free: () => arena.free() };
+  return { locations, free: () => arena.free() };
 }

@@ -32,7 +32,7 @@ export function passes(opened: ReturnType<typeof openFile>, of: GraphShape, { ra
   const dropout = rate === 0 ? null : openPatterns(backend, widths, { rate, seed: 9 });
   const merged = of.exact ? mergeApart(opened) : null;
   const graph = buildGraph(
-    { ...opened, ...(merged ? { merged: merged.places } : {}) },
+    { ...opened, ...(merged ? { merged: merged.locations } : {}) },
     dropout ? { ...of, dropout } : of,
   );
   weights.clearGradients();

@@ -141,6 +141,30 @@ test("aligned beginnings and answers lie at multiples of the alignment, and no a
   }
 });
 
+/** 12 steps of 32 prompts with 50 to 149 tokens and 8 answers each. docs/training.md has these figures. */
+test.each([
+  [128, 1.5],
+  [256, 1.3],
+  [512, 1.1],
+])("answers of 1 to %d tokens, aligned to 64, take %d times the tokens", (most, times) => {
+  const numbers = (length: number, next: () => number) => Array.from({ length }, () => Math.floor(next() * 1000));
+  const steps = Array.from({ length: 12 }, (_, seed) => {
+    const next = openRandom(seed);
+    return Array.from({ length: 32 }, () => {
+      const prompt = numbers(50 + Math.floor(next() * 100), next);
+      return Array.from({ length: 8 }, () => {
+        const answer = numbers(1 + Math.floor(next() * most), next);
+        return [{ tokens: Int32Array.from([...prompt, ...answer]), from: prompt.length }];
+      });
+    }).flat();
+  });
+  const tokensOf = (align: number) =>
+    steps
+      .flatMap((each) => microBatches(each, { tokens: 16_384, steps: 4, shares: true, attention: "seen", align }))
+      .reduce((sum, { tokens, rows }) => sum + tokens * rows, 0);
+  expect(tokensOf(64) / tokensOf(1)).toBeCloseTo(times, 1);
+});
+
 test("dropout depends on the unit, not on its position", () => {
   const [first, second] = [units[0], units[1]] as [Piece[], Piece[]];
   const seedsOf = (all: Piece[][], unit: number) => {
