@@ -29,7 +29,8 @@ test.each<[string, Partial<ExactFacts>]>([
 test.each<[string, Partial<ExactFacts>]>([
   ["it is slower on a GPU of compute capability 8", { majors: [8] }],
   ["it is slower on a GPU of compute capability 12", { majors: [12, 8] }],
-  ["it is slower where max_completion_length is less than 256", { maxCompletionLength: 255 }],
+  ["it is slower unless max_completion_length is from 256 to 1024", { maxCompletionLength: 255 }],
+  ["it is slower unless max_completion_length is from 256 to 1024", { maxCompletionLength: 1025 }],
 ])("on demand only: %s", (why, over) => {
   expect(reason(over)).toBe(why);
   expect(reason({ ...over, wanted: true })).toBeNull();

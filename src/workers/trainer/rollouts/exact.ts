@@ -20,6 +20,9 @@ export type ExactFacts = {
  */
 const LEAST_COMPLETION = 256;
 
+/** Exact attention reads the keys of a token one tile after another, so long answers are drawn more slowly; only 128 tokens were measured. */
+const MOST_COMPLETION = 1024;
+
 /** Returns why the job does not sample exactly, or null if it does. */
 export function reasonNotExact(facts: ExactFacts): string | null {
   if (facts.wanted === false) return "exact_sampling is false";
@@ -39,6 +42,6 @@ function reasonImpossible({ lora, in4Bit, notDrawn, majors }: ExactFacts): strin
 function reasonCostly({ majors, maxCompletionLength }: ExactFacts): string | null {
   const slow = majors.find((major) => !hasExactProducts(major!));
   if (slow !== undefined) return `it is slower on a GPU of compute capability ${slow}`;
-  if (maxCompletionLength >= LEAST_COMPLETION) return null;
-  return `it is slower where max_completion_length is less than ${LEAST_COMPLETION}`;
+  if (maxCompletionLength >= LEAST_COMPLETION && maxCompletionLength <= MOST_COMPLETION) return null;
+  return `it is slower unless max_completion_length is from ${LEAST_COMPLETION} to ${MOST_COMPLETION}`;
 }
