@@ -1,7 +1,15 @@
 /** The order in which the detector computes requests. */
 import { describe, expect, test } from "bun:test";
 import { ClientLeft } from "../../src/lib/net/client_left.ts";
-import { join, type Part, stretches, takeBatch } from "../../src/workers/detector/batch.ts";
+import {
+  isLonger,
+  join,
+  joinResults,
+  type Part,
+  portionsOf,
+  stretches,
+  takeBatch,
+} from "../../src/workers/detector/batch.ts";
 import { createGate } from "../../src/workers/detector/gate.ts";
 import { bytesPerPixel, sampleFrames } from "../../src/workers/detector/image/decode.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";
@@ -36,6 +44,75 @@ describe("a batch", () => {
     const parts = [part(2), part(1), part(3)];
     expect([...join(parts)]).toEqual([2, 2, 1, 3, 3, 3]);
     expect(stretches(parts)).toEqual([[0, 2], [2, 3], [3, 6]]); // biome-ignore format: pairs
+  });
+});
+
+describe("a divided request", () => {
+  const crops = (count: number, models = BOTH): Part => ({
+    models,
+    count,
+    input: Uint8Array.from({ length: count * 2 }, (_, i) => Math.floor(i / 2)),
+  });
+  const shown = (portions: Part[]) => portions.map(({ models: [name], input }) => [name, [...input]]);
+
+  test("becomes single runs of its networks, longest first, with the crops in order", () => {
+    const portions = portionsOf(crops(6));
+    expect(shown(portions)).toEqual([
+      ["detector_v1", [0, 0, 1, 1, 2, 2]],
+      ["detector_v1", [3, 3, 4, 4, 5, 5]],
+      ["detector_v0", [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]],
+    ]);
+    expect(portions.map(({ count }) => count)).toEqual([3, 3, 6]);
+  });
+
+  test("has a shorter last run if the crops do not fill it", () => {
+    expect(shown(portionsOf(crops(1)))).toEqual([["detector_v1", [0, 0]], ["detector_v0", [0, 0]]]); // biome-ignore format: pairs
+    expect(portionsOf(crops(4, ["detector_v1"])).map(({ count }) => count)).toEqual([3, 1]);
+  });
+
+  test("is not combined again, and shares its buffer until a portion runs", () => {
+    const whole = crops(4);
+    const queue = portionsOf(whole);
+    const [first, ...rest] = takeBatch(queue, 24);
+    expect([rest.length, queue.length]).toEqual([0, 2]);
+    expect(first!.input.buffer).toBe(whole.input.buffer);
+    expect(join([first!]).buffer).not.toBe(whole.input.buffer);
+    expect(join([whole]).buffer).toBe(whole.input.buffer);
+  });
+
+  test("gets its results joined in order, with the time of all runs", () => {
+    const run = (numbers: number[], ms: number) => ({
+      logits: Float32Array.from(numbers),
+      features: Float32Array.from(numbers.flatMap((x) => [x, -x])),
+      ms,
+    });
+    const portions = [
+      { detector_v1: run([1, 2], 5) },
+      { detector_v1: run([3], 3) },
+      { detector_v0: run([7, 8, 9], 4) },
+    ];
+    const joined = joinResults(BOTH, portions);
+    expect(joined).toEqual({ detector_v0: run([7, 8, 9], 4), detector_v1: run([1, 2, 3], 8) });
+    expect(Object.keys(joined)).toEqual(BOTH);
+  });
+
+  test("loses only the network of a portion that failed", () => {
+    const logits = Float32Array.of(1);
+    const portions = [
+      { detector_v1: { logits, ms: 2 } },
+      { detector_v1: { error: "broke", ms: 1 } },
+      { detector_v0: { logits, ms: 4 } },
+    ];
+    expect(joinResults(BOTH, portions)).toEqual({
+      detector_v0: { logits, ms: 4 },
+      detector_v1: { error: "broke", ms: 3 },
+    });
+  });
+
+  test("runs the whole image before shorter runs", () => {
+    const whole: Part = { models: ["detector_whole"], count: 1, input: new Uint8Array(1) };
+    expect(portionsOf(crops(6)).map((portion) => isLonger(whole, portion))).toEqual([false, false, true]);
+    expect([isLonger(whole, whole), isLonger(whole, crops(1))]).toEqual([false, false]);
   });
 });
 

@@ -49,7 +49,7 @@ test("the logit is the sum of the crops' and the whole image's, which is compute
   expect(scored?.models.detector_v1?.score).toBeCloseTo(v1(40, whole), 3);
   expect(v0(40, whole)).not.toBeCloseTo(v0(40), 1);
   const { parts, runs } = await detector.stats();
-  expect([parts - before.parts, runs - before.runs]).toEqual([2, 2]); // the crops, the whole image
+  expect([parts - before.parts, runs - before.runs]).toEqual([2, 3]); // the crops on two lanes, the whole image
 });
 
 test("squares are scored by themselves: the whole image changes neither crops nor the heat map", async () => {

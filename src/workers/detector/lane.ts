@@ -6,9 +6,11 @@ import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS } from "../protocol_detector.ts";
 import { readClip } from "./audio/audio.ts";
 import { WINDOW } from "./audio/windows.ts";
+import { joinOutputs, type Outputs } from "./batch.ts";
 import { CROP } from "./image/views.ts";
 import { WHOLE_SIDE } from "./image/whole.ts";
 import {
+  AT_ONCE,
   type FromLane,
   type Input,
   type LaneModel,
@@ -43,9 +45,6 @@ const OPTIONS: InferenceSession.SessionOptions = {
   logSeverityLevel: 3,
   extra: { session: { set_denormal_as_zero: "1", x64quantprecision: "1" } },
 };
-
-/** Crops, windows or pictures per network run: small enough that activations stay in the core's cache. */
-const AT_ONCE: Record<Network, number> = { detector_v0: 6, detector_v1: 3, detector_whole: 1, detector_audio_v0: 2 };
 
 const isAudio = (name: Network) => (AUDIO_MODELS as readonly string[]).includes(name);
 const reason = (error: unknown) => (error instanceof Error ? error.message : String(error)).slice(0, 500);
@@ -113,8 +112,6 @@ async function run({ models, input, count }: Extract<ToLane, { type: "run" }>): 
 
 type Portions = { count: number; atOnce: number };
 
-type Outputs = { logits: Float32Array; features?: Float32Array };
-
 async function outputsOf(model: OpenModel, input: Input, { count, atOnce }: Portions): Promise<Outputs> {
   const parts: Outputs[] = [];
   const each = input.length / count;
@@ -122,19 +119,7 @@ async function outputsOf(model: OpenModel, input: Input, { count, atOnce }: Port
     const to = Math.min(from + atOnce, count);
     parts.push(await runOnce(model, input.subarray(from * each, to * each), to - from));
   }
-  const logits = joined(parts.map((part) => part.logits));
-  if (model.features === undefined) return { logits };
-  return { logits, features: joined(parts.map(({ features }) => features ?? new Float32Array())) };
-}
-
-function joined(parts: readonly Float32Array[]): Float32Array {
-  const whole = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+  return joinOutputs(parts);
 }
 
 async function runOnce({ session, features, side }: OpenModel, input: Input, count: number): Promise<Outputs> {

@@ -2,7 +2,7 @@
 
 import { ClientLeft } from "../../lib/net/client_left.ts";
 import { compiled } from "../../native/bundle/embedded.ts";
-import { join, type Part, stretches, takeBatch } from "./batch.ts";
+import { isLonger, join, joinResults, type Part, portionsOf, stretches, takeBatch } from "./batch.ts";
 import { CROP, MAX_CROPS } from "./image/views.ts";
 import type { FromLane, Heard, Input, LaneModel, Network, Results, ToLane } from "./messages.ts";
 import { lose, type Models, networksOf } from "./models.ts";
@@ -31,9 +31,11 @@ export type Lanes = {
   close: () => void;
 };
 
-type Waiting<T, W> = { resolve: (result: T) => void; reject: (error: Error) => void } & W;
+/** `signal`: of the request; its parts share it. */
+type Waiting<T, W> = { signal: AbortSignal; resolve: (result: T) => void; reject: (error: Error) => void } & W;
 type Scoring = Waiting<Results, Part>;
 type Hearing = Waiting<Heard, { bytes: Uint8Array<ArrayBuffer> }>;
+type WaitOptions<W> = { signal: AbortSignal; overtakes: (other: W) => boolean };
 type Lane = { thread: Worker; busy: boolean; answer: (message: FromLane) => void };
 
 /** Resolves when every lane has tried every model. Models that failed on a lane are among the errors. */
@@ -90,44 +92,71 @@ class Pool implements Lanes {
   }
 
   score(part: Part, signal: AbortSignal): Promise<Results> {
-    return this.#wait(this.#scoring, part, signal);
+    this.#counts.parts++;
+    // The whole image comes later than its crops. It goes before their shorter runs, but overtakes no other request.
+    const overtakes = (other: Scoring) => other.signal === signal && isLonger(part, other);
+    return this.#wait(this.#scoring, part, { signal, overtakes });
   }
 
   readAudio(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Heard> {
-    return this.#wait(this.#hearing, { bytes }, signal);
+    return this.#wait(this.#hearing, { bytes }, { signal, overtakes: () => false });
   }
 
   close() {
     for (const { thread } of this.#lanes) thread.terminate();
   }
 
-  #wait<T, W>(queue: Waiting<T, W>[], what: W, signal: AbortSignal): Promise<T> {
+  #wait<T, W>(queue: Waiting<T, W>[], what: W, { signal, overtakes }: WaitOptions<Waiting<T, W>>): Promise<T> {
     if (signal.aborted) return Promise.reject(new ClientLeft());
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const waiting = { ...what, resolve, reject };
     const leave = () => {
-      const at = queue.indexOf(waiting);
-      if (at >= 0) queue.splice(at, 1);
+      const others = queue.filter((waiting) => waiting.signal !== signal); // its portions leave too
+      queue.splice(0, queue.length, ...others);
       reject(new ClientLeft());
     };
     signal.addEventListener("abort", leave, { once: true });
-    queue.push(waiting);
+    const at = queue.findIndex(overtakes);
+    queue.splice(at < 0 ? queue.length : at, 0, { ...what, signal, resolve, reject });
     this.#pump();
     return promise.finally(() => signal.removeEventListener("abort", leave));
   }
 
   #pump() {
-    for (const lane of this.#lanes) {
-      if (lane.busy) continue;
+    const idle = this.#lanes.filter(({ busy }) => !busy);
+    for (const [i, lane] of idle.entries()) {
       const hearing = this.#hearing.shift();
       if (hearing) void this.#readAudio(lane, hearing);
-      else if (this.#scoring.length > 0) void this.#run(lane, takeBatch(this.#scoring, BATCH_LIMIT));
+      else if (this.#scoring.length > 0) void this.#run(lane, this.#take(idle.length - i));
     }
+  }
+
+  /** With fewer requests than idle lanes, each is divided. Otherwise it is not, which costs fewer messages and copies. */
+  #take(idle: number): Scoring[] {
+    const queue = this.#scoring;
+    if (queue.length < idle) queue.push(...queue.splice(0).flatMap((part) => this.#divide(part)));
+    return takeBatch(queue, BATCH_LIMIT);
+  }
+
+  #divide(part: Scoring): Scoring[] {
+    const portions = part.alone ? [] : portionsOf(part);
+    if (portions.length < 2) return [part];
+    const results: Results[] = [];
+    let missing = portions.length;
+    return portions.map((portion, i) => ({
+      ...portion,
+      signal: part.signal,
+      reject: part.reject,
+      resolve: (result) => {
+        results[i] = result;
+        if (--missing > 0) return;
+        this.#keep(part.input);
+        part.resolve(joinResults(part.models, results));
+      },
+    }));
   }
 
   async #run(lane: Lane, batch: readonly Scoring[]) {
     this.#counts.runs++;
-    this.#counts.parts += batch.length;
     const input = join(batch);
     const count = batch.reduce((sum, part) => sum + part.count, 0);
     const models = batch[0]!.models;

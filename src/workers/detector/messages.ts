@@ -5,7 +5,21 @@ import type { ModelName, Refused } from "../protocol_detector.ts";
 export const WHOLE = "detector_whole";
 export type Network = ModelName | typeof WHOLE;
 
-/** `features`: (count, width), of models that were opened with `features`. */
+/**
+ * Crops, windows or pictures per network run. They are few, so that activations stay in the core's cache and that the
+ * runs of one file can be spread over lanes. The network with the longest run comes first: lanes take runs in this order.
+ */
+export const AT_ONCE: Record<Network, number> = {
+  detector_v1: 3,
+  [WHOLE]: 1,
+  detector_v0: 6,
+  detector_audio_v0: 2,
+};
+
+/**
+ * `ms`: the times of all runs of the network, added up, also if they ran side by side. `features`: (count, width), of
+ * models that were opened with `features`.
+ */
 export type RunResult = { logits: Float32Array; features?: Float32Array; ms: number } | { error: string; ms: number };
 export type Results = Partial<Record<Network, RunResult>>;
 /** Uint8Array: pixels (N, 256, 256, 3), or (N, 128, 128, 3) of whole images; Float32Array: samples (N, 48000). */

@@ -98,7 +98,7 @@ async function makeHeatmap(world: World, image: Pixels, options: ScoreOptions): 
   return await drawHeatmap(world.sharp, image, grid, scores);
 }
 
-/** The crops and the whole image, which run side by side if two lanes are free. */
+/** The crops and the whole image. Their runs are spread over idle lanes. */
 async function scorePixels(world: World, image: Pixels, options: ScoreOptions): Promise<Results> {
   const crops = scoreCrops(world, image, planCrops(image.width, image.height), options);
   const usesWhole = options.models.some((name) => world.models.found.get(name)?.calibration.whole);
