@@ -11,7 +11,7 @@ import { Detector, type Options } from "../test/detection/detector.ts";
 import { BINARY, median, ROOT, type Row } from "./tools.ts";
 
 const SIDE = 1_000;
-const TARGETS = { ms: 60, ratio: 1.7, smallMs: 8 };
+const TARGETS = { ms: 60, smallMs: 8 };
 /**
  * Blocks of so many one after another and so many eight at a time, in turn: the speed of a machine moves in seconds.
  */
@@ -100,12 +100,8 @@ async function measure(
   return [
     row(`1 megapixel, ${name}, median`, ms, `≤ ${TARGETS.ms} ms`, alone <= TARGETS.ms),
     row(`the same, ${SIDE_BY_SIDE} at a time`, `${perSecond.toFixed(1)}/s`),
-    row(
-      "over one at a time, median of blocks in turn",
-      `${ratio.toFixed(2)}×`,
-      `≥ ${TARGETS.ratio}×`,
-      ratio >= TARGETS.ratio,
-    ),
+    // One image uses all idle cores, so several at a time gain little.
+    row("over one at a time, median of blocks in turn", `${ratio.toFixed(2)}×`),
   ];
 }
 
