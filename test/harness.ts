@@ -38,7 +38,7 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)) {
       new Promise((done) => {
         if (signal?.aborted) return done();
         const sleeper = {
-          at: now + ms,
+          at: steady + ms, // a change of the time of day wakes nobody, and makes nobody wait longer
           wake: () => {
             sleepers.delete(sleeper);
             done();
@@ -50,7 +50,7 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)) {
     advance(ms) {
       now += ms;
       steady += ms;
-      for (const sleeper of [...sleepers]) if (sleeper.at <= now) sleeper.wake();
+      for (const sleeper of [...sleepers]) if (sleeper.at <= steady) sleeper.wake();
     },
     set(ms) {
       now += ms;

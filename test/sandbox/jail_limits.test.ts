@@ -144,7 +144,7 @@ describe("processes", () => {
   });
 
   test("a shell's fork bomb ends with its time", async () => {
-    const ran = await yard.shell("f() { f | f & }; f; sleep 60", { limits: { processes: 16, wallMs: 2000 } });
+    const ran = await yard.shell("f() { f | f & }; f; exec sleep 60", { limits: { processes: 16, wallMs: 2000 } });
     expect(ran.reason).toBe("timeout");
     expect((await yard.shell("echo again")).stdout).toBe("again\n");
   });
