@@ -38,7 +38,7 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)) {
       new Promise((done) => {
         if (signal?.aborted) return done();
         const sleeper = {
-          at: steady + ms, // a change of the time of day wakes nobody, and makes nobody wait longer
+          at: steady + ms, // as of a real timer: the time of day has no effect
           wake: () => {
             sleepers.delete(sleeper);
             done();
