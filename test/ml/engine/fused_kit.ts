@@ -18,16 +18,23 @@ export function openFile(dir: string, path: string, lora: Lora, kernels: Kernels
   return { backend, architecture: architectureOf(header), weights: loadWeights(backend, { path, header }, lora) };
 }
 
+type Opened = Pick<ReturnType<typeof openFile>, "weights" | "backend">;
+
+/** Random numbers, so that the adapter is not zero. */
+export function fillAdapter({ weights, backend: { ggml } }: Opened, next: () => number) {
+  for (const { tensor } of weights.trainable)
+    putBytes(
+      ggml,
+      tensor,
+      getFloats(ggml, tensor).map(() => next() * 0.2),
+    );
+}
+
 /** Two summed micro-batches, with an adapter that is not zero. */
 export function passes(opened: ReturnType<typeof openFile>, of: GraphShape, { rate = 0, draw = randomBatch } = {}) {
   const { weights, backend, architecture } = opened;
   const next = random(3);
-  for (const { tensor } of weights.trainable)
-    putBytes(
-      backend.ggml,
-      tensor,
-      getFloats(backend.ggml, tensor).map(() => next() * 0.2),
-    );
+  fillAdapter(opened, next);
   const widths = [architecture.width, architecture.forward, architecture.heads * architecture.headLength];
   const dropout = rate === 0 ? null : openPatterns(backend, widths, { rate, seed: 9 });
   const merged = of.exact ? mergeApart(opened) : null;

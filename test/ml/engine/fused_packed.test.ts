@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ShapeOf, writeModel } from "../../../bench/training/model.ts";
 import { type Header, parseGguf } from "../../../src/lib/gguf/parse.ts";
-import { getFloats, openBackend, putBytes } from "../../../src/native/ggml/ggml.ts";
+import { getFloats, openBackend } from "../../../src/native/ggml/ggml.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { openPatterns } from "../../../src/workers/trainer/engine/dropout.ts";
 import { packingOf } from "../../../src/workers/trainer/engine/fused/packed.ts";
@@ -12,6 +12,7 @@ import { buildGraph, type GraphShape } from "../../../src/workers/trainer/engine
 import { type Lora, loadWeights } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import { asBf16, fromBf16s } from "../../native/decode_kit.ts";
+import { fillAdapter } from "./fused_kit.ts";
 import { random, randomBatch, shape } from "./kit.ts";
 import { plainKernels } from "./plain_kernels.ts";
 import { NF4_NUMBERS, nearestNf4 } from "./plain_packed.ts";
@@ -66,12 +67,7 @@ function roundToNf4(bytes: Uint8Array, header: Header) {
 function pass(opened: ReturnType<typeof open>, of: GraphShape, rate = 0) {
   const { weights, backend, architecture } = opened;
   const next = random(3);
-  for (const { tensor } of weights.trainable)
-    putBytes(
-      backend.ggml,
-      tensor,
-      getFloats(backend.ggml, tensor).map(() => next() * 0.2),
-    );
+  fillAdapter(opened, next);
   const widths = [architecture.width, architecture.forward, architecture.heads * architecture.headLength];
   const dropout = rate === 0 ? null : openPatterns(backend, widths, { rate, seed: 9 });
   const only = keepOnlyFused(architecture, weights);

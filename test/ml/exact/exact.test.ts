@@ -1,7 +1,6 @@
 /** Samples of an exact sampler have the log-probabilities of the exact trainer, bit for bit. Both run in emulation. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { getFloats, putBytes } from "../../../src/native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../src/native/llama/weights.ts";
 import { openMerger } from "../../../src/workers/trainer/engine/fused/sampler/merge.ts";
 import { buildGraph } from "../../../src/workers/trainer/engine/graph.ts";
@@ -12,7 +11,7 @@ import { tempDir } from "../../harness.ts";
 import { type ModelOptions, makeModel } from "../../models.ts";
 import { canEmulate, openEmulation } from "../../native/emulation/device.ts";
 import { openEmulatedKernels } from "../engine/emulated_kernels.ts";
-import { openFile } from "../engine/fused_kit.ts";
+import { fillAdapter, openFile } from "../engine/fused_kit.ts";
 import { random, shape } from "../engine/kit.ts";
 
 const dir = tempDir();
@@ -51,13 +50,7 @@ async function gap({ model, temperature = 1, exact = true, library = false }: Ca
   const path = makeModel(dir, { ...MODEL, ...model });
   const opened = openFile(dir, path, LORA, kernels);
   const { weights, backend, architecture } = opened;
-  const next = random(3);
-  for (const { tensor } of weights.trainable)
-    putBytes(
-      backend.ggml,
-      tensor,
-      getFloats(backend.ggml, tensor).map(() => next() * 0.2),
-    );
+  fillAdapter(opened, random(3));
   const merger = openMerger(architecture, weights);
   const size = { contextLength: 192, parallel: 5, threads: 1, gpus: [] };
   const roller = await openRoller({
