@@ -117,6 +117,8 @@ def learned(args, rows, roles):
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
         mean.update()
+        if step == 0:
+            begun = time.time()  # the first step compiles, which may take as long as a quarter of the time
         share = (time.time() - begun) / args.whole_seconds
         for name in [n for n, moment in KEPT.items() if n not in kept and share >= moment]:
             kept[name] = whole.Whole().to(args.device)
