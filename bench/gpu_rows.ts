@@ -4,10 +4,11 @@
  * GPU. The first eight rows are also the last eight: a row's place must not matter either.
  */
 import { parseArgs } from "node:util";
+import type { Algorithm } from "../src/native/cuda/cublaslt.ts";
 import { openProducts, type Products } from "../src/native/cuda/kernel_products.ts";
 import { SHAPES } from "./decode/shapes.ts";
 import { type Card, openCard } from "./products/card.ts";
-import { type Algorithm, type Lt, openLt } from "./products/lt.ts";
+import { type Lt, openLt } from "./products/lt.ts";
 import { FEW, flop, type Result, report, rowsOf, type Shape, table } from "./products/same_bits.ts";
 import type { Row } from "./tools.ts";
 

@@ -5,8 +5,8 @@ import { join } from "node:path";
 const hasPython = Bun.which("python3") !== null;
 
 test.skipIf(!hasPython).each([
-  ["folds, the ledger, the threshold of the tier ai, and figures", "protocol_test.py"],
-  ["lines of speech systems, equal error, and clips on one footing", "audio_test.py"],
+  ["folds, the ledger, the threshold of the tier ai, and figures", "protocol/test.py"],
+  ["lines of speech systems, equal error, and clips on one footing", "audio/test.py"],
 ])(
   "%s",
   (_, script) => {
@@ -21,10 +21,10 @@ test.skipIf(!hasPython).each([
 );
 
 test.skipIf(!hasPython)(
-  "every script of the folder compiles",
+  "every script compiles",
   () => {
     const code =
-      "import ast, pathlib, sys\nfor p in pathlib.Path(sys.argv[1]).glob('*.py'): ast.parse(p.read_text(), str(p))";
+      "import ast, pathlib, sys\nfor p in pathlib.Path(sys.argv[1]).rglob('*.py'): ast.parse(p.read_text(), str(p))";
     const { exitCode, stderr } = Bun.spawnSync(["python3", "-c", code, import.meta.dir]);
     expect([exitCode, stderr.toString()]).toEqual([0, ""]);
   },

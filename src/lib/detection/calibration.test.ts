@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import given from "../../../scripts/detector/policy_cases.json";
+import given from "../../../scripts/detector/cases/policy.json";
 import { Calibration, judgeCrop, judgeImage, type Pooling, pool } from "./calibration.ts";
 import { sigmoid } from "./curve.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import cases from "../../../../scripts/detector/whole_view_cases.json";
+import cases from "../../../../scripts/detector/cases/whole_view.json";
 import { smallPicture, WHOLE_SIDE } from "./whole.ts";
 
-/** The same pixels as `pattern` in scripts/detector/whole_view.py. */
+/** The same pixels as `pattern` in scripts/detector/networks/whole_view.py. */
 function patternOf(width: number, height: number) {
   const pixels = Uint8Array.from({ length: width * height * 3 }, (_, i) => {
     const pixel = Math.floor(i / 3);
@@ -46,7 +46,7 @@ const hasNumpy = Bun.which("python3") !== null && Bun.spawnSync(["python3", "-c"
 test.skipIf(!hasNumpy)(
   "the script for training satisfies the same cases",
   () => {
-    const script = `${import.meta.dir}/../../../../scripts/detector/whole_view.py`;
+    const script = `${import.meta.dir}/../../../../scripts/detector/networks/whole_view.py`;
     const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
     const { exitCode, stdout } = Bun.spawnSync(["python3", script], { env });
     expect([exitCode, stdout.toString()]).toEqual([0, `${cases.length} small pictures: the same\n`]);

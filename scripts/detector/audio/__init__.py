@@ -1,0 +1,1 @@
+"""The speech detector, from clips to its file."""

@@ -1,0 +1,1 @@
+"""Images on their way to training: packs, decoded pixels, fakes, and what happens to a view."""

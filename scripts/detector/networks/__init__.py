@@ -1,0 +1,1 @@
+"""The networks for crops and for the whole image: what they see, how they learn, and their files."""
