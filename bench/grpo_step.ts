@@ -5,8 +5,8 @@
  * the sampler, with our own kernels as the sampler and with the library; then small steps of 64 completions of 64
  * tokens in F16 and BF16. Rewards are trivial on both sides. Without a GPU a small model shows that it works. VERK_PYTHON names
  * another python3. `bun bench/grpo_step.ts` does the same without the table of scripts/bench.ts; `--wide off,128,128/0`
- * measures nothing but our own kernels, with cuBLAS from so many rows and multiplications on; `--exact` the usual step and
- * one with exact_sampling.
+ * measures nothing but our own kernels, with cuBLAS from so many rows and multiplications on; `--exact [256x128,32x1024]` the
+ * usual step and one with exact_sampling, for so many completions of so many tokens.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,9 @@ import { HALF_BILLION, type RolloutShape, SMALL, writeRolloutModel } from "./pee
 import { median, type Row, remove, tempDir } from "./tools.ts";
 import { learnSeconds } from "./training/shared.ts";
 
-type Size = { shape: RolloutShape; name: string; prompts: number; group: number; tokens: number; steps: number };
+/** `prompt`: its tokens; by default as many as those of a completion. */
+type Size = { shape: RolloutShape; name: string; prompts: number; group: number; steps: number } & Lengths;
+type Lengths = { tokens: number; prompt?: number };
 const WHOLE: Size = { shape: HALF_BILLION, name: "0.5B", prompts: 32, group: 8, tokens: 128, steps: 4 };
 const SMALL_STEP: Size = { shape: HALF_BILLION, name: "0.5B", prompts: 8, group: 8, tokens: 64, steps: 8 };
 const FEW: Size = { shape: SMALL, name: "small", prompts: 2, group: 4, tokens: 32, steps: 2 };
@@ -70,7 +72,7 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
 
 function rowsOf(size: Size, { type, kernels, exact }: Variant, found: Measurement, aim: number | null): Row[] {
   const { phases, gap, memoryBytes } = found;
-  const { name, prompts, group, tokens } = size;
+  const { name, prompts, group, tokens, prompt = tokens } = size;
   const by = kernels ? `own kernels${exact ? ", exact" : ""}` : "the library";
   const split = Object.entries(phases).filter(([part]) => part !== "total");
   const parts = split.map(([part, seconds]) => `${part} ${seconds.toFixed(3)}`).join(", ");
@@ -79,7 +81,7 @@ function rowsOf(size: Size, { type, kernels, exact }: Variant, found: Measuremen
   return [
     {
       bench: "grpo_step",
-      what: `a step: ${name} ${type}, ${prompts * group} samples of ${tokens} tokens after ${tokens} by ${by}`,
+      what: `a step: ${name} ${type}, ${prompts * group} samples of ${tokens} tokens after ${prompt} by ${by}`,
       value: `${phases.total.toFixed(3)} s (${parts}); rollouts ${rate} tok/s; logps apart ${gap}${memory}`,
       target: aim === null ? "" : `≤ ${aim} s`,
       ok: aim === null ? null : phases.total <= aim,
@@ -114,7 +116,7 @@ async function measure(
   const model = join(dir, "model.gguf");
   await writeRolloutModel(model, size.shape, type);
   const plan = await planOf({
-    ...{ dir, model, method: "grpo", lora: LORA, context: 4 * size.tokens },
+    ...{ dir, model, method: "grpo", lora: LORA, context: 4 * Math.max(size.tokens, size.prompt ?? 0) },
     rows: promptsOf(size),
     given: {
       ...{ num_generations: size.group, per_device_train_batch_size: size.prompts * size.group },
@@ -153,9 +155,9 @@ async function measure(
 }
 
 /** Letters are tokens of their own to this model, and every prompt is another. */
-const promptsOf = ({ prompts, tokens }: Size) =>
+const promptsOf = ({ prompts, tokens, prompt = tokens }: Size) =>
   Array.from({ length: prompts }, (_, p) => ({
-    prompt: Array.from({ length: tokens }, (_, i) => String.fromCharCode(99 + ((p * 7 + i * (1 + p)) % 24))).join(""),
+    prompt: Array.from({ length: prompt }, (_, i) => String.fromCharCode(99 + ((p * 7 + i * (1 + p)) % 24))).join(""),
   }));
 
 /** Times what the loop calls, a step after the other; a step begins with `sync` and ends with `step`. */
@@ -207,7 +209,15 @@ async function torch({ name, prompts, group, tokens, steps }: Size, gpu: boolean
 const print = ({ what, value, target, ok }: Row) =>
   console.log([what, value, target, ok === null ? "" : ok ? "yes" : "NO"].join(" | "));
 
+/** 32x1024: so many completions of so many tokens. */
+function sizeOf(text: string, gpu: boolean): Size {
+  const [samples = 0, tokens = 0] = text.split("x").map(Number);
+  const size = gpu ? { ...WHOLE, steps: 3 } : FEW;
+  return { ...size, prompts: samples / size.group, tokens, prompt: 128 };
+}
+
 if (import.meta.main) {
+  const gpu = Bun.which("nvidia-smi") !== null;
   const at = process.argv.indexOf("--wide");
   for (const text of at < 0 ? [] : process.argv[at + 1]!.split(",")) {
     const variant = { ...OWN, wide: wideOf(text) };
@@ -215,8 +225,10 @@ if (import.meta.main) {
       print({ ...row, what: `${row.what}, cuBLAS ${text}` });
   }
   const exact = process.argv.includes("--exact");
-  for (const variant of exact ? [OWN, { ...OWN, exact }] : [])
-    for (const row of rowsOf(WHOLE, variant, await measure(WHOLE, true, variant), null)) print(row);
+  const sizes = exact ? (process.argv[process.argv.indexOf("--exact") + 1] ?? "256x128").split(",") : [];
+  for (const size of sizes.map((text) => sizeOf(text, gpu)))
+    for (const variant of [OWN, { ...OWN, exact }])
+      for (const row of rowsOf(size, variant, await measure(size, gpu, variant), null)) print(row);
   if (at < 0 && !exact) for (const row of await run({ quick: process.argv.includes("--quick") })) print(row);
   process.exit(0); // native threads may still run
 }

@@ -2,7 +2,7 @@
  * Rollouts by our own kernels and by the library against PyTorch, in the same run: 256 samples of 128 tokens after
  * prompts of 128, in groups of 8, drawn at temperature 1 from a model of the shape of Qwen2.5-0.5B. Prompts count in the
  * time, on all sides. Without a GPU a small model shows that it works. `bun bench/rollouts.ts` does the same without the
- * table of scripts/bench.ts.
+ * table of scripts/bench.ts; `--own` measures nothing but our own kernels in BF16.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -21,16 +21,16 @@ const SCRIPT = process.env["VERK_ROLLOUTS_PEER"] ?? join(import.meta.dir, "peers
 
 const hasGpu = () => Bun.which("nvidia-smi") !== null;
 
-export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
+export async function run({ quick, own = false }: { quick: boolean; own?: boolean }): Promise<Row[]> {
   const dataDir = tempDir();
   const gpu = hasGpu();
   const rows: Row[] = [];
-  const peer = gpu && !quick ? await torch() : [];
+  const peer = gpu && !quick && !own ? await torch() : [];
   const best = Math.max(0, ...peer.map(({ rate }) => rate));
-  for (const type of gpu ? (["F16", "BF16"] as const) : (["F16"] as const)) {
+  for (const type of gpu && !own ? (["F16", "BF16"] as const) : ([own ? "BF16" : "F16"] as const)) {
     const modelPath = join(dataDir, `${type}.gguf`);
     await writeRolloutModel(modelPath, gpu ? HALF_BILLION : SMALL, type);
-    for (const kernels of gpu ? [true, false] : [false]) {
+    for (const kernels of gpu ? (own ? [true] : [true, false]) : [false]) {
       const ours = await measure({ dataDir, modelPath, gpu, kernels, rounds: quick ? 4 : 5 });
       const by = kernels ? "own kernels" : "the library";
       const what = `${gpu ? "0.5B" : "small"} ${type} by ${by}, ${ours.samples} samples of ${NEW} tokens in groups of ${SAMPLES}: ${ours.detail}`;
@@ -87,6 +87,7 @@ async function torch(): Promise<{ what: string; rate: number }[]> {
 }
 
 if (import.meta.main) {
-  for (const { what, value, target } of await run({ quick: process.argv.includes("--quick") }))
+  const has = (flag: string) => process.argv.includes(flag);
+  for (const { what, value, target } of await run({ quick: has("--quick"), own: has("--own") }))
     console.log(`${value}\t${target}\t${what}`);
 }

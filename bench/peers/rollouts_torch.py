@@ -2,9 +2,11 @@
 
 256 prompts of 128 tokens, 128 new tokens each, temperature 1, bf16, random weights of the shape of Qwen2.5-0.5B.
 The plain decoder prefills all prompts at once and then runs one compiled step a token, captured as a CUDA graph.
-Prints one line of JSON for each way.
+Prints one line of JSON for each way. `rollouts_torch.py compiled [FILE]` has the compiled ways alone. It waits for FILE
+after it has compiled, so that nothing else need run on the GPU while it is timed. With `plain`, transformers is left out.
 """
 import json
+import os
 import sys
 import time
 
@@ -19,6 +21,13 @@ dev, dt = "cuda", torch.bfloat16
 
 def say(what, seconds):
     print(json.dumps({"what": what, "rate": round(B * NEW / seconds)}), flush=True)
+
+
+def wait():
+    """Until another program has made the file of the arguments."""
+    print("compiled", file=sys.stderr, flush=True)
+    while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
+        time.sleep(0.05)
 
 
 def timed(run, rounds=3):
@@ -39,14 +48,17 @@ def transformers_generate():
         vocab_size=V, hidden_size=D, num_hidden_layers=LAYERS, num_attention_heads=H, num_key_value_heads=K,
         intermediate_size=FF, tie_word_embeddings=True, max_position_embeddings=32768,
     )
-    model = Qwen2ForCausalLM(config).to(dev, dt).eval()
+    with torch.device(dev):  # half a billion random numbers take seconds on a processor
+        model = Qwen2ForCausalLM(config).to(dt).eval()
     ids = torch.randint(0, 1000, (B, PROMPT), device=dev)
     same = dict(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, min_new_tokens=NEW, max_new_tokens=NEW, pad_token_id=0)
-    model.generate(ids, **same)
-    say("transformers generate, 256 prompts", timed(lambda: model.generate(ids, **same), 2))
+    if "compiled" not in sys.argv:
+        model.generate(ids, **same)
+        say("transformers generate, 256 prompts", timed(lambda: model.generate(ids, **same), 2))
     static = dict(same, cache_implementation="static")
-    model.generate(ids, **static)
-    model.generate(ids, **static)
+    for _ in range(2):
+        print(f"compiling: {timed(lambda: model.generate(ids, **static), 1):.1f} s", file=sys.stderr, flush=True)
+    wait()
     say("transformers generate, static cache, compiled", timed(lambda: model.generate(ids, **static)))
 
 
@@ -111,11 +123,12 @@ def plain(compiled):
 
     run()
     run()
+    wait()
     say(f"plain torch {torch.__version__}, static cache, {'torch.compile + CUDA graphs' if compiled else 'eager'}", timed(run))
 
 
 try:
-    transformers_generate()
+    plain(compiled=True) if "plain" in sys.argv else transformers_generate()
 except ImportError:
     print("transformers is not installed: plain torch instead", file=sys.stderr)
     plain(compiled=True)

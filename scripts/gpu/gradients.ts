@@ -98,19 +98,29 @@ const COSINE = 0.999;
 const RELATIVE = 1e-3;
 
 /** Gradients computed as in jobs. Rounding to BF16 or TF32 keeps nearly the same direction. */
-export const rounded: Part = async function* (setup) {
-  const merged = setup.device.kind === "cuda" ? MERGED : []; // the processor has no such pass
-  for (const each of [...ROUNDED, ...MANY, ...SHARED, ...merged]) {
+export const rounded: Part = (setup) => directions(setup, [...ROUNDED, ...MANY, ...SHARED]);
+
+/** Both checks of the passes of exact_sampling. The processor has none. */
+export const merged: Part = async function* (setup) {
+  if (setup.device.kind !== "cuda") return;
+  yield* directions(setup, MERGED);
+  yield* repetitions(setup, MERGED);
+};
+
+async function* directions(setup: Setup, cases: readonly Case[]): ReturnType<Part> {
+  for (const each of cases) {
     const { fused, logps, together, worst } = await difference(setup, each);
     const value = `cosine ${together.cosine.toFixed(5)} (worst tensor ${worst.cosine.toFixed(5)}, ${worst.at}), scores ${logps.toExponential(1)} apart`;
     const ok = together.cosine >= COSINE;
     yield { what: `${each.what}, ${fused ? "our kernels" : "ggml"}`, value, target: `≥ ${COSINE}`, ok };
   }
-};
+}
 
 /** The order of sums is fixed: the same batch in two graphs gives the same result. */
-export const repeated: Part = async function* (setup) {
-  for (const each of [...ROUNDED.slice(0, 1), ...MANY, ...SHARED]) {
+export const repeated: Part = (setup) => repetitions(setup, [...ROUNDED.slice(0, 1), ...MANY, ...SHARED]);
+
+async function* repetitions(setup: Setup, cases: readonly Case[]): ReturnType<Part> {
+  for (const each of cases) {
     const { typed } = await modelPair(setup, each.model ?? {}, each.type);
     const [first, second] = [0, 1].map(() => gradientsOf(typed, setup.device, howOf(each)));
     const differing = first!.gradients.filter(({ values }, i) => {
@@ -118,9 +128,9 @@ export const repeated: Part = async function* (setup) {
       return !Buffer.from(values.buffer).equals(Buffer.from(again.buffer));
     });
     const value = `${differing.length} of ${first!.gradients.length} gradients differ`;
-    yield { what: each.what, value, target: "the same bits", ok: differing.length === 0 };
+    yield { what: `${each.what}, twice`, value, target: "the same bits", ok: differing.length === 0 };
   }
-};
+}
 
 /** Without rounding to TF32 (NVIDIA_TF32_OVERRIDE=0), only the order of sums differs. */
 export const exact: Part = async function* (setup) {

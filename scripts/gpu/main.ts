@@ -12,6 +12,7 @@ import { type Part, setupIn } from "./setup.ts";
 /** Checks run first, then benchmarks. */
 const CHECKS: Record<string, () => Promise<Part>> = {
   gradients: async () => (await import("./gradients.ts")).rounded,
+  merged: async () => (await import("./gradients.ts")).merged,
   families: async () => (await import("./families.ts")).families,
   repeated: async () => (await import("./gradients.ts")).repeated,
   sharing: async () => (await import("./sharing.ts")).sharing,

@@ -9,7 +9,7 @@ Usage: run.sh --libs DIR [--libs DIR]… [--out DIR] [--quick] [--cpu] [part…]
                libggml-cuda….so; also bun or bun.xz where there is none on PATH, and verk-kernels.fatbin or
                verk-decode.fatbin in the place of those that lie beside this script
   --out DIR    where report.txt and report.json go (default: the current directory)
-Parts: gradients families repeated sharing exact learning ranks rolling same_bits memory quantized peft transformers training rollouts grpo_step grpo_profile; all of them by default.
+Parts: gradients merged families repeated sharing exact learning ranks rolling same_bits memory quantized peft transformers training rollouts grpo_step grpo_profile; all of them by default.
 VERK_PYTHON names another python3 (with torch, transformers, peft), VERK_GPU_WORK a folder that is used again
 (default /tmp/verk-gpu): what was unpacked there by an earlier call need not be carried again.
 Without a part but with `none`, it only unpacks.
