@@ -101,7 +101,7 @@ const rolled = {
     .boolean()
     .nullable()
     .describe(
-      "Log-probabilities of the sampler equal the trainer's bit for bit; null = where it costs next to nothing",
+      "Log-probabilities of the sampler equal the trainer's bit for bit; null = on Hopper GPUs, if max_completion_length is from 256 to 1024",
     ),
 };
 
