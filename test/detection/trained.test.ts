@@ -49,3 +49,19 @@ test("every image of the cases scores as in training, in both detectors", async 
   }
   expect(new Set(cases.map(({ scores }) => scores.detector_v0)).size).toBeGreaterThan(5);
 });
+
+test("both detectors call noise unlike everything they know, and no image of the cases", async () => {
+  const unlike = async (bytes: Uint8Array) =>
+    Object.values((await detector.score(bytes)).scored?.models ?? {}).map((model) => model?.unlike);
+  const [width, height] = [640, 480];
+  const noise = Uint8Array.from({ length: width * height * 3 }, (_, i) => mixed(i, 7, 3) & 255);
+  expect(
+    await unlike(
+      await sharp(noise, { raw: { width, height, channels: 3 } })
+        .png()
+        .toBuffer(),
+    ),
+  ).toEqual([true, true]);
+  for (const { file } of cases.filter((at) => "file" in at) as { file: string }[])
+    expect(await unlike(await saved(file)), file).toContain(false);
+});

@@ -106,7 +106,10 @@ def planned(rows, outer=OUTER):
     return {"version": version_of(rows), "folds": folds}
 
 
-def ai_threshold(scores, least=0.95, fewest=30):
+LEAST_RIGHT, FEWEST_CALLED = 0.95, 30  # of the images that are called `ai`
+
+
+def ai_threshold(scores, least=LEAST_RIGHT, fewest=FEWEST_CALLED):
     """The lowest score from which on `ai` is right in `least` of the images, by (score, is_ai) of images not trained on.
 
     None: no threshold with `fewest` images reaches it, so the tier is never given.

@@ -164,11 +164,20 @@ def proven(rows):
     for name in sorted(rows[0]["alone"]):
         score, unlike = zip(*(r["alone"][name] for r in rows))
         alone[name] = threshold_of(score, label, unlike)
-    joint = threshold_of([r["score"] for r in rows], label, [r["unlike"] for r in rows])
     if None in alone.values():  # the product then never says `ai` together, whatever the other one has proven
         return alone
     highest = max(alone, key=lambda n: alone[n])
-    return {**alone, highest: None if joint is None else max(alone[highest], joint)}
+    one = [r["alone"][highest] for r in rows]
+    both = [(r["score"], r["unlike"]) for r in rows]
+    # A higher threshold can fail where a lower one holds, so each candidate is checked alone and together.
+    candidates = sorted({s for s, _ in one + both if s >= alone[highest]})
+    return {**alone, highest: next((t for t in candidates if is_right(t, one, label) and is_right(t, both, label)), None)}
+
+
+def is_right(threshold, answers, label):
+    """Whether `ai` is right often enough from this threshold on, or is never said."""
+    called = [y for (score, unlike), y in zip(answers, label) if score >= threshold and not unlike]
+    return not called or (len(called) >= folds.FEWEST_CALLED and sum(called) >= folds.LEAST_RIGHT * len(called))
 
 
 def threshold_of(score, label, unlike):

@@ -217,6 +217,9 @@ class Figures(unittest.TestCase):
         surer = (300, "ai", 0.97, 0.95, 0.85)
         self.assertEqual(policy.proven(rows(surer, wrong, (100, "real", 0.1, 0.1, 0.1))), {"v0": 0.97, "v1": 0.85})
         self.assertEqual(policy.proven(rows(right, (100, "real", 0.1, 0.1, 0.9)))["v1"], None)
+        # Together 0.8 would do, but at 0.95, which the product uses, too many are wrong.
+        few = [(40, "ai", 0.96, 0.95, 0.85), (5, "real", 0.97, 0.1, 0.1), (200, "ai", 0.8, 0.95, 0.85)]
+        self.assertEqual(policy.proven(rows(*few, (100, "real", 0.1, 0.1, 0.1))), {"v0": None, "v1": 0.85})
 
     def test_whole_sources_are_drawn(self):
         label, source = np.repeat([True, False], 6), np.repeat(["a", "b", "c", "d"], 3)

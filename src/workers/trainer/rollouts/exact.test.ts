@@ -29,8 +29,14 @@ test.each<[string, Partial<ExactFacts>]>([
 test.each<[string, Partial<ExactFacts>]>([
   ["it is slower on a GPU of compute capability 8", { majors: [8] }],
   ["it is slower on a GPU of compute capability 12", { majors: [12, 8] }],
-  ["exact_sampling is null, which means exact only for a max_completion_length from 256 to 1024", { maxCompletionLength: 255 }],
-  ["exact_sampling is null, which means exact only for a max_completion_length from 256 to 1024", { maxCompletionLength: 1025 }],
+  [
+    "exact_sampling is null, which means exact only for a max_completion_length from 256 to 1024",
+    { maxCompletionLength: 255 },
+  ],
+  [
+    "exact_sampling is null, which means exact only for a max_completion_length from 256 to 1024",
+    { maxCompletionLength: 1025 },
+  ],
 ])("on demand only: %s", (why, over) => {
   expect(reason(over)).toBe(why);
   expect(reason({ ...over, wanted: true })).toBeNull();
