@@ -1,7 +1,7 @@
 /**
- * Which jobs of GRPO sample exactly on this machine: jobs with different values of `exact_sampling` and lengths of answers,
- * sent to a server, which starts the trainer as for any job. Prints the line of the job's log about sampling, and how far
- * the log-probabilities of sampler and trainer are apart in each step. VERK_BINARY names an executable with CUDA.
+ * Shows which jobs of GRPO sample exactly on this machine. Jobs with different values of `exact_sampling` and lengths of
+ * answers are sent to a server, which starts the trainer as for any job. Prints the line of the job's log about sampling, and
+ * how far the log-probabilities of sampler and trainer are apart in each step. VERK_BINARY names an executable with CUDA.
  * `bun bench/training/sampling_jobs.ts [--shape 0.5B|small] [--jobs null/256,false/256,true/128,null/128,null/512]`
  */
 import { mkdirSync } from "node:fs";
@@ -28,7 +28,7 @@ const REWARD = `export function reward({ completions }) {
 }`;
 
 type Job = { id: string; status: string; queue_reason: string | null; error: { message: string } | null };
-type Told = Job & { hyperparameters: Record<string, unknown>; gpu: { type: string } | null };
+type Ended = Job & { hyperparameters: Record<string, unknown>; gpu: { type: string } | null };
 type Points = { data: { step: number; values: Record<string, number> }[] };
 
 const dir = tempDir();
@@ -84,7 +84,7 @@ try {
       ...{ reward_source: REWARD, reward_language: "javascript" },
     });
     const ended = await until(
-      () => call<Told>("GET", `/training_jobs/${job.id}`),
+      () => call<Ended>("GET", `/training_jobs/${job.id}`),
       ({ status }) => ["completed", "failed", "cancelled"].includes(status),
     );
     isComplete &&= ended.status === "completed";
@@ -99,11 +99,11 @@ try {
     console.log(`  ${line.trim()}`);
     console.log(`  importance_sampling_correction as asked: ${importance_sampling_correction}`);
     for (const { step, values: at } of data) {
-      const told = (name: string, parts: string[]) =>
+      const shown = (name: string, parts: string[]) =>
         parts.map((part) => `${part} ${at[`${name}/${part}`]}`).join(", ");
       const answers = `answers of ${at["completions/mean_length"]} tokens in the mean, rollouts ${at["rollout_time"]?.toFixed(3)} of ${at["step_time"]?.toFixed(3)} s`;
       console.log(
-        `  step ${step}: ${DIFFERENCE} ${told(DIFFERENCE, ["mean", "max"])}; ratio ${told(RATIO, ["min", "max"])}; ${answers}`,
+        `  step ${step}: ${DIFFERENCE} ${shown(DIFFERENCE, ["mean", "max"])}; ratio ${shown(RATIO, ["min", "max"])}; ${answers}`,
       );
     }
     if (ended.error) console.log(`  ${ended.error.message}\n${log.split("\n").slice(-15).join("\n")}`);
