@@ -2,7 +2,7 @@
 import { hasExactProducts } from "../../../native/cuda/exact_products.ts";
 
 export type ExactFacts = {
-  /** The field `exact_sampling`. Null: exact sampling where its cost is known and small. */
+  /** The field `exact_sampling`. Null: exact sampling where its cost was measured. */
   wanted: boolean | null;
   /** Null: every weight is trained. */
   lora: { dropout: number } | null;
