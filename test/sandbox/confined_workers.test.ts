@@ -1,6 +1,7 @@
 /** Workers as the server starts them: the kernel is asked what holds around each. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { getPriority } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import { systemClock } from "../../src/platform/clock.ts";
@@ -42,6 +43,16 @@ test.each(Object.keys(POLICIES) as ConfinedKind[])("M6: %s is confined from its 
   expect(threads.length).toBeGreaterThan(1);
   for (const thread of threads) expect(seenOf(Number(thread))).toMatchObject({ noNewPrivs: "1", seccomp: "2" });
   await worker.stop("seen");
+});
+
+test("work in the background gives way to chats: every thread has the nice value of its kind", async () => {
+  for (const kind of ["serving", "detector", "importer"] as const) {
+    const worker = supervisor.spawn({ kind, incoming: z.looseObject({ type: z.string() }) });
+    await worker.ready;
+    const threads = readdirSync(`/proc/${worker.pid}/task`).map(Number);
+    expect(new Set(threads.map((thread) => getPriority(thread)))).toEqual(new Set([POLICIES[kind].nice]));
+    await worker.stop("seen");
+  }
 });
 
 test("M6: an inspector reads only the file that it gets", async () => {

@@ -26,6 +26,7 @@ enum { MAX_RULES = 512, FAILED = 126 };
 struct options {
   bool landlock, seccomp, namespaces; /* no_new_privs always */
   bool network; /* of the host */
+  int nice; /* more than 0: others have priority */
   bool owner; /* may give files to other users; only if root started it */
   struct rule rules[MAX_RULES];
   size_t rule_count;

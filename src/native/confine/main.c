@@ -10,6 +10,7 @@
  *   --updates PATH    a file that may be changed in place
  *   --drives PATH     a device; may be absent
  *   --owner           files may be given to other users
+ *   --nice N          the nice value of all threads: 0 to 19
  *   --before COUNT A… COUNT arguments: a program that runs first, unconfined, and must exit with 0
  *
  * verk-confine --probe prints "NAME ok" or "NAME reason" for each layer.
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,6 +78,7 @@ static void read_options(int argc, char **argv) {
     else if (strcmp(name, "--owner") == 0) options.owner = true;
     else if (i + 1 == argc) fail(name, "needs a value");
     else if (strcmp(name, "--layers") == 0) add_layers(argv[++i]);
+    else if (strcmp(name, "--nice") == 0) options.nice = atoi(argv[++i]);
     else if (strcmp(name, "--before") == 0) {
       options.before = take(argv + i + 1, argc - i - 1);
       i += 1 + atoi(argv[i + 1]);
@@ -113,6 +116,7 @@ static void prefer_as_victim(void) {
 static void confine(void) {
   const char *which;
   prefer_as_victim();
+  if (options.nice > 0) setpriority(PRIO_PROCESS, 0, options.nice);
   if (options.namespaces && !leave_network()) fail("namespaces", strerror(errno));
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs", strerror(errno));
   if (!drop_capabilities(options.owner)) fail("capabilities", strerror(errno));

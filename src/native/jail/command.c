@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CLOSE_ON_EXEC = 4, NICER = 5 };
+enum { CLOSE_ON_EXEC = 4, NICER = 19 };
 
 static int failure_fd;
 

@@ -14,6 +14,11 @@ export type Policy = {
   groups: (gpu: boolean) => readonly string[];
   /** Files in addition to those that every worker may read. */
   reads: readonly string[];
+  /**
+   * The nice value. Work that a caller waits for comes before work in the background: one tenant's imports and jobs must
+   * not slow down another tenant's chat.
+   */
+  nice: number;
 };
 
 const llama = (gpu: boolean) => ["cxx", "shim", gpu ? "llama-cuda" : "llama"];
@@ -34,13 +39,13 @@ const NETWORK_FILES = [
 ];
 
 export const POLICIES = {
-  connector: { network: true, groups: () => [], reads: NETWORK_FILES },
-  converter: { network: false, groups: () => ["cxx", "llama"], reads: [] },
-  detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [] },
-  importer: { network: false, groups: () => [], reads: [] },
-  inspector: { network: false, groups: () => [], reads: [] },
-  serving: { network: false, groups: llama, reads: [] },
-  trainer: { network: false, groups: llama, reads: [] },
+  connector: { network: true, groups: () => [], reads: NETWORK_FILES, nice: 10 },
+  converter: { network: false, groups: () => ["cxx", "llama"], reads: [], nice: 10 },
+  detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [], nice: 5 },
+  importer: { network: false, groups: () => [], reads: [], nice: 10 },
+  inspector: { network: false, groups: () => [], reads: [], nice: 10 },
+  serving: { network: false, groups: llama, reads: [], nice: 0 },
+  trainer: { network: false, groups: llama, reads: [], nice: 10 },
 } as const satisfies Record<string, Policy>;
 export type ConfinedKind = keyof typeof POLICIES;
 
@@ -116,7 +121,7 @@ const GPU_DEVICE = /^(nvidia|nvhost|nvmap|dxg$)/;
 export const gpuDevices = (names: readonly string[]): string[] =>
   names.filter((name) => GPU_DEVICE.test(name)).map((name) => `/dev/${name}`);
 
-type Start = { layers: readonly string[]; network: boolean; owner: boolean; rules: readonly Rule[] };
+type Start = { layers: readonly string[]; network: boolean; owner: boolean; nice: number; rules: readonly Rule[] };
 
 /** argv of verk-confine. `before` is the argv of a program that runs first, unconfined; empty for none. */
 export function confineArgs(start: Start, before: readonly string[], argv: readonly string[]): string[] {
@@ -125,6 +130,7 @@ export function confineArgs(start: Start, before: readonly string[], argv: reado
     start.layers.filter((layer) => layer !== "no_new_privs").join(","),
     ...(start.network ? ["--network"] : []),
     ...(start.owner ? ["--owner"] : []),
+    ...(start.nice > 0 ? ["--nice", String(start.nice)] : []),
     ...start.rules.flatMap(([access, path]) => [`--${access}`, path]),
     ...(before.length > 0 ? ["--before", String(before.length), ...before] : []),
     "--",

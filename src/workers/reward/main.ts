@@ -3,6 +3,7 @@
  * locks itself in, reports the active layers, and answers frames until its input ends. There is no heartbeat: the
  * parent has a deadline for every answer.
  */
+import { setPriority } from "node:os";
 import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
 import {
@@ -21,6 +22,8 @@ import { lockDown } from "./lockdown.ts";
 import { receive, send } from "./pipes.ts";
 import { readOutcome } from "./reward_value.ts";
 
+const NICE = 10; // a chat comes first
+
 type Language = "python" | "javascript";
 const say = (message: FromReward) => send(message);
 
@@ -29,6 +32,7 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
   dieWithParent();
   const memoryBytes = (Number(memoryMib) || 512) * 2 ** 20;
   const interpreter = await open(language === "python" ? "python" : "javascript", memoryBytes);
+  setPriority(NICE);
   const layers: Layer[] = ["language", ...lockDown(memoryBytes)];
   say({ op: "ready", layers, start_ms: performance.now() - startedAt });
   try {

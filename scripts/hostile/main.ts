@@ -1,0 +1,215 @@
+/**
+ * Eight hostile tenants at once, while a ninth works: `bun scripts/hostile/main.ts [--minutes 60] [--only KIND,…]`. Starts the
+ * executable, measures the ninth alone, then with the attacks, and prints one table. Exits with 1 when an aim is missed:
+ *
+ * - `/healthz`, p99: at most 100 ms more processor time of the serving thread than alone;
+ * - chat, p95: at most twice the time alone;
+ * - an upload, a reading, an experiment, a job and a detection start within 5 s of their turn.
+ *
+ * The clients of the attacks have the idle class of the scheduler: they stand for other machines.
+ */
+import { readFileSync, rmSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { startBinary } from "../../test/binary.ts";
+import { makeKey, runVerk } from "../../test/cli.ts";
+import { ATTACKS } from "./attacks.ts";
+import { artifact, call, create, customJob, dataset, ended, type Tenant } from "./client.ts";
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "60" },
+    "alone-minutes": { type: "string", default: "2" },
+    only: { type: "string", default: Object.keys(ATTACKS).join(",") },
+  },
+});
+const MOST_HEALTH_MS = 100;
+const MOST_START_MS = 5_000;
+const ENDS = ["completed", "failed", "cancelled", "succeeded", "ready"];
+
+type Sample = { what: string; ms: number };
+
+const server = await startBinary({
+  env: {
+    VERK_OFFLINE: "true",
+    VERK_LOG__LEVEL: "warn",
+    VERK_NETWORK__ALLOW: "127.0.0.1",
+    VERK_TRAINING__PARALLEL: "2",
+  },
+});
+const outside = Bun.spawn(["bun", `${import.meta.dir}/outside.ts`], { stdout: "pipe" });
+const outsideUrl = new TextDecoder().decode((await outside.stdout.getReader().read()).value).trim();
+
+async function tenantOf(name: string): Promise<Tenant> {
+  const made = await runVerk(["workspaces", "create", name, "--data", server.dir], { cwd: server.dir });
+  if (made.code !== 0) throw new Error(made.err);
+  return { url: server.url, key: (await makeKey(server.dir, "--workspace", name)).key };
+}
+
+/** Milliseconds of processor time that the serving thread has used. */
+const threadMs = () =>
+  Number(readFileSync(`/proc/${server.pid}/task/${server.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+const serverMb = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1e3;
+
+const ninth = await tenantOf("ninth");
+const kinds = values.only.split(",").filter((kind) => kind !== "");
+const hostile = new Map<string, Tenant>();
+for (const kind of kinds) hostile.set(kind, await tenantOf(kind));
+
+const credentials = { access_key_id: "a", secret_access_key: "b" };
+const image = Buffer.from(await Bun.file(new URL("../../docs/pictures/home.png", import.meta.url)).arrayBuffer());
+const deployment = await create(ninth, "/v1/deployments", { model: "verk-tiny", name: "chat" });
+await ended(ninth, `/v1/deployments/${deployment}`, ["serving"]);
+const rows = await dataset(ninth, "rows", 3);
+const evaluator = await create(ninth, "/v1/evaluators", {
+  name: "same",
+  kind: "string_check",
+  config: { operation: "equals" },
+});
+const quick = await create(ninth, "/v1/datasets/connect", {
+  name: "quick",
+  source_type: "s3",
+  source_uri: `s3://quick/rows.jsonl?endpoint=${outsideUrl}`,
+  credentials,
+});
+const code = await artifact(ninth, "true");
+
+const timeOf = (at: unknown) => (at === null || at === undefined ? Number.NaN : Date.parse(String(at)));
+
+/** Time from the job's turn to its start. Its turn comes when a job of another tenant ends, if all permits were held. */
+async function jobWait(): Promise<number> {
+  const id = await create(ninth, "/v1/training_jobs", customJob(code, `job-${crypto.randomUUID().slice(0, 8)}`));
+  const job = await ended(ninth, `/v1/training_jobs/${id}`, ["completed", "failed"]);
+  const [created, started] = [timeOf(job["created_at"]), timeOf(job["started_at"])];
+  const ends: number[] = [];
+  for (const tenant of hostile.values()) {
+    const { body } = await call(tenant, "GET", "/v1/training_jobs?limit=100");
+    for (const other of (body["data"] ?? []) as Record<string, unknown>[]) ends.push(timeOf(other["finished_at"]));
+  }
+  const turn = Math.max(created, ...ends.filter((at) => at <= started));
+  return started - turn;
+}
+
+const deeds: Record<string, () => Promise<number | undefined>> = {
+  async chat() {
+    const messages = [{ role: "user", content: "What is 2 + 2?" }];
+    const { status } = await call(ninth, "POST", "/v1/chat/completions", {
+      model: "chat",
+      messages,
+      max_tokens: 16,
+      seed: 1,
+    });
+    if (status !== 200) throw new Error(`chat: ${status}`);
+    return undefined;
+  },
+  async upload() {
+    const form = new FormData();
+    form.set("name", `csv-${crypto.randomUUID().slice(0, 8)}`);
+    form.set("file", new File([`prompt\n${crypto.randomUUID()}\nb\n`], "rows.csv"));
+    const { status, body } = await call(ninth, "POST", "/v1/datasets", form);
+    if (status > 299) throw new Error(`upload: ${status} ${JSON.stringify(body)}`);
+    return undefined;
+  },
+  async reading() {
+    const path = `/v1/datasets/${quick}/resolutions`;
+    const id = await create(ninth, path, { credentials });
+    const { status } = await ended(ninth, `${path}/${id}`, ENDS);
+    if (status === "failed") throw new Error("reading failed");
+    return undefined;
+  },
+  async experiment() {
+    const targets = [{ type: "outputs", field: "o1" }];
+    const body = { dataset: rows, targets, evaluators: [evaluator], reference_field: "answer" };
+    await ended(ninth, `/v1/experiments/${await create(ninth, "/v1/experiments", body)}`, ENDS);
+    return undefined;
+  },
+  job: jobWait,
+  async detection() {
+    const { status, body } = await call(ninth, "POST", "/api/detect", { image: image.toString("base64") });
+    if (status !== 200) throw new Error(`detection: ${status} ${JSON.stringify(body)}`);
+    return undefined;
+  },
+};
+
+const errors = new Map<string, number>();
+async function measure(minutes: number): Promise<Sample[]> {
+  const end = performance.now() + minutes * 60_000;
+  const samples: Sample[] = [];
+  const every = async (what: string, pauseMs: number, work: () => Promise<number | undefined>) => {
+    while (performance.now() < end) {
+      const begun = performance.now();
+      try {
+        // work that does not end in time counts with the time that it has taken
+        const own = await Promise.race([work(), Bun.sleep(end - performance.now())]);
+        samples.push({ what, ms: own ?? performance.now() - begun });
+      } catch (error) {
+        const text = `${what}: ${error instanceof Error ? error.message : error}`.slice(0, 200);
+        errors.set(text, (errors.get(text) ?? 0) + 1);
+      }
+      await Bun.sleep(pauseMs);
+    }
+  };
+  const health = async () => {
+    const [begun, used] = [performance.now(), threadMs()];
+    await fetch(`${server.url}/healthz`).then((answer) => answer.text());
+    return Math.min(performance.now() - begun, threadMs() - used);
+  };
+  const rest = Object.entries(deeds).map(([what, work]) => every(what, what === "chat" ? 500 : 3_000, work));
+  await Promise.all([every("healthz", 50, health), ...rest]);
+  return samples;
+}
+
+function figure(samples: readonly Sample[], what: string, share: number): number {
+  const sorted = samples.flatMap((each) => (each.what === what ? [each.ms] : [])).sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+try {
+  await measure(0.2); // the first calls load and compile
+  const alone = await measure(Number(values["alone-minutes"]));
+  console.log(`alone: ${alone.length} samples, ${Math.round(serverMb())} MB`);
+  const attackers = [...hostile].map(([kind, { url, key }]) =>
+    Bun.spawn(["chrt", "-i", "0", "bun", `${import.meta.dir}/attacks.ts`, kind, url, key, outsideUrl], {
+      stderr: "inherit",
+    }),
+  );
+  const ticking = setInterval(
+    () => console.log(`${new Date().toISOString()} server ${Math.round(serverMb())} MB`),
+    60_000,
+  );
+  const attacked = await measure(Number(values.minutes));
+  clearInterval(ticking);
+  const over = attackers.filter((child) => child.exitCode !== null);
+  for (const child of attackers) child.kill();
+
+  const rowsOf = ["healthz", ...Object.keys(deeds)].map((what) => {
+    const most =
+      what === "healthz"
+        ? figure(alone, what, 0.99) + MOST_HEALTH_MS
+        : what === "chat"
+          ? 2 * figure(alone, what, 0.95)
+          : MOST_START_MS;
+    const share = what === "healthz" ? 0.99 : what === "chat" ? 0.95 : 1;
+    const value = figure(attacked, what, share);
+    const count = attacked.filter((each) => each.what === what).length;
+    return { what, count, share, alone: figure(alone, what, share), value, most, ok: value <= most };
+  });
+  console.log("| what | count | figure | alone ms | attacked ms | at most | met |\n|---|---|---|---|---|---|---|");
+  for (const { what, count, share, alone, value, most, ok } of rowsOf)
+    console.log(
+      `| ${what} | ${count} | p${share * 100} | ${alone.toFixed(1)} | ${value.toFixed(1)} | ${most.toFixed(1)} | ${ok ? "yes" : "NO"} |`,
+    );
+  for (const [text, times] of errors) console.log(`error × ${times}: ${text}`);
+  console.log(`server ${Math.round(serverMb())} MB; attacks that ended early: ${over.length}`);
+  const lines = server.stderr().split("\n");
+  const turns = lines.filter((line) => line.includes("event loop"));
+  console.log(`${lines.length} log lines, ${turns.length} about long turns`);
+  for (const line of turns.slice(0, 10)) console.log(line.slice(0, 600));
+  const isOk =
+    rowsOf.every((row) => row.ok) && errors.size === 0 && over.length === 0 && server.child.exitCode === null;
+  process.exitCode = isOk ? 0 : 1;
+} finally {
+  outside.kill();
+  await server.kill("SIGTERM");
+  rmSync(server.dir, { recursive: true, force: true });
+}
+process.exit();
