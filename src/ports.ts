@@ -8,6 +8,8 @@ import { serviceErrorResponse } from "./http/answer/service_errors.ts";
 import { createHandler, type Handler } from "./http/server.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
+import { noSniff } from "./lib/net/no_sniff.ts";
+import { pathOf } from "./lib/net/request_target.ts";
 import type { Config } from "./platform/config/config.ts";
 import { challengeAnswer } from "./platform/tls/challenges.ts";
 import { readTlsPair, serveOptions, type TlsPair } from "./platform/tls/pair.ts";
@@ -43,8 +45,8 @@ export function openPorts(ctx: Ctx, listeners: Listener[]) {
   }
   const at = parseListen(ctx.config.http.redirect_listen);
   const handle: Handler = (request) => {
-    const proof = challengeAnswer(ctx.config.data_dir, new URL(request.url).pathname);
-    return proof === undefined ? redirectToHttps(ctx, request) : new Response(proof);
+    const proof = challengeAnswer(ctx.config.data_dir, pathOf(request));
+    return noSniff(proof === undefined ? redirectToHttps(ctx, request) : new Response(proof));
   };
   if (at) listeners.push(listen(ctx, { ...all, at, handle, setting: "http.redirect_listen" }));
   ctx.state.http.renewTls = renewal(ctx, listeners, ports, pair);
@@ -80,7 +82,7 @@ function listen(ctx: Ctx, { at, handle, answers, setting, tls }: Port): Listener
     fetch: (request: Request) => handle(request),
     error: (error: Error) => {
       const unknown = new Request("http://localhost/");
-      return answers(toAppError(ctx, error, unknown), unknown);
+      return noSniff(answers(toAppError(ctx, error, unknown), unknown));
     },
   };
   if ("unix" in at) return Bun.serve({ ...options, ...at });

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import type { PartName } from "../src/parts.ts";
 import type { Clock } from "../src/platform/clock.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import type { Life } from "../src/workers/fake/serving.ts";
@@ -8,10 +9,16 @@ import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeModel } from "./models.ts";
 import { registerRandom } from "./registered.ts";
 
-type Options = { dir?: string; clock?: Clock; flags?: Record<string, unknown>; lives?: readonly Life[] };
+type Options = {
+  dir?: string;
+  clock?: Clock;
+  flags?: Record<string, unknown>;
+  lives?: readonly Life[];
+  parts?: readonly PartName[];
+};
 
 /** The application with a running reconciler. Replicas follow `lives` instead of loading a model. */
-export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{}] }: Options = {}) {
+export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{}], parts = [] }: Options = {}) {
   const script = join(dir, "replicas.json");
   writeFileSync(script, JSON.stringify(lives));
   const fake = (real: Supervisor): Supervisor => ({
@@ -27,7 +34,7 @@ export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{
   const app = testApp({
     dir,
     flags: { "serving.restart_backoff_ms": 1, "workers.silence_ms": 86_400_000, ...flags },
-    parts: ["deployments"],
+    parts: ["deployments", ...parts],
     loops: ["deployments.reconcile"],
     supervise: fake,
     ...(clock ? { clock } : {}),

@@ -121,6 +121,7 @@ export function testApp(options: Options = {}) {
       ...(body === undefined ? {} : { body }),
     });
     const response = await handle(request);
+    if (response.headers.get("x-content-type-options") !== "nosniff") throw new Error(`${method} ${path}: no nosniff`);
     const text = await response.text();
     const isJson = text !== "" && response.headers.get("content-type")?.startsWith("application/json");
     const answer = { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
@@ -130,6 +131,7 @@ export function testApp(options: Options = {}) {
   return {
     ctx,
     dir,
+    listeners: running.listeners,
     handle,
     call,
     woken,

@@ -8,11 +8,11 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx } from "../context.ts";
 import { newId } from "../lib/ids.ts";
+import { pathOf } from "../lib/net/request_target.ts";
 import { isOfRoute } from "../lib/route_names.ts";
 import { durable, isBroken, isClosed, joinCommit } from "../platform/db/db.ts";
 import { preparedInsert } from "../platform/db/row.ts";
 import { addressOf } from "./client.ts";
-import { pathOf } from "./request_log.ts";
 import { type Caller, requestIdOf, setCaller, stateOf } from "./request_state.ts";
 
 export const auditLog = sqliteTable(
@@ -55,7 +55,7 @@ export function audit(ctx: Ctx, request: Request, status: number) {
   if (!caller || status === 429 || (route !== undefined && isUse(`${request.method} ${route}`, status))) return;
   if (isClosed(ctx.db) || (status >= 400 && isBroken(ctx.db))) return; // there is nowhere to keep it
   const now = ctx.clock.now();
-  const path = pathOf(request.url);
+  const path = pathOf(request);
   const shown = route === undefined || isOfRoute(route, path) ? path : route;
   const row: AuditRow = {
     workspaceId: caller.workspaceId,

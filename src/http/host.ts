@@ -7,18 +7,14 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { parseIp } from "../lib/net/ip.ts";
 import { parseListen } from "../lib/net/listen.ts";
+import { isAbsolute, urlOf } from "../lib/net/request_target.ts";
 
 /** A name or an IPv4 address, or an IPv6 address in brackets; and a port. One of them: two headers come with a comma. */
 const HOST = /^(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;
 
 export function requireHost(request: Request, shortest = 1) {
   const host = request.headers.get("host"); // null: not over a connection
-  const { url } = request;
-  if (
-    (url.startsWith("http://") || url.startsWith("https://")) &&
-    (host === null || (HOST.test(host) && host.length >= shortest))
-  )
-    return;
+  if (isAbsolute(request) && (host === null || (HOST.test(host) && host.length >= shortest))) return;
   throw new AppError("invalid_request", "Send a Host header that names this server, such as Host: 127.0.0.1:7070", {
     param: "Host",
     headers: { connection: "close" },
@@ -37,7 +33,7 @@ const WILDCARDS = ["0.0.0.0", "::", ""];
  */
 export function rootOf(ctx: Ctx, request: Request): string {
   const { public_url: publicUrl, listen } = ctx.config.http;
-  const called = new URL(request.url);
+  const called = urlOf(request);
   if (called.host === SOCKET_HOST) return called.origin;
   if (publicUrl !== "") return publicUrl;
   const own = parseListen(listen)?.hostname;

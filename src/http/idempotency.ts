@@ -2,10 +2,10 @@ import { and, eq, lt, sql } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Ctx, Principal } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
+import { pathOf } from "../lib/net/request_target.ts";
 import { HOUR_MS } from "../lib/units.ts";
 import { type Db, prepared, type Tx, write } from "../platform/db/db.ts";
 import { gradually } from "../platform/db/gradually.ts";
-import { pathOf } from "./request_log.ts";
 import { setMade } from "./request_state.ts";
 
 export const idempotencyKeys = sqliteTable(
@@ -139,7 +139,7 @@ function inTurn<T>(ctx: Ctx, c: Creation, make: () => Promise<T>): Promise<T> {
 function fingerprintOf({ request, principal, body }: Creation): string {
   const hash = new Bun.CryptoHasher("sha256");
   const scopes = [...principal.scopes].sort().join();
-  hash.update(`${request.method} ${pathOf(request.url)} ${scopes}\n${JSON.stringify(body ?? null)}`);
+  hash.update(`${request.method} ${pathOf(request)} ${scopes}\n${JSON.stringify(body ?? null)}`);
   return hash.digest("hex");
 }
 

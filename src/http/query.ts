@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { z } from "zod";
 import { AppError } from "../lib/errors.ts";
 import { isId, type Prefix } from "../lib/ids.ts";
+import { queryOf } from "../lib/net/request_target.ts";
 import { stateOf } from "./request_state.ts";
 import { warn } from "./warnings.ts";
 
@@ -15,7 +16,7 @@ type Question = { request: Request; query: object };
 export const asks = <S extends z.ZodType>(query: S) => ({
   query,
   transform: (question: Question) => {
-    const given = textsOf(question.request.url);
+    const given = textsOf(question.request);
     question.query = given;
     const { shape } = query as { shape?: object };
     for (const name in given)
@@ -23,10 +24,8 @@ export const asks = <S extends z.ZodType>(query: S) => ({
   },
 });
 
-function textsOf(url: string): Record<string, string | string[]> {
-  const start = url.indexOf("?");
-  if (start < 0) return {};
-  const given = new URLSearchParams(url.slice(start));
+function textsOf(request: Request): Record<string, string | string[]> {
+  const given = queryOf(request);
   return Object.fromEntries(
     [...new Set(given.keys())].map((name) => {
       const [first = "", ...more] = given.getAll(name);

@@ -1,3 +1,4 @@
+import { pathOf } from "../lib/net/request_target.ts";
 import type { Log } from "../platform/log.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
 
@@ -7,16 +8,8 @@ export function logRequest(log: Log, request: Request, status: number) {
   log.debug("request", {
     request_id: requestIdOf(request),
     method: request.method,
-    path: pathOf(request.url),
+    path: pathOf(request),
     status,
     ms: Math.round((performance.now() - stateOf(request).startedAt) * 100) / 100,
   });
-}
-
-/** The path of an absolute URL without building a URL object. */
-export function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
-  if (start < 0) return "/";
-  const end = url.indexOf("?", start);
-  return end < 0 ? url.slice(start) : url.slice(start, end);
 }

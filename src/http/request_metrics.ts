@@ -4,9 +4,9 @@
  */
 import type { AnyElysia } from "elysia";
 import type { Ctx } from "../context.ts";
+import { pathOf } from "../lib/net/request_target.ts";
 import { type RoutePattern, routeNames } from "../lib/route_names.ts";
 import { counter, histogram, MOST_SERIES, observe, type Series } from "../platform/metrics.ts";
-import { pathOf } from "./request_log.ts";
 import { type RequestState, stateOf } from "./request_state.ts";
 
 const requests = counter("verk_http_requests_total", "HTTP requests answered, by the class of their status", [
@@ -48,7 +48,7 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
   function cellOf(request: Request, { route }: RequestState, workspaceId: string): Cell {
     const { method } = request;
     if (route === undefined) templates ??= templatesOf(app.routes);
-    const shown = route ?? (templates as Templates)(method, pathOf(request.url));
+    const shown = route ?? (templates as Templates)(method, pathOf(request));
     const known = METHODS.includes(method) ? method : "other";
     const key = known === "GET" ? shown : `${known} ${shown}`;
     return cells.get(workspaceId)?.get(key) ?? begin(workspaceId, key, [templateOf(shown), known]);

@@ -1,6 +1,8 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
+import { noSniff } from "../lib/net/no_sniff.ts";
+import { isOverTls, requirePlainTarget } from "../lib/net/request_target.ts";
 import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
 import { followAlias } from "./answer/aliases.ts";
@@ -9,7 +11,7 @@ import { audit, isRead } from "./audit.ts";
 import { cors } from "./cors.ts";
 import { announceLength, compilePlainReads, ROUTER, TLS_HOST_LENGTH, TLS_ROUTER } from "./elysia.ts";
 import { requireHost } from "./host.ts";
-import { logRequest, pathOf } from "./request_log.ts";
+import { logRequest } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
 import { showWarnings } from "./warnings.ts";
@@ -40,10 +42,9 @@ export function createHandler(
   const { bodyMemory, underWay } = ctx.state.http;
 
   function finish(request: Request, answer: Response): Response {
-    const response = withCors(request, answer);
+    const response = noSniff(withCors(request, answer));
     response.headers.set("x-request-id", requestIdOf(request));
-    if (sendsHsts && request.url.startsWith("https:"))
-      response.headers.set("strict-transport-security", `max-age=${hsts}`);
+    if (sendsHsts && isOverTls(request)) response.headers.set("strict-transport-security", `max-age=${hsts}`);
     announceLength(request, response);
     showWarnings(request, response);
     logRequest(ctx.log, request, response.status);
@@ -93,16 +94,7 @@ function admissible(ctx: Ctx, request: Request) {
       retryAfterSeconds: 5,
       headers: { connection: "close" },
     });
-  if (!isDecodable(request.url)) throw new AppError("route_not_found", "The path is not valid percent-encoded UTF-8");
-}
-
-function isDecodable(url: string): boolean {
-  if (!url.includes("%")) return true;
-  try {
-    return !decodeURIComponent(pathOf(url)).includes("\0");
-  } catch {
-    return false;
-  }
+  requirePlainTarget(request);
 }
 
 /** The methods of a path. Needed only when no route matches, to tell 405 from 404. */

@@ -51,6 +51,7 @@ afterAll(async () => {
 /** The problem of the answer; undefined if there is none. */
 async function judge(call: Call): Promise<string | undefined> {
   const { status, body, text, headers } = await server.call(call.method, call.path, call.body);
+  if (headers.get("x-content-type-options") !== "nosniff") return `${status} without nosniff`;
   if (status === 500) return `500 ${text.slice(0, 300)}`;
   if (headers.get("content-type")?.startsWith("application/json")) {
     try {

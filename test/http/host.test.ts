@@ -1,7 +1,6 @@
 /** M1, L7: what a Host header can do to a path, to the audit log and to links. Over raw sockets: clients tidy it up. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { connect } from "node:net";
 import { hostname } from "node:os";
 import { type RunningServer, startServer } from "../../src/app.ts";
 import { isOwnName } from "../../src/http/host.ts";
@@ -10,6 +9,7 @@ import { createLog } from "../../src/platform/log.ts";
 import * as keys from "../../src/resources/api_keys/service.ts";
 import * as workspaces from "../../src/resources/workspaces/service.ts";
 import { tempDir } from "../harness.ts";
+import { rawRequest } from "./raw_request.ts";
 
 const dir = tempDir();
 const lines: string[] = [];
@@ -29,25 +29,9 @@ afterAll(async () => {
 });
 
 /** One request as it is written, and its answer. */
-function raw(head: string, body = ""): Promise<{ status: number; headers: string; body: string }> {
-  const { hostname: host, port } = new URL(server.url);
-  const done = Promise.withResolvers<{ status: number; headers: string; body: string }>();
-  let text = "";
-  const socket = connect(Number(port), host);
-  socket.on("data", (bytes) => {
-    text += bytes;
-    const [headers = "", rest = ""] = text.split("\r\n\r\n", 2);
-    const length = Number(/content-length: (\d+)/i.exec(headers)?.[1] ?? 0);
-    if (text.includes("\r\n\r\n") && rest.length >= length) socket.destroy();
-  });
-  socket.on("close", () => {
-    const [headers = "", rest = ""] = text.split("\r\n\r\n", 2);
-    done.resolve({ status: Number(headers.split(" ")[1]), headers, body: rest });
-  });
-  socket.on("error", done.reject);
+function raw(head: string, body = "") {
   const more = `Authorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
-  socket.write(`${head}\r\n${more}\r\n\r\n${body}`);
-  return done.promise;
+  return rawRequest(server.url, `${head}\r\n${more}\r\n\r\n${body}`);
 }
 const call = (method: string, path: string, body?: object) =>
   fetch(`${server.url}${path}`, {

@@ -2,7 +2,7 @@
  * Second addresses of routes: clients of llama.cpp leave out /v1, and ask for health and metrics at other paths. The
  * request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
  */
-import { pathOf } from "../request_log.ts";
+import { moveTo, pathOf } from "../../lib/net/request_target.ts";
 
 const ALIASES: Readonly<Record<string, string>> = {
   "/chat/completions": "/v1/chat/completions",
@@ -24,9 +24,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 };
 
 export function followAlias(request: Request) {
-  const path = pathOf(request.url);
-  if (!Object.hasOwn(ALIASES, path)) return;
-  const at = request.url.indexOf(path, request.url.indexOf("//") + 2);
-  const url = `${request.url.slice(0, at)}${ALIASES[path]}${request.url.slice(at + path.length)}`;
-  Object.defineProperty(request, "url", { value: url });
+  const path = pathOf(request);
+  const route = Object.hasOwn(ALIASES, path) ? ALIASES[path] : undefined;
+  if (route !== undefined) moveTo(request, route);
 }

@@ -2,13 +2,13 @@ import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
+import { pathOf } from "../../lib/net/request_target.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
 import { isOfSqlite, storageError } from "../../platform/db/errors.ts";
 import { noteTrouble } from "../../platform/db/trouble.ts";
 import { StorageError } from "../../platform/files.ts";
 import { requireKeyFor } from "../auth.ts";
 import { NO_BODY } from "../body/json.ts";
-import { pathOf } from "../request_log.ts";
 import { requestIdOf } from "../request_state.ts";
 import { absentModel } from "./absent.ts";
 import { clientErrorResponse, clientFormatOf } from "./client_errors.ts";
@@ -34,7 +34,7 @@ export type ErrorAnswer = (error: AppError, request: Request) => Response;
 
 /** The one error envelope, but for the interfaces that have their own. */
 export function errorResponse(error: AppError, request: Request): Response {
-  const path = pathOf(request.url);
+  const path = pathOf(request);
   if (isServicePath(path)) return serviceErrorResponse(error);
   const format = clientFormatOf(path);
   if (format) return clientErrorResponse(format, error);
@@ -59,7 +59,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     ctx.log.error(known.message, { request_id: requestIdOf(request), error });
     return known;
   }
-  ctx.log.error("request failed", { request_id: requestIdOf(request), path: pathOf(request.url), error });
+  ctx.log.error("request failed", { request_id: requestIdOf(request), path: pathOf(request), error });
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
 }
 
@@ -88,7 +88,7 @@ export type PageFor = (request: Request, path: string) => Promise<Response> | un
 type Telling = { answers: ErrorAnswer; pageFor: PageFor; methodsOf: (path: string) => readonly string[] };
 
 export const errorEnvelope = (ctx: Ctx, { answers, pageFor, methodsOf }: Telling) =>
-  new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request, path }) => {
+  new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error, code, request }) => {
     const answer = (known: AppError) => answers(known, request);
     if (code === "VALIDATION" && error instanceof ValidationError && error.type !== "response") {
       if (error.value === NO_BODY) return answer(new AppError("invalid_json", "The body is empty: send a JSON object"));
@@ -98,6 +98,7 @@ export const errorEnvelope = (ctx: Ctx, { answers, pageFor, methodsOf }: Telling
     if (code === "PARSE" && !(error.cause instanceof AppError))
       return answer(new AppError("invalid_json", "The body is not valid JSON"));
     if (code === "NOT_FOUND") {
+      const path = pathOf(request);
       const allowed = methodsOf(path);
       if (allowed.length === 0) {
         const page = pageFor(request, path);

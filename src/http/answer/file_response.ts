@@ -16,11 +16,10 @@ export type StoredFile = {
 };
 
 /**
- * A file of a user must not act as a part of this server. It is saved and not shown, its type is not guessed, and a
- * browser that shows it all the same runs it without an origin.
+ * A file of a user must not act as a part of this server. It is saved and not shown, and a browser that shows it all
+ * the same runs it without an origin. Every answer says that its type must not be guessed.
  */
 const GUARDS = {
-  "x-content-type-options": "nosniff",
   "content-security-policy": "sandbox; default-src 'none'",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",

@@ -1,5 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { requirePlainTarget, urlOf } from "../../lib/net/request_target.ts";
 import { isRead } from "../audit.ts";
 import { requireHost } from "../host.ts";
 import { errorResponse, toAppError } from "./errors.ts";
@@ -11,7 +12,8 @@ import { errorResponse, toAppError } from "./errors.ts";
 export function redirectToHttps(ctx: Ctx, request: Request): Response {
   try {
     requireHost(request);
-    const target = new URL(request.url);
+    requirePlainTarget(request);
+    const target = urlOf(request);
     const { public_url: publicUrl } = ctx.config.http;
     const named = publicUrl.startsWith("https:") ? new URL(publicUrl) : undefined;
     target.protocol = "https:";

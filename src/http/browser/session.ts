@@ -5,6 +5,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Ctx, SessionPrincipal } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
+import { isOverTls } from "../../lib/net/request_target.ts";
 import { isRead } from "../audit.ts";
 
 const NAME = "verk_session";
@@ -44,7 +45,7 @@ function isSameOrigin({ headers }: Request): boolean {
 
 /** True if the browser reached this server by https, as far as the server can know. */
 export function isSecure({ config }: Ctx, request: Request): boolean {
-  if (request.url.startsWith("https:") || request.headers.get("x-forwarded-proto") === "https") return true;
+  if (isOverTls(request) || request.headers.get("x-forwarded-proto") === "https") return true;
   const { public_url: publicUrl } = config.http;
   return publicUrl.startsWith("https:") && new URL(publicUrl).host === request.headers.get("host");
 }

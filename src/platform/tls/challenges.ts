@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { createServer } from "node:tls";
 import { UsageError } from "../../lib/errors.ts";
 import { formatListen, type Listen } from "../../lib/net/listen.ts";
+import { noSniff } from "../../lib/net/no_sniff.ts";
+import { pathOf } from "../../lib/net/request_target.ts";
 import { writeFileAtomicSync } from "../files.ts";
 import type { Prove } from "./acme.ts";
 import type { Issued } from "./issue.ts";
@@ -37,8 +39,8 @@ export function proveByFile(dataDir: string): Prove {
 /** The port of the challenges, where no server listens. */
 export function serveChallenges(dataDir: string, at: Listen): () => Promise<void> {
   const fetch = (request: Request) => {
-    const answer = challengeAnswer(dataDir, new URL(request.url).pathname);
-    return new Response(answer ?? "Not found", { status: answer === undefined ? 404 : 200 });
+    const answer = challengeAnswer(dataDir, pathOf(request));
+    return noSniff(new Response(answer ?? "Not found", { status: answer === undefined ? 404 : 200 }));
   };
   const server = opened(at, () => Bun.serve({ ...at, fetch, reusePort: false }));
   return () => server.stop(true);

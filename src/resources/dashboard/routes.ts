@@ -19,7 +19,6 @@ export const routes = (ctx: Ctx) =>
         ...(encoding === undefined ? {} : { "content-encoding": encoding }),
         vary: "accept-encoding",
         "cache-control": "public, max-age=31536000, immutable", // the name has a hash of the content
-        "x-content-type-options": "nosniff",
       },
     });
   });

@@ -8,6 +8,7 @@ import { isRead } from "../../http/audit.ts";
 import { rootOf } from "../../http/host.ts";
 import { type Caller, setCaller } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
+import { queryOf } from "../../lib/net/request_target.ts";
 import { isoTime } from "../../lib/time.ts";
 import { prepared } from "../../platform/db/db.ts";
 import { apiKeys } from "../api_keys/table.ts";
@@ -33,8 +34,7 @@ const REFUSED = "The signature of this URL is not valid: create another signed U
 
 /** Throws a 403 unless the URL was signed for this use. `use` is undefined if the resource does not exist. */
 export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
-  const start = request.url.indexOf("?");
-  const given = start < 0 ? undefined : readSignedQuery(new URLSearchParams(request.url.slice(start)));
+  const given = readSignedQuery(queryOf(request));
   if (!given || !use || !isSigned(signingKeyOf(ctx), use, given)) throw new AppError("invalid_signature", REFUSED);
   const expiresAt = given.expiresAtSeconds * 1000;
   if (expiresAt <= ctx.clock.now())

@@ -1,6 +1,7 @@
 /** The worker's HTTP interface on its unix socket: `POST /score`, `POST /pixels`, `GET /health`, `GET /stats`. */
 
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
+import { pathOf, queryOf } from "../../lib/net/request_target.ts";
 import { MODELS, ModelName, type Refused } from "../protocol_detector.ts";
 import { readPixels } from "./image/pixels.ts";
 import { Refusal } from "./refusal.ts";
@@ -20,20 +21,20 @@ export function listen(unix: string, fetch: Fetch) {
 
 export function createRequestHandler(world: World): Fetch {
   return async (request) => {
-    const url = new URL(request.url);
-    if (request.method === "GET" && url.pathname === "/health") return Response.json({ ok: true });
-    if (request.method === "GET" && url.pathname === "/stats") return Response.json(statsOf(world));
-    const isPixels = url.pathname === "/pixels";
-    if (request.method !== "POST" || !(isPixels || url.pathname === "/score"))
+    const [path, query] = [pathOf(request), queryOf(request)];
+    if (request.method === "GET" && path === "/health") return Response.json({ ok: true });
+    if (request.method === "GET" && path === "/stats") return Response.json(statsOf(world));
+    const isPixels = path === "/pixels";
+    if (request.method !== "POST" || !(isPixels || path === "/score"))
       return new Response("no such route", { status: 404 });
     try {
       if (isPixels) {
-        const side = Number(url.searchParams.get("side"));
+        const side = Number(query.get("side"));
         const { pixels, width, height } = await readPixels(world, await bodyOf(request), side, request.signal);
         return new Response(Buffer.from(pixels), { headers: { "x-width": String(width), "x-height": String(height) } });
       }
-      const models = modelsOf(url.searchParams.get("models"));
-      const asks = (name: string) => url.searchParams.get(name) === "1";
+      const models = modelsOf(query.get("models"));
+      const asks = (name: string) => query.get(name) === "1";
       const options = {
         models,
         robustness: asks("robustness"),

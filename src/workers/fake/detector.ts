@@ -4,6 +4,7 @@
  * JSON after its first bytes, of type `Instructions`.
  */
 import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { queryOf } from "../../lib/net/request_target.ts";
 import { runHosted } from "../host.ts";
 import {
   type FromDetector,
@@ -59,7 +60,7 @@ function begin(script: string): DetectorLife {
 
 async function answer(request: Request, versions: Scored["versions"], script: string): Promise<Response> {
   const bytes = new Uint8Array(await request.arrayBuffer());
-  const query = new URL(request.url).searchParams;
+  const query = queryOf(request);
   const models = (query.get("models") ?? "").split(",") as ModelName[];
   const wish = instructionsOf(bytes);
   appendFileSync(`${script}.scored`, `${models.join()}\n`);

@@ -3,6 +3,7 @@
  * all further starts. Every start adds a line to `<script>.starts`.
  */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { pathOf } from "../../lib/net/request_target.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 
@@ -65,7 +66,7 @@ function begin(script: string): Life {
 }
 
 async function handle(host: ServingHost, life: Life, request: Request): Promise<Response> {
-  if (new URL(request.url).pathname === "/health")
+  if (pathOf(request) === "/health")
     return life.sick ? new Promise<Response>(() => {}) : Response.json({ decoded: true, decode_ms: 1, running: null });
   const { stream, model } = (await request.json()) as { stream?: boolean; model: string };
   const id = request.headers.get("x-verk-request") ?? "";

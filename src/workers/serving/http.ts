@@ -13,6 +13,7 @@ import { DetokenizeRequest, TokenizeRequest } from "../../lib/chat/tokens.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
+import { pathOf, queryOf } from "../../lib/net/request_target.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
 import type { FromServing, ServingHealth } from "../protocol.ts";
 import { chat } from "./chat.ts";
@@ -100,9 +101,11 @@ export function createRequestHandler(
     for (const controller of live.keys()) controller.abort(stopped());
   });
   const fetch: Fetch = async (request) => {
-    const { pathname: path, searchParams } = new URL(request.url);
+    const path = pathOf(request);
     if (request.method === "GET" && path === "/health")
-      return await answered(() => checkHealth(served.engine, Number(searchParams.get("wait_ms") ?? HEALTH_WAIT_MS)));
+      return await answered(() =>
+        checkHealth(served.engine, Number(queryOf(request).get("wait_ms") ?? HEALTH_WAIT_MS)),
+      );
     if (request.method === "GET" && path === "/stats") return stats(served);
     const route = request.method === "POST" && Object.hasOwn(ROUTES, path) ? ROUTES[path] : undefined;
     if (!route) return failure(new AppError("route_not_found", `No route ${request.method} ${path}`));

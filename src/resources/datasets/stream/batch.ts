@@ -5,6 +5,7 @@ import { checkFields } from "../../../http/body/unknown_fields.ts";
 import { callerOf } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { ListExcess, parseWithList } from "../../../lib/json/list.ts";
+import { queryOf } from "../../../lib/net/request_target.ts";
 import { type Format, isRow, type Row } from "../../../lib/rows/format.ts";
 import {
   hasOddNumbers,
@@ -62,7 +63,7 @@ export async function readBatch(ctx: Ctx, request: Request, format: Format | nul
   const bytes = await readBytes(ctx, request, { maxBytes, workspaceId });
   const asLines = NDJSON.test(type);
   const { body, expectedHead } = asLines
-    ? { body: bytes, expectedHead: headOf(digits(new URL(request.url).searchParams.get("expected_head_row"))) }
+    ? { body: bytes, expectedHead: headOf(digits(queryOf(request).get("expected_head_row"))) }
     : await linesOfJson(request, bytes, maxRowBytes);
   const sha256 = request.headers.has("idempotency-key") ? await sha256InTurns(bytes) : "";
   return { ...(await checked(body, { format: format ?? undefined, maxRowBytes, asLines })), sha256, expectedHead };

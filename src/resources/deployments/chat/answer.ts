@@ -6,10 +6,10 @@ import type { Ctx } from "../../../context.ts";
 import { clientErrorResponse, clientFormatOf, openaiEnvelope } from "../../../http/answer/client_errors.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { openStream } from "../../../http/limits/streams.ts";
-import { pathOf } from "../../../http/request_log.ts";
 import { callerOf, skipFlush } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../../lib/net/client_left.ts";
+import { pathOf } from "../../../lib/net/request_target.ts";
 import { encodeSse, SSE_HEADERS, sseData } from "../../../lib/net/sse.ts";
 import { loadOf, take } from "../fleet/fleet.ts";
 import * as moves from "../fleet/moves.ts";
@@ -59,7 +59,7 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
 /** An error of the worker, in the format of the route. */
 function refused(request: Request, { status, text }: { status: number; text: string }, headers: object): Response {
   const known = errorOf(status, text);
-  const format = clientFormatOf(pathOf(request.url));
+  const format = clientFormatOf(pathOf(request));
   if (!known || !format) return new Response(text, { status, headers: { ...headers } });
   const answer = clientErrorResponse(format, known);
   for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value);

@@ -8,6 +8,7 @@ import { readBytes } from "../../../http/body/read_bytes.ts";
 import { checkFields } from "../../../http/body/unknown_fields.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { queryOf } from "../../../lib/net/request_target.ts";
 import { KIB } from "../../../lib/units.ts";
 import * as schema from "../schema.ts";
 import { decodeFile } from "./files.ts";
@@ -49,7 +50,7 @@ const uploadOf = (ctx: Ctx, { image, audio, ...choice }: z.output<typeof schema.
 });
 
 async function readRaw(ctx: Ctx, request: Request, workspaceId: string): Promise<Upload> {
-  const choice = choiceOf(Object.fromEntries(new URL(request.url).searchParams));
+  const choice = choiceOf(Object.fromEntries(queryOf(request)));
   const bytes = await readBytes(ctx, request, { maxBytes: ctx.config.detect.max_image_bytes, workspaceId });
   if (bytes.length === 0) throw noFile();
   return { choice, decode: () => bytes as Bytes };
