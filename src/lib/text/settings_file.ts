@@ -1,10 +1,11 @@
 /** Reads a file of settings: YAML, TOML or JSON, by its name. Errors name the file and the line. */
 import { UsageError } from "../errors.ts";
+import { parseYaml } from "./yaml.ts";
 
 type Values = Record<string, unknown>;
 type Format = { name: string; parse: (text: string) => unknown };
 
-const YAML: Format = { name: "YAML", parse: Bun.YAML.parse };
+const YAML: Format = { name: "YAML", parse: parseYaml };
 const TOML: Format = { name: "TOML", parse: Bun.TOML.parse };
 const JSON_FORMAT: Format = { name: "JSON", parse: JSON.parse };
 

@@ -1,6 +1,7 @@
 /** Finds the configurations and splits of a hub dataset. Pure: from the list of files and the README. */
 import { z } from "zod";
 import { kindByName } from "../../../lib/rows/file_kind.ts";
+import { parseYaml } from "../../../lib/text/yaml.ts";
 import { globMatcher } from "./glob.ts";
 
 /** Split → files, in the order in which the dataset names its splits. */
@@ -42,7 +43,7 @@ function declaredIn(readme: string): Config[] | undefined {
   const front = /^\ufeff?---\r?\n([\s\S]*?)\r?\n---\s*(?:\r?\n|$)/.exec(readme)?.[1];
   if (front === undefined) return undefined;
   try {
-    return Front.safeParse(Bun.YAML.parse(front)).data?.configs;
+    return Front.safeParse(parseYaml(front)).data?.configs;
   } catch {
     return undefined; // the README is free text and often invalid YAML
   }
