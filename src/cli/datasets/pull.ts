@@ -10,7 +10,7 @@ import { createMeter, metered } from "../transfer/meter.ts";
 import { fileNamed, toFile, toOutput } from "../transfer/sink.ts";
 import { type Dataset, mustFind, type Snapshot } from "./find.ts";
 
-const FORMATS = ["jsonl", "csv"];
+const FORMATS = ["jsonl", "csv", "spreadsheet"];
 
 export const pull = command({
   summary: "Write the rows of a dataset to standard output or a file",
@@ -22,7 +22,11 @@ export const pull = command({
       value: "ID",
       doc: "Snapshot to read, such as @snap-3 or @latest (default: the current rows)",
     },
-    format: { type: "string", value: "FORMAT", doc: "jsonl or csv (default jsonl)" },
+    format: {
+      type: "string",
+      value: "FORMAT",
+      doc: "jsonl, csv (exact, for programs) or spreadsheet (CSV in which no cell is a formula); default jsonl",
+    },
     output: {
       type: "string",
       value: "FILE",
@@ -30,14 +34,18 @@ export const pull = command({
       doc: "File to write; it is replaced only when the download is complete",
     },
   },
-  examples: ["verk datasets pull support -o support.jsonl", "verk datasets pull support --snapshot @snap-3 | head"],
+  examples: [
+    "verk datasets pull support -o support.jsonl",
+    "verk datasets pull support --snapshot @snap-3 | head",
+    "verk datasets pull support --format spreadsheet -o support.csv",
+  ],
   exits: {
     1: "failed: there is no such dataset or snapshot, the connection broke, or the checksum is wrong",
     [INTERRUPTED]: "interrupted: FILE is unchanged",
   },
   async run({ snapshot: name, format = "jsonl", output = "-", ...where }, target = "") {
     if (!FORMATS.includes(format))
-      throw new UsageError(`--format: expected jsonl or csv, not ${JSON.stringify(format)}`);
+      throw new UsageError(`--format: expected jsonl, csv or spreadsheet, not ${JSON.stringify(format)}`);
     const write = output === "-" ? toOutput : toFile(fileNamed("--output", output));
     const { client } = await connect(where);
     const dataset = await mustFind(client, target);

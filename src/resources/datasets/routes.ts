@@ -37,7 +37,13 @@ const RowsQuery = PageQuery.extend({
     .optional()
     .describe("Only live rows with this text in their JSON, case-sensitive. Continue with from_row = scanned_to + 1"),
 });
-const ExportQuery = z.object({ snapshot: z.string().optional(), format: z.enum(["jsonl", "csv"]).default("jsonl") });
+const ExportQuery = z.object({
+  snapshot: z.string().optional(),
+  format: z
+    .enum(["jsonl", "csv", "spreadsheet"])
+    .default("jsonl")
+    .describe("csv has the exact values, for programs. spreadsheet is CSV in which no cell is a formula."),
+});
 const DiffQuery = PageQuery.extend({
   after: z.string().optional().describe("row_id of the last entry of the previous page"),
 });

@@ -1,3 +1,4 @@
+import { spreadsheetCell } from "../../../lib/text/csv.ts";
 import type { AuditEntry } from "../../../resources/audit/schema.ts";
 
 export type Filter = { text: string; result: string };
@@ -13,8 +14,6 @@ export function matches(entry: AuditEntry, { text, result }: Filter): boolean {
 }
 
 const COLUMNS = ["created_at", "key", "user", "method", "route", "resources", "status", "address", "request_id"];
-/** A cell that begins so is a formula for spreadsheets. */
-const quoted = (text: string) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 export function csvOf(entries: readonly AuditEntry[]): string {
   const lines = entries.map(({ created_at, key, user, method, route, resource_ids, status, address, request_id }) =>
@@ -22,7 +21,7 @@ export function csvOf(entries: readonly AuditEntry[]): string {
       ...[created_at, key.name ?? key.id, user?.email ?? user?.id ?? "", method, route],
       ...[JSON.stringify(resource_ids), String(status), address ?? "", request_id],
     ]
-      .map(quoted)
+      .map(spreadsheetCell)
       .join(","),
   );
   return `${[COLUMNS.join(","), ...lines].join("\r\n")}\r\n`;

@@ -47,6 +47,11 @@ export function Page({ params }: PageProps) {
                 Export
               </a>
             )}
+            {isStream && (
+              <a class="btn" href={`/v1/datasets/${id}/rows/export?format=spreadsheet`} download>
+                Export for spreadsheets
+              </a>
+            )}
             {isStream && may("training", false) && <Button onClick={() => setOpen("append")}>Append</Button>}
             {may("training", false) && (
               <Button kind="danger" onClick={() => setOpen("delete")}>

@@ -8,5 +8,5 @@ test("scores and changes read well", () => {
 
 test("a file name is never a formula and never breaks its line", () => {
   const csv = csvOf([{ name: '=cmd("x"),\n.png', error: "too large" }]);
-  expect(csv).toBe('file,score,prediction,sha256,error\n"\'=cmd(""x""),\n.png",,,,too large\n');
+  expect(csv).toBe('file,score,prediction,sha256,error\n"\'=cmd(""x""),\n.png","","","","too large"\n');
 });

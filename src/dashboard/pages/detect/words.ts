@@ -1,4 +1,5 @@
 /** Detections in words. Pure. */
+import { spreadsheetCell } from "../../../lib/text/csv.ts";
 import type { Detection } from "../../../resources/detection/schema.ts";
 import type { Tone } from "../../kit/pill.tsx";
 
@@ -25,10 +26,6 @@ export function changeOf(score: number, before: number): string {
   return `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(2)}`;
 }
 
-const cell = (text: string) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-/** A program that opens the file must not run a name as a formula. */
-const safe = (text: string) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
-
 /** One line for each file, for spreadsheets. */
 export const csvOf = (
   rows: readonly { name: string; detection?: Detection | undefined; error?: string | undefined }[],
@@ -37,13 +34,13 @@ export const csvOf = (
     "file,score,prediction,sha256,error",
     ...rows.map(({ name, detection, error }) =>
       [
-        safe(name),
+        name,
         detection ? String(detection.ensemble_score) : "",
         detection?.prediction ?? "",
         detection?.imageHash ?? "",
-        safe(error ?? ""),
+        error ?? "",
       ]
-        .map(cell)
+        .map(spreadsheetCell)
         .join(","),
     ),
     "",

@@ -1,6 +1,9 @@
 import { hasOddNumbers, parseExact } from "../../../lib/rows/json.ts";
+import { csvCell, spreadsheetCell } from "../../../lib/text/csv.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 
+/** `csv`: exact, for programs. `spreadsheet`: no cell is a formula. */
+export type CsvForm = "csv" | "spreadsheet";
 type Pieces = () => Iterable<{ bytes: Uint8Array }>;
 
 const PIECE_CHARS = 1 << 18;
@@ -8,10 +11,11 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 /** Reads the rows twice: first to collect the columns, then to write them. Text stays text, other values become JSON. */
-export async function* csvOf(pieces: Pieces, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+export async function* csvOf(pieces: Pieces, form: CsvForm, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const columns = new Set<string>();
   for await (const row of rowsOf(pieces(), signal)) for (const key in row) columns.add(key);
   const names = [...columns];
+  const lineOf = form === "csv" ? exactLine : spreadsheetLine;
   let text = lineOf(names);
   for await (const row of rowsOf(pieces(), signal)) {
     text += lineOf(names.map((name) => cellOf(Object.hasOwn(row, name) ? row[name] : undefined)));
@@ -43,6 +47,6 @@ const cellOf = (value: unknown): string =>
   value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
 /** A row of one empty cell is quoted, because CSV readers skip blank lines. */
-const lineOf = (cells: readonly string[]) =>
-  cells.length === 1 && cells[0] === "" ? '""\r\n' : `${cells.map(quoted).join()}\r\n`;
-const quoted = (cell: string) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+const exactLine = (cells: readonly string[]) =>
+  cells.length === 1 && cells[0] === "" ? '""\r\n' : `${cells.map(csvCell).join()}\r\n`;
+const spreadsheetLine = (cells: readonly string[]) => `${cells.map(spreadsheetCell).join()}\r\n`;

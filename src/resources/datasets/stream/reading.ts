@@ -9,7 +9,7 @@ import { searchRows } from "../../../platform/rows/search.ts";
 import { snapshotId } from "../schema.ts";
 import * as datasets from "../service.ts";
 import type { DatasetRow, SnapshotRow } from "../table.ts";
-import { csvOf } from "./csv.ts";
+import { type CsvForm, csvOf } from "./csv.ts";
 import { hold, mustHold, pathFor } from "./files.ts";
 import type { RowsHandle } from "./open_rows.ts";
 import * as snapshots from "./snapshots.ts";
@@ -108,14 +108,17 @@ export function diff(
   }
 }
 
-type ExportQuery = { snapshot?: string | undefined; format: "jsonl" | "csv" };
-const TYPES = { jsonl: "application/x-ndjson; charset=utf-8", csv: "text/csv; charset=utf-8" };
+type ExportQuery = { snapshot?: string | undefined; format: "jsonl" | CsvForm };
 
 /** Streams the live rows in constant memory. A slow client slows the stream down; a client that leaves ends it. */
 export function exported(ctx: Ctx, request: Request, row: DatasetRow, { snapshot, format }: ExportQuery): Response {
   const { rows, head } = viewOf(ctx, row, snapshot);
-  const filename = `${row.name.replaceAll(/[^\w.-]+/g, "_").slice(0, 80) || row.id}.${format}`;
-  const headers = { "content-type": TYPES[format], "content-disposition": `attachment; filename="${filename}"` };
+  const filename = `${row.name.replaceAll(/[^\w.-]+/g, "_").slice(0, 80) || row.id}.${format === "jsonl" ? "jsonl" : "csv"}`;
+  const type = format === "jsonl" ? "application/x-ndjson" : "text/csv";
+  const headers = {
+    "content-type": `${type}; charset=utf-8`,
+    "content-disposition": `attachment; filename="${filename}"`,
+  };
   if (request.method === "HEAD" || !rows) {
     rows?.release();
     return new Response(rows ? null : "", { headers });
@@ -124,7 +127,7 @@ export function exported(ctx: Ctx, request: Request, row: DatasetRow, { snapshot
   const pieces = () => liveBytes(rows.file, head);
   const left = new AbortController();
   const signal = AbortSignal.any([left.signal, ctx.closing]);
-  const source = format === "csv" ? csvOf(pieces, signal) : bytesOf(pieces(), signal);
+  const source = format === "jsonl" ? bytesOf(pieces(), signal) : csvOf(pieces, format, signal);
   return new Response(streamOf(source, left, rows.release), { headers });
 }
 
