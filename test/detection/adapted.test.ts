@@ -139,3 +139,46 @@ test("a change of the last layer does what the evidence promised, also if the wh
   write(whole, 1 / 100);
   expect((await examine()).versions.detector_v0).toBe("fake-1+adapted.1");
 }, 60_000);
+
+test("a hostile adaptation is refused in one line, and the detector works again after a reset", async () => {
+  const own = tempDir();
+  const models = writeModels(join(own, "models"), { detector_v0: { graph: green(1 / 64, -2) } });
+  const config = loadConfig({ flags: { data_dir: own, "detect.models_dir": models }, env: {} });
+  const base = await sha256File(join(models, "detector_v0.onnx"));
+  const path = join(own, "grey.png");
+  writeFileSync(
+    path,
+    await sharp({ create: { width: 9, height: 9, channels: 3, background: "#888" } })
+      .png()
+      .toBuffer(),
+  );
+  const signal = new AbortController().signal;
+  const examine = async () => {
+    const detector = await openDetector(config);
+    try {
+      const options = { models: ["detector_v0"] as const, robustness: false, heatmap: false, signal };
+      return await detector.examine({ path, named: true }, options);
+    } finally {
+      await detector.close();
+    }
+  };
+  const weights = (...values: number[]) => ({ weight: packFloats(Float32Array.from(values)), bias: 0 });
+  const hostile = [
+    { head: weights(Number.NaN, 0, 0) },
+    { head: weights(1, 2) }, // the model has three
+    { head: weights(...Array(60_000).fill(1)) },
+    { temperature: 1e-300 },
+  ];
+  try {
+    for (const change of hostile) {
+      keep(own, { detector_v0: { base, head: null, temperature: 1, isotonic: [], ...change } }, 0);
+      const failed = await examine().then(JSON.stringify, String);
+      expect(failed).toContain("daptation");
+      expect(failed).not.toContain("scored");
+      reset(own);
+    }
+    expect(await examine()).toMatchObject({ status: "scored" });
+  } finally {
+    rmSync(own, { recursive: true, force: true });
+  }
+}, 120_000);

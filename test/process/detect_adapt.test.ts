@@ -1,6 +1,6 @@
 /** `verk detect adapt` with models that look at green alone, on files whose label is in red and blue. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import sharp from "sharp";
 import { runVerk, spawnVerk } from "../cli.ts";
@@ -115,6 +115,35 @@ test("survives kill -9 while it scores and between its two writes", async () => 
   expect(lines()[0].adapted).toBe(true);
   expect(readdirSync(stored).sort()).toContain(`${lines()[0].number}.json`);
 }, 90_000);
+
+test("reads a hostile folder to its end: links, pipes, devices, bombs, odd names and thousands of files", async () => {
+  cpSync(join(work, "set"), join(work, "hostile"), { recursive: true });
+  const at = (name: string) => join(work, "hostile/generated/generated-s0", name);
+  Bun.spawnSync(["mkfifo", at("pipe.png")]);
+  symlinkSync("/dev/zero", at("zero.png"));
+  symlinkSync("/proc/self/mem", at("mem.png"));
+  symlinkSync("loop.png", at("loop.png"));
+  symlinkSync("..", at("parent"));
+  symlinkSync("/etc/passwd", at("passwd.png"));
+  const good = await plain(1, 2, 3);
+  const wide = Buffer.from(good);
+  wide.writeUInt32BE(3_000_000_000, 16);
+  put("hostile/generated/generated-s0/line\nbreak \u001b[31m.png", wide);
+  put("hostile/generated/generated-s0/empty.png", new Uint8Array());
+  put("hostile/generated/generated-s0/short.png", good.subarray(0, 40));
+  put("hostile/generated/generated-s0/large.png", good);
+  truncateSync(at("large.png"), 3_000_000_000); // a hole, which takes no space
+  for (let i = 0; i < 3_000; i++) put(`hostile/real/many/${i}.txt`, new Uint8Array(1));
+  const { code, lines, err } = await verk(["adapt", "hostile", "--json"]);
+  expect([0, 5]).toContain(code);
+  const [{ files }] = lines();
+  expect(files.generated).toBe(24);
+  expect(files.failed).toBeGreaterThanOrEqual(2); // the bomb and the short one
+  expect(files.left_out).toBeGreaterThanOrEqual(3_000);
+  expect(err).not.toContain("\u001b[31m");
+  expect(err).not.toContain("root:");
+  await verk(["adapt", "--reset"]);
+}, 180_000);
 
 test("names what is missing", async () => {
   const none = await verk(["adapt", "nothing"]);

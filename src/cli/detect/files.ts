@@ -2,6 +2,7 @@
  * Finds and reads the files of `verk detect`: named files, and all files below named folders. The type comes from the
  * bytes.
  */
+import { constants } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { hasText, type Sniffed, sniff } from "../../lib/detection/sniff.ts";
@@ -64,9 +65,11 @@ async function walk(dir: string, found: InputFile[], seen: Set<string>): Promise
 
 /** Reads a file completely only if its type is supported and it is not too large. */
 export async function readContents(path: string, maxBytes: number): Promise<Contents> {
-  const file = await open(path, "r");
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe must not stop the command
   try {
-    const { size } = await file.stat();
+    const found = await file.stat();
+    if (!found.isFile()) return "other"; // replaced since the folder was read
+    const { size } = found;
     const head = await readExactly(file, Math.min(size, HEAD_BYTES));
     const kind = kindOf(head);
     if (kind === undefined) return "other";

@@ -9,9 +9,12 @@ const isRising = (table: readonly Point[]) =>
     return before === undefined || (x >= before[0] && y >= before[1]);
   });
 
+const MOST_POINTS = 10_000;
+
 /** Points (probability, calibrated), both rising. Linear between two points, constant outside. */
 export const Isotonic = z
   .array(z.tuple([z.number().min(0).max(1), z.number().min(0).max(1)]))
+  .max(MOST_POINTS)
   .refine((table) => isRising(table), "expected rising points");
 
 export const Curve = z.object({ temperature: z.number().positive(), isotonic: Isotonic });

@@ -5,7 +5,7 @@
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { Adaptation, type AdaptedModel } from "../../lib/detection/adaptation.ts";
+import { type Adaptation, type AdaptedModel, readAdaptation } from "../../lib/detection/adaptation.ts";
 import { failpoint } from "../../platform/failpoint.ts";
 import { errorCode, writeFileAtomicSync } from "../../platform/files.ts";
 
@@ -27,7 +27,7 @@ export function currentNumber(dataDir: string): number | undefined {
 
 export function readCurrent(dataDir: string): Adaptation | undefined {
   const number = currentNumber(dataDir);
-  return number === undefined ? undefined : Adaptation.parse(JSON.parse(readFileSync(pathOf(dataDir, number), "utf8")));
+  return number === undefined ? undefined : readAdaptation(readFileSync(pathOf(dataDir, number)));
 }
 
 /** Stores an adaptation under the next number and puts it in use. */

@@ -1,13 +1,19 @@
 /** Changes loaded models: by the adaptation of this lab, or so that they also return features. */
-import { z } from "zod";
-import { Adaptation, type AdaptedModel, adaptedVersion, unpackFloats } from "../../../lib/detection/adaptation.ts";
+import {
+  type Adaptation,
+  type AdaptedModel,
+  adaptedVersion,
+  READ_BYTES,
+  readAdaptation,
+  unpackFloats,
+} from "../../../lib/detection/adaptation.ts";
 import type { Calibration } from "../../../lib/detection/calibration.ts";
 import type { Models } from "../models.ts";
 import { findHead, type HeadChange, withHead, withOutput } from "./head.ts";
 
 /** Applies the file to the models that it was made for. A model with other weights stays as it is, and the log says so. */
 export async function applyAdaptation({ found }: Models, path: string): Promise<void> {
-  const { number, models } = await readAdaptation(path);
+  const { number, models } = await readFile(path);
   for (const [name, model] of found) {
     const adapted = models[name];
     if (!adapted) continue;
@@ -30,16 +36,16 @@ function changeOf({ weight, bias }: NonNullable<AdaptedModel["head"]>, { whole }
   return { weight: unpackFloats(weight).map((amount) => amount / factor), bias: bias / factor };
 }
 
-async function readAdaptation(path: string): Promise<Adaptation> {
+async function readFile(path: string): Promise<Adaptation> {
   const fix = "Run verk detect adapt --reset, or adapt again.";
-  const text = await Bun.file(path)
-    .text()
+  const bytes = await Bun.file(path)
+    .slice(0, READ_BYTES)
+    .bytes()
     .catch((error: Error) => Promise.reject(new Error(`The adaptation cannot be read: ${error.message}. ${fix}`)));
   try {
-    return Adaptation.parse(JSON.parse(text));
+    return readAdaptation(bytes);
   } catch (error) {
-    const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
-    throw new Error(`The adaptation ${path} is damaged: ${why}. ${fix}`);
+    throw new Error(`The adaptation ${path} is damaged: ${(error as Error).message}. ${fix}`);
   }
 }
 
