@@ -44,6 +44,7 @@ export const serve = command({
     if (plain) say(`Warning: ${plain.detail}: ${plain.fix}`);
     const { startServer } = await import("../../app.ts");
     const server = await openDataDir(config.data_dir, () => startServer(config));
+    if (process.getuid?.() === 0) say(`Warning: ${AS_ROOT}`);
     say(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
     if (server.detectUrl) say(`Detection API listening on ${server.detectUrl}`);
     if (server.setup) {
@@ -58,6 +59,9 @@ export const serve = command({
     return server.stopped;
   },
 });
+
+const AS_ROOT =
+  "the server runs as root. Commands of users run as nobody and workers without capabilities, but a mistake in the server itself has all rights: run it with its own account, as install.sh does";
 
 /** Not by the log, which would hide the token of the setup link: it is meant to be read there. */
 const sayAsJson = (text: string) => note(JSON.stringify({ time: new Date().toISOString(), level: "info", msg: text }));
