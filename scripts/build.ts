@@ -90,6 +90,7 @@ async function build() {
     // threads start from their own files
     entrypoints: [
       flags.entry,
+      join(root, "src/outside_thread.ts"),
       ...["serving/engine/thread/thread.ts", "serving/vision/thread.ts", "detector/lane.ts"].map((file) =>
         join(root, "src/workers", file),
       ),

@@ -41,15 +41,22 @@ export class WorkerError extends Error {
   }
 }
 
+/** Characters of a sentence, a name or a path. */
+const MOST_TEXT = 1_000_000;
+
 export const Ready = z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) });
 /** `quiet_ms`: a native call begins that may block the worker's messages for this long. */
 export const Heartbeat = z.strictObject({
   type: z.literal("heartbeat"),
   quiet_ms: z.int().min(0).max(3_600_000).optional(),
 });
-export const Failed = z.strictObject({ type: z.literal("failed"), kind: z.enum(REPORTED), message: z.string() });
+export const Failed = z.strictObject({
+  type: z.literal("failed"),
+  kind: z.enum(REPORTED),
+  message: z.string().max(MOST_TEXT),
+});
 /** The last message. `result` is the path of the file that holds the outcome, if there is one. */
-export const Done = z.strictObject({ type: z.literal("done"), result: z.string().optional() });
+export const Done = z.strictObject({ type: z.literal("done"), result: z.string().max(MOST_TEXT).optional() });
 
 /** The messages from one kind of worker: the common ones and its own. */
 export const fromWorker = <const Own extends readonly z.core.$ZodTypeDiscriminable[]>(own: Own) =>
@@ -151,24 +158,28 @@ export const FromServing = later(() =>
       parallel: z.int(),
       memory_bytes: z.int(),
       load_ms: z.number(),
-      device: z.string(),
+      device: z.string().max(MOST_TEXT),
       /** One sentence: what decodes, and why it is not our own kernels. */
-      decoder: z.string().optional(),
+      decoder: z.string().max(MOST_TEXT).optional(),
       /** The model reads images. */
       vision: z.boolean().optional(),
     }),
-    z.strictObject({ type: z.literal("attached"), name: z.string() }),
+    z.strictObject({ type: z.literal("attached"), name: z.string().max(MOST_TEXT) }),
     /** The file is no adapter of this model. Everything else keeps running. */
-    z.strictObject({ type: z.literal("unattached"), name: z.string(), error: z.string() }),
+    z.strictObject({
+      type: z.literal("unattached"),
+      name: z.string().max(MOST_TEXT),
+      error: z.string().max(MOST_TEXT),
+    }),
     /** One request is over, even if its client left. `request` is the value of the header x-verk-request. */
     z.strictObject({
       type: z.literal("served"),
-      request: z.string(),
+      request: z.string().max(MOST_TEXT),
       status: z.int(),
       prompt_tokens: z.int(),
       cached_tokens: z.int(),
       completion_tokens: z.int(),
-      error: z.string().nullable(),
+      error: z.string().max(MOST_TEXT).nullable(),
       /** How long each stage took, one after the other. */
       timings: z.strictObject({ template_ms: z.number(), prompt_ms: z.number(), decode_ms: z.number() }).optional(),
     }),

@@ -4,9 +4,11 @@
  */
 import { z } from "zod";
 import { ChatMessage, Tool } from "../lib/chat/messages.ts";
+import { opaque, table } from "../lib/outside.ts";
 import { later } from "../lib/schema.ts";
 import { METHODS } from "../lib/training/fields.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
+import { MIB } from "../lib/units.ts";
 import { fromWorker } from "./protocol.ts";
 
 const rows = later(() =>
@@ -162,21 +164,27 @@ export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 export type ExportFolderTask = Extract<ToTrainer, { type: "export_folder" }>;
 
+/** A node or a worker fills no memory with one message: its bytes have a limit, and so has each part. */
+const Text = z.string().max(16 * MIB);
+const MOST_ITEMS = 100_000;
+const MOST_VALUES = 5_000;
+const List = <S extends z.ZodType>(item: S) => z.array(item).max(MOST_ITEMS);
+
 const sample = later(() =>
   z.strictObject({
-    prompt: z.unknown(), // a string or messages, as in the row
-    completion: z.string(),
+    prompt: opaque("shown as it came"), // a string or messages, as in the row
+    completion: Text,
     reward: z.number().nullable(),
-    sub_rewards: z.record(z.string(), z.number().nullable()),
+    sub_rewards: table(z.number().nullable(), { most: MOST_VALUES }),
     advantage: z.number().nullable(),
     tokens: z.int(),
     truncated: z.boolean(),
-    error: z.string().nullable(),
+    error: Text.nullable(),
   }),
 );
 export type TrainSample = z.infer<typeof sample>;
 
-const alarms = later(() => z.array(z.strictObject({ type: z.string(), message: z.string() })));
+const alarms = later(() => List(z.strictObject({ type: Text, message: Text })));
 
 /** One step of those that a checkpoint carries in its file steps.ndjson. `time`: in epoch milliseconds. */
 export const StepRecord = later(() =>
@@ -184,8 +192,8 @@ export const StepRecord = later(() =>
     time: z.int().min(0),
     step: z.int().min(1),
     epoch: z.number(),
-    values: z.record(z.string(), z.number()),
-    samples: z.array(sample),
+    values: table(z.number(), { most: MOST_VALUES, key: 200 }),
+    samples: List(sample),
     alarms,
   }),
 );
@@ -196,40 +204,40 @@ export const TROUBLES = ["no_effect", "lacking_memory", "bad_rows", "bad_reward"
 
 export const FromTrainer = later(() =>
   fromWorker([
-    z.strictObject({ type: z.literal("loading"), stage: z.string(), progress: z.number().min(0).max(1) }),
+    z.strictObject({ type: z.literal("loading"), stage: Text, progress: z.number().min(0).max(1) }),
     /** The first step begins. `step` counts the completed steps. */
     z.strictObject({
       type: z.literal("begun"),
       step: z.int(),
       total_steps: z.int(),
-      device: z.string(),
+      device: Text,
       memory_bytes: z.int(),
     }),
     /** The answer to `template`, in order. `error`: the template rejects this conversation. */
     z.strictObject({
       type: z.literal("rendered"),
-      results: z.array(
+      results: List(
         z.strictObject({
-          text: z.string().nullable(),
+          text: Text.nullable(),
           tokens: z.int().min(0).nullable(),
-          error: z.string().nullable(),
+          error: Text.nullable(),
         }),
       ),
     }),
     /** The answer to `inspect_rows`. */
     z.strictObject({
       type: z.literal("inspected"),
-      rows: z.array(
+      rows: List(
         z.strictObject({
           row: z.int(),
-          sequences: z.array(
+          sequences: List(
             z.strictObject({
               name: z.enum(["text", "prompt", "chosen", "rejected"]),
               tokens: z.int(),
-              parts: z.array(z.strictObject({ text: z.string(), tokens: z.int(), trained: z.boolean() })),
+              parts: List(z.strictObject({ text: Text, tokens: z.int(), trained: z.boolean() })),
             }),
           ),
-          error: z.string().nullable(),
+          error: Text.nullable(),
         }),
       ),
       statistics: z.strictObject({
@@ -246,34 +254,34 @@ export const FromTrainer = later(() =>
       id: z.int(),
       step: z.int(),
       /** `row` is the JSON text of the row as stored. */
-      samples: z.array(z.strictObject({ prompt: z.unknown(), completion: z.string(), row: z.string() })),
+      samples: List(z.strictObject({ prompt: opaque("the reward code"), completion: Text, row: Text })),
     }),
     /** One optimizer step is done. All numbers are finite. */
     z.strictObject({
       type: z.literal("step"),
       step: z.int(),
       epoch: z.number(),
-      values: z.record(z.string(), z.number()),
+      values: table(z.number(), { most: MOST_VALUES, key: 200 }),
       eta_ms: z.number().nullable(),
-      samples: z.array(sample),
+      samples: List(sample),
       /** Warnings for the user: a kind and a sentence. */
       alarms,
     }),
-    z.strictObject({ type: z.literal("log"), stream: z.enum(["stdout", "stderr"]), line: z.string() }),
+    z.strictObject({ type: z.literal("log"), stream: z.enum(["stdout", "stderr"]), line: Text }),
     /** The checkpoint is complete on disk. `metrics` are those of its step. */
     z.strictObject({
       type: z.literal("checkpoint"),
       step: z.int(),
-      path: z.string(),
+      path: Text,
       size_bytes: z.int(),
-      metrics: z.record(z.string(), z.number()),
+      metrics: table(z.number(), { most: MOST_VALUES, key: 200 }),
     }),
     /** Sent before the failure that it explains. `sample` is an example of the problem. */
     z.strictObject({
       type: z.literal("trouble"),
       kind: z.enum(TROUBLES),
-      message: z.string(),
-      param: z.string().nullable(),
+      message: Text,
+      param: Text.nullable(),
       sample: sample.nullable(),
     }),
     z.strictObject({
@@ -282,14 +290,14 @@ export const FromTrainer = later(() =>
       memory_bytes: z.int(),
       /** Milliseconds of one step, extrapolated from the preview. Null if nothing was computed. */
       step_ms: z.number().nullable(),
-      samples: z.array(sample),
-      latencies_ms: z.array(z.number()),
+      samples: List(sample),
+      latencies_ms: List(z.number()),
     }),
-    z.strictObject({ type: z.literal("exported"), path: z.string(), size_bytes: z.int(), sha256: z.string() }),
+    z.strictObject({ type: z.literal("exported"), path: Text, size_bytes: z.int(), sha256: Text }),
     /** The trainer obeyed `save_and_end`. */
     z.strictObject({ type: z.literal("saved") }),
     /** No step follows, and the last checkpoint has been reported. `stopped_early`: why not all steps were done. */
-    z.strictObject({ type: z.literal("trained"), stopped_early: z.string().nullable() }),
+    z.strictObject({ type: z.literal("trained"), stopped_early: Text.nullable() }),
   ]),
 );
 export type FromTrainer = z.infer<typeof FromTrainer>;

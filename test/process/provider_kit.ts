@@ -3,10 +3,12 @@ import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
+import { readOutside } from "../../src/lib/outside.ts";
 import { isRolled, type Method } from "../../src/lib/training/fields.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import type { NodeProvider } from "../../src/platform/providers/node_provider.ts";
-import { type Handle, NodeRecord } from "../../src/platform/providers/protocol.ts";
+import type { Handle } from "../../src/platform/providers/protocol.ts";
+import { NODE_RECORD, type NodeRecord } from "../../src/resources/training_jobs/remote/record_form.ts";
 import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
@@ -68,7 +70,7 @@ export async function submission(
 export async function recordsOf(provider: NodeProvider, handle: Handle): Promise<NodeRecord[]> {
   const text = new TextDecoder().decode(await provider.fetch(handle, 0));
   const lines = text.split("\n").filter((line) => line !== "");
-  return lines.map((line) => NodeRecord.parse(JSON.parse(line)));
+  return lines.map((line) => readOutside(NODE_RECORD, line));
 }
 
 export const messagesOf = (records: readonly NodeRecord[]) =>

@@ -6,7 +6,7 @@ import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { platform } from "../../native/platform/index.ts";
 import { listGpus } from "../../platform/machine/hardware.ts";
-import type { NodeInfo } from "../../platform/providers/protocol.ts";
+import { MOST_GPUS, type NodeInfo } from "../../platform/providers/protocol.ts";
 
 export async function nodeInfo(root: string): Promise<NodeInfo> {
   mkdirSync(root, { recursive: true, mode: 0o700 });
@@ -18,6 +18,6 @@ export async function nodeInfo(root: string): Promise<NodeInfo> {
     cpus: availableParallelism(),
     memory_bytes: totalmem(),
     free_bytes: disk.bavail * disk.bsize,
-    gpus: gpus.map(({ type, memoryTotalMib }) => ({ type, memory_bytes: memoryTotalMib * MIB })),
+    gpus: gpus.slice(0, MOST_GPUS).map(({ type, memoryTotalMib }) => ({ type, memory_bytes: memoryTotalMib * MIB })),
   };
 }

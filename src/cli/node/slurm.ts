@@ -12,6 +12,7 @@ import {
   attemptDir,
   Handle,
   jobDir,
+  MOST_GPUS,
   type NodeInfo,
   NodePlan,
   type Observation,
@@ -90,13 +91,13 @@ async function usableNodes({ partition }: SlurmSettings): Promise<SlurmNode[]> {
 async function clusterInfo(root: string, settings: SlurmSettings): Promise<NodeInfo> {
   const here = await nodeInfo(root);
   const nodes = await usableNodes(settings);
-  const devices = devicesOf(nodes);
+  const devices = devicesOf(nodes).slice(0, MOST_GPUS);
   const types = devices.length === 0 ? ["cpu"] : devices.map(({ type }) => type);
   return {
     ...here,
     cpus: Math.max(...nodes.map(({ cpus }) => cpus)),
     memory_bytes: Math.max(...nodes.map(({ memoryMib }) => memoryMib)) * MIB,
-    gpus: devices.flatMap(({ type, count }) => Array.from({ length: count }, () => ({ type, memory_bytes: 0 }))),
+    gpus: devices.map(({ type }) => ({ type, memory_bytes: 0 })), // `most` has their numbers
     most: Object.fromEntries(types.map((type) => [type, mostDevices(nodes, type)])),
   };
 }

@@ -4,7 +4,7 @@ import { UsageError } from "../../lib/errors.ts";
 import type { Config } from "../config/config.ts";
 import { readCaFile } from "../network/http_client.ts";
 import { openBucket } from "../storage/s3/bucket.ts";
-import type { BackupTarget } from "./target.ts";
+import { type BackupTarget, tooLong } from "./target.ts";
 
 const ADDRESS = /^s3:\/\/([^/]+)\/?(.*?)\/?$/;
 
@@ -22,10 +22,18 @@ export function openBucketTarget(address: string, { backup, storage, network }: 
       const found = await bucket.orMissing("read", () => bucket.client.send(new HeadObjectCommand(bucket.at(object))));
       return found && { bytes: found.ContentLength ?? 0, updatedAt: found.LastModified?.getTime() ?? 0 };
     },
-    read: (object) =>
+    read: (object, mostBytes) =>
       bucket.orMissing("read", async () => {
         const { Body } = await bucket.client.send(new GetObjectCommand(bucket.at(object)));
-        return (await Body?.transformToByteArray()) ?? new Uint8Array();
+        if (!Body) return new Uint8Array();
+        const parts: Uint8Array[] = [];
+        let bytes = 0;
+        for await (const part of Body.transformToWebStream() as ReadableStream<Uint8Array>) {
+          bytes += part.byteLength;
+          if (bytes > mostBytes) throw tooLong(`${address}/${object}`, mostBytes);
+          parts.push(part);
+        }
+        return new Uint8Array(Buffer.concat(parts));
       }),
     write: async (object, content) => void (await bucket.put(object, content)),
     remove: async (object) => void (await bucket.remove(object)),

@@ -12,7 +12,8 @@ import {
   scryptSync,
 } from "node:crypto";
 import { UsageError } from "../../lib/errors.ts";
-import type { SealedKeys } from "./manifest.ts";
+import { OutsideError, readOutside } from "../../lib/outside.ts";
+import { KEY_FILES, type SealedKeys } from "./manifest.ts";
 
 /** Path below the data directory → text of the key file. */
 export type KeyFiles = Readonly<Record<string, string>>;
@@ -54,12 +55,26 @@ export function openKeys({ kind, hint, sealed }: SealedKeys, sealer: Sealer, id:
         x25519(() => createPrivateKey(sealer.recipient), "private"),
         bytes,
       );
+  return readKeys(opened(() => decrypt(key, Buffer.from(sealed, "base64"), id), isPassphrase));
+}
+
+function opened(open: () => string, isPassphrase: boolean): string {
   try {
-    return JSON.parse(decrypt(key, Buffer.from(sealed, "base64"), id)) as KeyFiles; // authenticated, so it is ours
+    return open();
   } catch (cause) {
     throw new UsageError(`The ${isPassphrase ? "passphrase" : "identity"} does not open the keys of this backup`, 1, {
       cause,
     });
+  }
+}
+
+/** The seal proves nothing about its author: sealing to a recipient needs only the public key. */
+function readKeys(text: string): KeyFiles {
+  try {
+    return readOutside(KEY_FILES, text);
+  } catch (cause) {
+    if (!(cause instanceof OutsideError)) throw cause;
+    throw new UsageError(`The keys of this backup are not written by Verk: ${cause.message}`, 1, { cause });
   }
 }
 

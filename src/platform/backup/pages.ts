@@ -6,13 +6,12 @@
 import { open } from "node:fs/promises";
 import { UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
-import type { BackupFile } from "./manifest.ts";
+import { type BackupFile, MOST_PATCHES } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
 
 const PATCH_BYTES = 4 * MIB;
 const INDEX_BYTES = 4;
 const SMALLEST_PAGE = 512;
-const MOST_PATCHES = 500;
 const HEADER_BYTES = 100;
 const seed = crypto.getRandomValues(new BigUint64Array(1))[0] as bigint;
 

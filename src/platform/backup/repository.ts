@@ -5,12 +5,12 @@
  * log/<id>.json      a state between two backups (log.ts)
  * chunks/ab/cdef…    content
  */
-import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
 import { timeOf } from "../../lib/ids.ts";
+import { type Outside, OutsideError, readOutside } from "../../lib/outside.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { sha256Bytes } from "../files.ts";
-import { LogEntry, Manifest } from "./manifest.ts";
+import { LOG_ENTRY, type LogEntry, MANIFEST, type Manifest, MOST_CHUNK_BYTES, WRAPPED } from "./manifest.ts";
 import type { BackupTarget } from "./target.ts";
 
 export type Repository = {
@@ -33,7 +33,6 @@ export type Repository = {
 };
 
 type Folder = "backups" | "dropped" | "log";
-const Wrapped = z.strictObject({ sha256: z.string(), manifest: z.string() });
 const ID = /^bkp_[0-9a-z]{26}$/;
 /** A chunk that no manifest names is reused only if it is young: an older one may be pruned at any moment. */
 const REUSE_MS = DAY_MS / 2;
@@ -52,15 +51,17 @@ export function openRepository(place: BackupTarget): Repository {
     return found.sort();
   }
 
-  async function read<M>(name: string, shape: z.ZodType<M>): Promise<M | undefined> {
-    const bytes = await place.read(name);
+  async function read<M>(name: string, form: Outside<M>): Promise<M | undefined> {
+    const bytes = await place.read(name, form.mostBytes);
     if (bytes === undefined) return undefined;
+    const refuse = (why: string, cause?: unknown) =>
+      new UsageError(`The manifest ${name} in ${place.name} is damaged: use another backup (${why})`, 1, { cause });
     try {
-      const { sha256, manifest } = Wrapped.parse(JSON.parse(new TextDecoder().decode(bytes)));
-      if (sha256Bytes(manifest) !== sha256) throw new Error("its hash is another");
-      return shape.parse(JSON.parse(manifest));
-    } catch (cause) {
-      throw new UsageError(`The manifest ${name} in ${place.name} is damaged: use another backup`, 1, { cause });
+      const { sha256, manifest } = readOutside(WRAPPED, bytes);
+      if (sha256Bytes(manifest) !== sha256) throw refuse("its hash is another");
+      return readOutside(form, manifest);
+    } catch (error) {
+      throw error instanceof OutsideError ? refuse(error.message, error) : error;
     }
   }
 
@@ -74,7 +75,7 @@ export function openRepository(place: BackupTarget): Repository {
     const chunks = new Set<string>();
     for (const folder of folders)
       for (const id of await ids(folder)) {
-        const shape = folder === "log" ? LogEntry : Manifest;
+        const shape = folder === "log" ? LOG_ENTRY : MANIFEST;
         const manifest = await read<Manifest>(`${folder}/${id}.json`, shape);
         for (const file of manifest?.files ?? [])
           for (const chunk of [...file.chunks, ...(file.patches ?? [])]) chunks.add(chunk);
@@ -86,7 +87,7 @@ export function openRepository(place: BackupTarget): Repository {
   async function pruneLog(beforeMs: number) {
     const all = await ids("log");
     const ends = [all.find((id) => timeOf(id) >= beforeMs), all.at(-1)].filter((id) => id !== undefined);
-    const bases = await Promise.all(ends.map(async (id) => (await read(`log/${id}.json`, LogEntry))?.base ?? id));
+    const bases = await Promise.all(ends.map(async (id) => (await read(`log/${id}.json`, LOG_ENTRY))?.base ?? id));
     const kept = new Set([...bases, all.at(-1)]);
     for (const id of all) if (timeOf(id) < beforeMs && !kept.has(id)) await place.remove(`log/${id}.json`);
   }
@@ -107,7 +108,7 @@ export function openRepository(place: BackupTarget): Repository {
       return { sha256, stored: true };
     },
     async getChunk(sha256) {
-      const bytes = await place.read(chunkName(sha256));
+      const bytes = await place.read(chunkName(sha256), MOST_CHUNK_BYTES);
       if (bytes === undefined) throw new UsageError(`The chunk ${sha256} is missing from ${place.name}`, 1);
       if (sha256Bytes(bytes) !== sha256)
         throw new UsageError(`The chunk ${chunkName(sha256)} in ${place.name} is damaged`, 1);
@@ -115,10 +116,10 @@ export function openRepository(place: BackupTarget): Repository {
     },
     putManifest: (manifest) => write(`backups/${manifest.id}.json`, manifest),
     putLogEntry: (entry) => write(`log/${entry.id}.json`, entry),
-    getLogEntry: (id) => read(`log/${id}.json`, LogEntry),
+    getLogEntry: (id) => read(`log/${id}.json`, LOG_ENTRY),
     listLog: () => ids("log"),
     async getManifest(id) {
-      const found = ID.test(id) ? await read(`backups/${id}.json`, Manifest) : undefined;
+      const found = ID.test(id) ? await read(`backups/${id}.json`, MANIFEST) : undefined;
       if (found) return found;
       throw new UsageError(
         `There is no backup ${JSON.stringify(id)} in ${place.name}. \`verk backup list\` shows all.`,
@@ -128,7 +129,7 @@ export function openRepository(place: BackupTarget): Repository {
     async prune(keep, nowMs) {
       const old = (await ids("backups")).slice(0, -keep);
       for (const id of old) {
-        const manifest = await place.read(`backups/${id}.json`);
+        const manifest = await place.read(`backups/${id}.json`, MANIFEST.mostBytes);
         if (manifest) await place.write(`dropped/${id}.json`, manifest);
         await place.remove(`backups/${id}.json`);
       }

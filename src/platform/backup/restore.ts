@@ -1,15 +1,17 @@
 /** Writes a backup into a new data directory, and checks a restored one. */
 import { Database } from "bun:sqlite";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { mkdir, rename } from "node:fs/promises";
+import { mkdir, rename, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { OutsideError, readOutside } from "../../lib/outside.ts";
+import { GIB } from "../../lib/units.ts";
 import { someSealed } from "../db/sealed.ts";
 import { sha256File, syncDir, tempPath, writeFileAtomic, writeTemp } from "../files.ts";
 import { createSecretBox } from "../secrets.ts";
 import { checkDatabase, heads, objectPathOf, refPathOf, rowsFault, storageKeys } from "./invariants.ts";
 import { openKeys, type Sealer } from "./key_seal.ts";
-import type { BackupFile, Manifest } from "./manifest.ts";
+import { type BackupFile, type Manifest, STORED_REF } from "./manifest.ts";
 import { applyPatches } from "./pages.ts";
 import type { Repository } from "./repository.ts";
 
@@ -58,7 +60,12 @@ export async function verifyBackup(options: Omit<RestoreOptions, "to">, tempDir:
 }
 
 async function writeFiles({ repository, manifest, sealer, skip = () => false }: RestoreOptions, dir: string) {
+  const keys = manifest.keys && sealer ? openKeys(manifest.keys, sealer, manifest.id) : {}; // before anything is written
   mkdirSync(dir, MODE);
+  await mustFit(
+    manifest.files.filter(({ path }) => !skip(path)),
+    dir,
+  );
   for (const file of manifest.files) {
     if (skip(file.path)) {
       for await (const _ of contentOf(repository, file)); // each chunk is compared with its hash
@@ -71,16 +78,34 @@ async function writeFiles({ repository, manifest, sealer, skip = () => false }: 
     if (bytes !== file.bytes)
       throw new UsageError(`${file.path} has ${bytes} bytes in the backup instead of ${file.bytes}`, 1);
   }
-  if (!manifest.keys || !sealer) return;
-  for (const [name, text] of Object.entries(openKeys(manifest.keys, sealer, manifest.id))) {
+  for (const [name, text] of Object.entries(keys)) {
     const path = join(dir, name);
     await mkdir(dirname(path), MODE);
     await writeFileAtomic(path, text);
   }
 }
 
-async function* contentOf(repository: Repository, { chunks }: BackupFile): AsyncGenerator<Uint8Array> {
-  for (const sha256 of chunks) yield await repository.getChunk(sha256);
+/** A small manifest can name one chunk a million times: the sizes that it states must fit, and hold. */
+async function mustFit(files: readonly BackupFile[], dir: string) {
+  const needed = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  const { bavail, bsize } = await statfs(dir);
+  if (needed > bavail * bsize)
+    throw new UsageError(`The backup needs ${needed} bytes, and the disk of ${dir} has ${bavail * bsize} free`, 1);
+}
+
+/** A database that was patched may have been larger when it was first copied. */
+const SHRUNK_BYTES = 16 * GIB;
+
+async function* contentOf(repository: Repository, file: BackupFile): AsyncGenerator<Uint8Array> {
+  const most = file.bytes + (file.patches ? SHRUNK_BYTES : 0);
+  let bytes = 0;
+  for (const sha256 of file.chunks) {
+    const chunk = await repository.getChunk(sha256);
+    bytes += chunk.byteLength;
+    if (bytes > most)
+      throw new UsageError(`${file.path} has more content in the backup than its ${file.bytes} bytes`, 1);
+    yield chunk;
+  }
 }
 
 /** Opens the restored database read-only and compares everything that it names with the files. */
@@ -91,6 +116,10 @@ async function checkRestored(dir: string, { without }: Manifest): Promise<string
   try {
     const faults = checkDatabase(db);
     for (const [id, head] of heads(db)) {
+      if (!/^\w{1,100}$/.test(id)) {
+        faults.push("A dataset has an id that is not one of Verk");
+        continue;
+      }
       const rows = join(dir, "datasets", `${id}.db`);
       const fault = existsSync(rows) ? rowsFault(id, rows, head) : `The dataset ${id} has no row file`;
       if (fault) faults.push(fault);
@@ -112,12 +141,21 @@ async function storageFaults(db: Database, dir: string): Promise<string[]> {
       if (required) faults.push(`The content of ${key} is missing`);
       continue;
     }
-    const { sha256, bytes } = JSON.parse(readFileSync(ref, "utf8")) as { sha256: string; bytes: number };
-    const object = join(dir, objectPathOf(sha256));
-    const sound = existsSync(object) && statSync(object).size === bytes && (await sha256File(object)) === sha256;
-    if (!sound) faults.push(`The content of ${key} is missing or damaged`);
+    if (!(await isStored(dir, ref))) faults.push(`The content of ${key} is missing or damaged`);
   }
   return faults;
+}
+
+async function isStored(dir: string, ref: string): Promise<boolean> {
+  try {
+    if (statSync(ref).size > STORED_REF.mostBytes) return false;
+    const { sha256, bytes } = readOutside(STORED_REF, readFileSync(ref));
+    const object = join(dir, objectPathOf(sha256));
+    return existsSync(object) && statSync(object).size === bytes && (await sha256File(object)) === sha256;
+  } catch (error) {
+    if (error instanceof OutsideError) return false;
+    throw error;
+  }
 }
 
 /** Another master key would make every secret of the restored server useless. */

@@ -10,13 +10,17 @@ export type BackupTarget = {
   /** For messages. */
   readonly name: string;
   head: (name: string) => Promise<StoredObject | undefined>;
-  read: (name: string) => Promise<Uint8Array | undefined>;
+  /** Throws if there is more than `mostBytes`. */
+  read: (name: string, mostBytes: number) => Promise<Uint8Array | undefined>;
   /** Whole or not at all, and on the disk when it resolves. */
   write: (name: string, content: Uint8Array) => Promise<void>;
   remove: (name: string) => Promise<void>;
   /** Names below a folder, without the folder. */
   list: (folder: string) => AsyncIterable<StoredObject & { name: string }>;
 };
+
+export const tooLong = (path: string, mostBytes: number) =>
+  new UsageError(`${path} has more than ${mostBytes} bytes: it is not written by Verk`, 1);
 
 const MODE = { recursive: true, mode: 0o700 } as const;
 
@@ -38,7 +42,13 @@ export async function openDirectory(root: string, { create = false } = {}): Prom
       const found = await stat(join(root, name)).catch(missing(join(root, name), "read"));
       return found && { bytes: found.size, updatedAt: found.mtimeMs };
     },
-    read: (name) => readFile(join(root, name)).catch(missing(join(root, name), "read")),
+    async read(name, mostBytes) {
+      const path = join(root, name);
+      const found = await stat(path).catch(missing(path, "read"));
+      if (found && !found.isFile()) throw new UsageError(`${path} is no file`, 1); // a device would never end
+      if (found && found.size > mostBytes) throw tooLong(path, mostBytes);
+      return found && (await readFile(path).catch(missing(path, "read")));
+    },
     async write(name, content) {
       const dir = dirname(join(root, name));
       if ((await mkdir(dir, MODE)) !== undefined) await syncDir(dirname(dir));

@@ -13,6 +13,7 @@ const NAMES = [
   "running_jobs",
   "gpu_hours",
   "requests_per_minute",
+  "regions",
 ] as const;
 export type QuotaName = (typeof NAMES)[number];
 
@@ -51,6 +52,11 @@ export const quotas = section("Limits of one workspace; volumes.quota_bytes is t
     .min(0)
     .default(0)
     .describe("Requests of one workspace in a minute, with all its keys; 0 = no limit."),
+  regions: z
+    .int()
+    .min(0)
+    .default(32)
+    .describe("Regions of one workspace. Each is asked for its hardware every minute; 0 = no limit."),
   workspaces: z
     .array(z.string().refine((text) => parseQuota(text) !== undefined, EXPECTED))
     .default([])

@@ -1,5 +1,7 @@
 /** An ssh client that stays connected: lines in both directions, and one socket of the node on this machine. */
-import { SECOND_MS } from "../../lib/units.ts";
+import { SERVING_BYTES } from "../../lib/outside.ts";
+import { createTail } from "../../lib/text/tail.ts";
+import { KIB, SECOND_MS } from "../../lib/units.ts";
 
 /** Absolute paths of sockets: `local` on this machine, `remote` on the node. */
 export type Forward = { local: string; remote: string };
@@ -21,7 +23,8 @@ export type Channel = {
   reason: () => Promise<string>;
 };
 
-const MOST_LINE = 1024 * 1024;
+const MOST_LINE = SERVING_BYTES;
+const ERROR_BYTES = 4 * KIB;
 
 type Surroundings = { env?: Record<string, string>; cwd?: string };
 
@@ -35,7 +38,7 @@ export function openChannel(argv: readonly string[], onReached: () => void, arou
     ...(around.cwd === undefined ? {} : { cwd: around.cwd }),
   });
   void child.exited.then(onReached);
-  const said = new Response(child.stderr).text();
+  const said = lastOf(child.stderr);
   const close = () => {
     child.kill("SIGTERM");
     setTimeout(() => child.kill("SIGKILL"), SECOND_MS).unref();
@@ -53,6 +56,13 @@ export function openChannel(argv: readonly string[], onReached: () => void, arou
     close,
     reason: async () => (await said).trim().split("\n").at(-1) || "the connection broke",
   };
+}
+
+/** The end of what the client prints as errors: the node can print there too, for as long as it runs. */
+async function lastOf(stream: ReadableStream<Uint8Array>): Promise<string> {
+  const tail = createTail(ERROR_BYTES);
+  for await (const chunk of stream) tail.push(chunk);
+  return tail.text();
 }
 
 type Hooks = { onFirst: () => void; onFlood: () => void };

@@ -1,17 +1,20 @@
 /** Asks a node for its host key. The answer proves nothing yet: the owner of the region compares the fingerprint. */
 import { isIPv6 } from "node:net";
-import { SECOND_MS } from "../../lib/units.ts";
+import { KIB, SECOND_MS } from "../../lib/units.ts";
+import { readUpTo } from "../network/answer_body.ts";
 import { Unreachable } from "./types.ts";
 
 const TYPES = ["ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa"];
 const TIMEOUT_S = 10;
+const MOST_BYTES = 64 * KIB;
 
 /** The type and the base64 of the best key. `address`: an IP address that the network guard has allowed. */
 export async function scanHostKey(address: string, port: number): Promise<string> {
   const family = isIPv6(address) ? "-6" : "-4";
   const argv = ["ssh-keyscan", family, "-T", String(TIMEOUT_S), "-t", "ed25519,ecdsa,rsa", "-p", String(port), address];
   const child = Bun.spawn(argv, { stdin: "ignore", stderr: "ignore", timeout: 2 * TIMEOUT_S * SECOND_MS });
-  const key = bestKey(await new Response(child.stdout).text());
+  const { body } = await readUpTo(new Response(child.stdout), MOST_BYTES, new AbortController().signal);
+  const key = bestKey(new TextDecoder().decode(body));
   if (key === undefined) throw new Unreachable("it shows no host key: is this the port of an SSH server?");
   return key;
 }

@@ -1,7 +1,7 @@
 /** Runs commands on a node: with the system's ssh client, or directly if the node is this machine. */
 import { unlinkSync, writeSync } from "node:fs";
 import { isIPv6 } from "node:net";
-import { MIB, SECOND_MS } from "../../lib/units.ts";
+import { KIB, SECOND_MS } from "../../lib/units.ts";
 import { ambientEnv } from "../config/config.ts";
 import { tempPath, writeFileAtomicSync } from "../files.ts";
 import { type Channel, type Forward, forwardArgs, openChannel } from "./channel.ts";
@@ -13,7 +13,7 @@ type Command = {
   /** A file descriptor that takes the output; the result is then empty. */
   to?: number;
   /** More output than this ends the command: a node must not fill the memory or the disk of the server. */
-  mostBytes?: number;
+  mostBytes: number;
   /** 0: no limit, for copies. A dead connection ends a copy too. */
   timeoutMs?: number;
 };
@@ -43,8 +43,7 @@ const COMMAND_MS = 60 * SECOND_MS;
 export const TRY_LATER = 75;
 const UNREACHABLE = 255; // exit code of the ssh client; `verk node` never uses it
 const STDERR_BYTES = 4_000;
-const OUTPUT_BYTES = 64 * MIB;
-const ERROR_BYTES = MIB;
+const ERROR_BYTES = 64 * KIB;
 const PLAIN = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/" };
 
 /** Quotes one argument for a POSIX shell. ssh gives its command to the login shell of the user. */
@@ -124,7 +123,7 @@ export const directLink = (home: string): Link => ({
 const ownEnv = () => pick(ambientEnv(), "PATH", "HOME", "SLURM_CONF");
 
 async function execute(argv: readonly string[], command: Command, cwd?: string): Promise<Uint8Array> {
-  const { stdin, to, timeoutMs = COMMAND_MS, mostBytes = OUTPUT_BYTES } = command;
+  const { stdin, to, timeoutMs = COMMAND_MS, mostBytes } = command;
   const child = Bun.spawn([...argv], {
     stdin: stdin ?? "ignore",
     stdout: "pipe",
@@ -133,9 +132,9 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });
-  const flooded = () => {
+  const flooded = (most: number) => {
     child.kill("SIGKILL");
-    return new NodeError("a command printed more than it may");
+    return new NodeError(`the node sent more than the ${most} bytes that this answer may have`);
   };
   const output = collect(child.stdout, { most: mostBytes, to, flooded });
   const errors = collect(child.stderr, { most: ERROR_BYTES, to: undefined, flooded });
@@ -148,7 +147,7 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
   throw new NodeError(lastLine(said) || `a command ended with code ${child.exitCode}`);
 }
 
-type Collecting = { most: number; to: number | undefined; flooded: () => Error };
+type Collecting = { most: number; to: number | undefined; flooded: (most: number) => Error };
 
 /** The whole stream, or nothing if a file descriptor takes it. */
 async function collect(stream: ReadableStream<Uint8Array>, { most, to, flooded }: Collecting): Promise<Uint8Array> {
@@ -156,7 +155,7 @@ async function collect(stream: ReadableStream<Uint8Array>, { most, to, flooded }
   let bytes = 0;
   for await (const chunk of stream) {
     bytes += chunk.length;
-    if (bytes > most) throw flooded();
+    if (bytes > most) throw flooded(most);
     if (to === undefined) chunks.push(chunk);
     else for (let at = 0; at < chunk.length; ) at += writeSync(to, chunk, at);
   }

@@ -1,12 +1,28 @@
 /** A provider whose node has nothing but a directory and this executable, reached over a link (ssh, or this machine). */
 import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { z } from "zod";
+import { type Outside, OutsideError, readOutside } from "../../lib/outside.ts";
+import { KIB, MINUTE_MS } from "../../lib/units.ts";
 import { sha256File, syncDir } from "../files.ts";
 import { type Link, quote } from "./link.ts";
 import { fits } from "./placement.ts";
-import { checkpointsDir, type Handle, NodeInfo, type NodePlan, Observation, RemoteFile } from "./protocol.ts";
-import { type ReplicaNode, StartedReplica } from "./replicas.ts";
+import {
+  BATCH_BYTES,
+  CHECKPOINTS,
+  checkpointsDir,
+  DONE,
+  FILES,
+  type Handle,
+  INFO,
+  LACKING,
+  MOST_HANDLES,
+  type NodeInfo,
+  type NodePlan,
+  OBSERVATIONS,
+  type Observation,
+  type RemoteFile,
+} from "./protocol.ts";
+import { type ReplicaNode, STARTED_REPLICA } from "./replicas.ts";
 import { type InputFile, type Need, NodeError, type Offer, type Provider, type Submission } from "./types.ts";
 
 export type NodeOptions = {
@@ -21,6 +37,10 @@ export type NodeOptions = {
 };
 
 const COPY = { timeoutMs: 0 };
+/** A node that takes the executable slower than this is of no use. */
+const INSTALL_MS = 30 * MINUTE_MS;
+/** The test of the executable answers with one word. */
+const WORD_BYTES = 4 * KIB;
 
 export class NodeProvider implements Provider {
   readonly #options: NodeOptions;
@@ -35,43 +55,51 @@ export class NodeProvider implements Provider {
   }
 
   async info(): Promise<NodeInfo> {
-    return NodeInfo.parse(await this.call("info"));
+    return await this.call(INFO, "info");
   }
 
   async submit({ plan, inputs }: Submission): Promise<Handle> {
     await this.#bring(inputs);
-    await this.call("plan", [JSON.stringify(plan.handle)], planBytes(plan));
+    await this.call(DONE, "plan", [JSON.stringify(plan.handle)], planBytes(plan));
     await this.start(plan.handle);
     return plan.handle;
   }
 
   async start(handle: Handle): Promise<void> {
-    await this.call("start", [JSON.stringify(handle)]);
+    await this.call(DONE, "start", [JSON.stringify(handle)]);
   }
 
   async observe(handles: readonly Handle[]): Promise<Observation[]> {
-    if (handles.length === 0) return [];
-    return z
-      .array(Observation)
-      .length(handles.length)
-      .parse(await this.call("observe", [], bytesOf(handles)));
+    const all: Observation[] = [];
+    for (let i = 0; i < handles.length; i += MOST_HANDLES) {
+      const some = handles.slice(i, i + MOST_HANDLES);
+      const seen = await this.observeSome(some);
+      if (seen.length !== some.length)
+        throw new NodeError(`the node answers about ${seen.length} runs instead of ${some.length}`);
+      all.push(...seen);
+    }
+    return all;
+  }
+
+  protected observeSome(handles: readonly Handle[]): Promise<Observation[]> {
+    return this.call(OBSERVATIONS, "observe", [], bytesOf(handles));
   }
 
   async cancel(handle: Handle, how: "save" | "stop"): Promise<void> {
-    await this.call("cancel", [JSON.stringify(handle), how]);
+    await this.call(DONE, "cancel", [JSON.stringify(handle), how]);
   }
 
   async fetch(handle: Handle, from: number): Promise<Uint8Array> {
-    return await this.#run("records", [JSON.stringify(handle), String(from)]);
+    return await this.#run("records", [JSON.stringify(handle), String(from)], { mostBytes: BATCH_BYTES });
   }
 
   async checkpoints({ job }: Handle, drop: readonly string[]): Promise<string[]> {
-    return z.array(z.string()).parse(await this.call("checkpoints", [job, ...drop]));
+    return await this.call(CHECKPOINTS, "checkpoints", [job, ...drop]);
   }
 
   async pull({ job }: Handle, checkpoint: string, into: string): Promise<boolean> {
     const path = `${checkpointsDir(job)}/${checkpoint}`;
-    const files = z.array(RemoteFile).parse(await this.call("files", [path]));
+    const files = await this.call(FILES, "files", [path]);
     if (files.length === 0) return false;
     mkdirSync(into, { mode: 0o700 });
     for (const file of files) await this.#pullFile(file, join(into, basename(file.path)));
@@ -80,14 +108,14 @@ export class NodeProvider implements Provider {
   }
 
   async remove(job: string): Promise<void> {
-    await this.call("remove", [job]);
+    await this.call(DONE, "remove", [job]);
   }
 
   readonly replicas: ReplicaNode = {
     bring: (inputs) => this.#bring(inputs),
     start: async (plan, keep) =>
-      StartedReplica.parse(await this.call(...this.replicaVerb("start", [JSON.stringify(keep), JSON.stringify(plan)]))),
-    stop: async (name) => void (await this.call(...this.replicaVerb("stop", [name]))),
+      await this.call(STARTED_REPLICA, ...this.replicaVerb("start", [JSON.stringify(keep), JSON.stringify(plan)])),
+    stop: async (name) => void (await this.call(DONE, ...this.replicaVerb("stop", [name]))),
     attach: async ({ name, worker, local }) => {
       const { link, root } = this.#options;
       const program = await this.#installed();
@@ -126,20 +154,30 @@ export class NodeProvider implements Provider {
 
   async #lacking(inputs: readonly InputFile[]): Promise<InputFile[]> {
     const files = inputs.map(({ path, sha256, bytes }) => ({ path, sha256, bytes }));
-    const missing = new Set(z.array(z.string()).parse(await this.call("lacking", [], bytesOf(files))));
+    const missing = new Set(await this.call(LACKING, "lacking", [], bytesOf(files)));
     return inputs.filter(({ path }) => missing.has(path));
   }
 
   async #push({ path, sha256, source }: InputFile) {
-    await this.#run("put", [path, sha256], { stdin: Bun.file(source), ...COPY });
+    await this.#run("put", [path, sha256], { stdin: Bun.file(source), mostBytes: WORD_BYTES, ...COPY });
   }
 
-  protected async call(verb: string, args: readonly string[] = [], stdin?: Uint8Array): Promise<unknown> {
-    const bytes = await this.#run(verb, args, stdin ? { stdin } : {});
-    return bytes.length === 0 ? null : JSON.parse(new TextDecoder().decode(bytes));
+  /** The owner of a node answers as it likes: nothing is believed that does not have the form. */
+  protected async call<T>(
+    form: Outside<T>,
+    verb: string,
+    args: readonly string[] = [],
+    stdin?: Uint8Array,
+  ): Promise<T> {
+    const bytes = await this.#run(verb, args, { mostBytes: form.mostBytes, ...(stdin ? { stdin } : {}) });
+    try {
+      return readOutside(form, bytes.length === 0 ? "null" : bytes);
+    } catch (error) {
+      throw error instanceof OutsideError ? new NodeError(error.message) : error;
+    }
   }
 
-  async #run(verb: string, args: readonly string[], options: Partial<Parameters<Link["run"]>[0]> = {}) {
+  async #run(verb: string, args: readonly string[], options: Omit<Parameters<Link["run"]>[0], "argv">) {
     const { link, root } = this.#options;
     return await link.run({ ...options, argv: [await this.#installed(), "node", verb, root, ...args] });
   }
@@ -163,7 +201,7 @@ export class NodeProvider implements Provider {
     const program = dir.startsWith("/") ? `${dir}/verk` : `./${dir}/verk`;
     const size = statSync(executable).size;
     const test = `umask 022; mkdir -p ${quote(dir)} && test "$(stat -c %s ${quote(program)} 2>/dev/null)" = ${size} && echo there; true`;
-    const there = await link.run({ argv: ["sh", "-c", test] });
+    const there = await link.run({ argv: ["sh", "-c", test], mostBytes: WORD_BYTES });
     if (there.length > 0) return program;
     const copy = [
       "umask 022; set -e",
@@ -174,7 +212,12 @@ export class NodeProvider implements Provider {
       'chmod 755 "$part"',
       `mv "$part" ${quote(program)}`,
     ].join("; ");
-    await link.run({ argv: ["sh", "-c", copy], stdin: Bun.file(executable), ...COPY });
+    await link.run({
+      argv: ["sh", "-c", copy],
+      stdin: Bun.file(executable),
+      mostBytes: WORD_BYTES,
+      timeoutMs: INSTALL_MS,
+    });
     return program;
   }
 }
@@ -186,14 +229,19 @@ const planBytes = (plan: NodePlan) => bytesOf(plan);
 export function offersOf(
   info: NodeInfo,
   { region, kind, rateMicros }: Pick<NodeOptions, "region" | "kind" | "rateMicros">,
-) {
-  const types = [...new Set(info.gpus.map(({ type }) => type))];
+): Offer[] {
   const common = { region, provider: kind, rateMicros };
-  if (types.length === 0)
+  if (info.gpus.length === 0)
     return [{ ...common, gpuType: "cpu", gpuCount: info.most?.["cpu"] ?? 1, memoryBytes: info.memory_bytes }];
-  return types.map((gpuType): Offer => {
-    const same = info.gpus.filter(({ type }) => type === gpuType);
-    const memoryBytes = Math.min(...same.map(({ memory_bytes }) => memory_bytes));
-    return { ...common, gpuType, gpuCount: info.most?.[gpuType] ?? same.length, memoryBytes };
-  });
+  const byType = new Map<string, { count: number; memoryBytes: number }>();
+  for (const { type, memory_bytes: bytes } of info.gpus) {
+    const same = byType.get(type) ?? { count: 0, memoryBytes: bytes };
+    byType.set(type, { count: same.count + 1, memoryBytes: Math.min(same.memoryBytes, bytes) });
+  }
+  return [...byType].map(([gpuType, { count, memoryBytes }]) => ({
+    ...common,
+    gpuType,
+    gpuCount: info.most?.[gpuType] ?? count,
+    memoryBytes,
+  }));
 }

@@ -12,11 +12,24 @@
  *                                   runs on several nodes
  */
 import { z } from "zod";
+import { outside, table } from "../../lib/outside.ts";
 import { later } from "../../lib/schema.ts";
+import { MIB } from "../../lib/units.ts";
 
 const JOB = /^job_[0-9a-hjkmnp-tv-z]{26}$/;
 export const CHECKPOINT = /^step-\d{1,12}$/;
 export const SHA256 = /^[0-9a-f]{64}$/;
+
+/** Devices that a node can show. A cluster shows those that one of its nodes has, of all types together. */
+export const MOST_GPUS = 64;
+/** Runs that one call asks for. */
+export const MOST_HANDLES = 200;
+const MOST_CHECKPOINTS = 10_000;
+const MOST_FILES = 1_000;
+const MOST_MESSAGE = 1_000;
+const MOST_TAIL = 200_000;
+const Name = z.string().max(100);
+const FilePath = z.string().max(300);
 
 export const Handle = later(() =>
   z.strictObject({ job: z.string().regex(JOB), attempt: z.int().positive().max(1_000_000) }),
@@ -32,7 +45,7 @@ export const RUN_STATES = ["ready", "running", "ended", "lost", "missing"] as co
 export const Observation = later(() =>
   z.strictObject({
     state: z.enum(RUN_STATES),
-    lost: z.strictObject({ kind: z.string().max(40), message: z.string() }).nullable(),
+    lost: z.strictObject({ kind: z.string().max(40), message: z.string().max(MOST_MESSAGE) }).nullable(),
     bytes: z.int().min(0),
     heartbeat_at: z.int().min(0).nullable(),
   }),
@@ -40,7 +53,7 @@ export const Observation = later(() =>
 export type Observation = z.infer<typeof Observation>;
 
 export const RemoteFile = later(() =>
-  z.strictObject({ path: z.string(), sha256: z.string().regex(SHA256), bytes: z.int().min(0) }),
+  z.strictObject({ path: FilePath, sha256: z.string().regex(SHA256), bytes: z.int().min(0) }),
 );
 export type RemoteFile = z.infer<typeof RemoteFile>;
 
@@ -73,36 +86,49 @@ export const TIME_LIMIT = "time_limit";
 export const NodeExit = later(() =>
   z.strictObject({
     kind: z.string().max(40),
-    message: z.string(),
-    tail: z.string(),
+    message: z.string().max(MOST_TAIL),
+    tail: z.string().max(MOST_TAIL),
     /** A SIGKILL from outside. */
     killed: z.boolean(),
   }),
 );
 export type NodeExit = z.infer<typeof NodeExit>;
 
-/** One line of records.ndjson: a message of the trainer, or the end. `time`: epoch milliseconds of the node. */
-export const NodeRecord = later(() =>
-  z.union([
-    z.strictObject({ time: z.int().min(0), message: z.unknown() }),
-    z.strictObject({ time: z.int().min(0), exit: NodeExit }),
-  ]),
-);
-export type NodeRecord = z.infer<typeof NodeRecord>;
+/** Bytes of one line of records.ndjson, and of the lines that a server takes at once. */
+export const RECORD_BYTES = 8 * MIB;
+export const BATCH_BYTES = 16 * MIB;
 
 export const NodeInfo = later(() =>
   z.strictObject({
-    version: z.string(),
-    architecture: z.string(),
+    version: Name,
+    architecture: Name,
     cpus: z.int().min(0),
     memory_bytes: z.int().min(0),
     free_bytes: z.int().min(0),
-    gpus: z.array(z.strictObject({ type: z.string(), memory_bytes: z.int().min(0) })),
+    gpus: z.array(z.strictObject({ type: Name, memory_bytes: z.int().min(0) })).max(MOST_GPUS),
     /** By type of device: the most that a job of several nodes can use. Missing if there is one node. */
-    most: z.record(z.string(), z.int().positive()).optional(),
+    most: table(z.int().positive().max(1_000_000), { most: MOST_GPUS }).optional(),
   }),
 );
 export type NodeInfo = z.infer<typeof NodeInfo>;
+
+/** The answers of `verk node`, by the owner of the node. */
+export const INFO = outside("the answer of the node about its hardware", NodeInfo);
+export const OBSERVATIONS = outside(
+  "the answer of the node about its runs",
+  later(() => z.array(Observation).max(MOST_HANDLES)),
+);
+export const CHECKPOINTS = outside("the node's list of checkpoints", z.array(Name).max(MOST_CHECKPOINTS));
+export const FILES = outside(
+  "the node's list of files",
+  later(() => z.array(RemoteFile).max(MOST_FILES)),
+);
+export const LACKING = outside("the node's list of missing files", z.array(FilePath).max(MOST_FILES));
+/** A verb that answers nothing that the server needs. */
+export const DONE = outside(
+  "the answer of the node",
+  later(() => z.union([z.null(), Observation])),
+);
 
 export const jobDir = (job: string) => `jobs/${job}`;
 export const attemptDir = ({ job, attempt }: Handle) => `jobs/${job}/${attempt}`;

@@ -4,13 +4,21 @@
  */
 import type { ZodType } from "zod";
 import { newId } from "../../lib/ids.ts";
+import { readOutside } from "../../lib/outside.ts";
 import { SECOND_MS } from "../../lib/units.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { makeFolder, type WorkerFolder } from "../workers/folder.ts";
 import type { Exit, ExitKind, Worker, WorkerMessage } from "../workers/types.ts";
 import type { Channel } from "./channel.ts";
-import { FromReplica, type ReplicaNode, type ReplicaPlan, type StartedReplica, type ToReplica } from "./replicas.ts";
+import {
+  type FromReplica,
+  REPLICA_LINE,
+  type ReplicaNode,
+  type ReplicaPlan,
+  type StartedReplica,
+  type ToReplica,
+} from "./replicas.ts";
 import { modelInput } from "./staging.ts";
 import { type InputFile, Unreachable } from "./types.ts";
 
@@ -182,7 +190,7 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
     try {
       for await (const line of channel.lines) {
         isAnswered = true;
-        this.#take(FromReplica.parse(JSON.parse(line)));
+        this.#take(readOutside(REPLICA_LINE, line));
       }
     } finally {
       clearInterval(ping);

@@ -6,10 +6,14 @@
  * replicas/<name>/plan.json      sockets.json, exit.json; stop is a request to the supervisor
  */
 import { z } from "zod";
+import { opaque, outside } from "../../lib/outside.ts";
 import { later } from "../../lib/schema.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import type { Channel } from "./channel.ts";
 import type { InputFile } from "./types.ts";
+
+const SocketPath = z.string().max(1_000);
+const MOST_TEXT = 200_000;
 
 export const REPLICA = /^dep_[0-9a-hjkmnp-tv-z]{26}-[0-9a-f]{8}$/;
 
@@ -35,11 +39,13 @@ export type ReplicaSockets = z.infer<typeof ReplicaSockets>;
 
 /** `name`: of a replica that the node had already, if its plan was the same. */
 export const StartedReplica = later(() =>
-  z.strictObject({ name: z.string().regex(REPLICA), worker: z.string(), control: z.string() }),
+  z.strictObject({ name: z.string().regex(REPLICA), worker: SocketPath, control: SocketPath }),
 );
 export type StartedReplica = z.infer<typeof StartedReplica>;
 
-export const ReplicaExit = later(() => z.strictObject({ kind: z.string(), message: z.string(), tail: z.string() }));
+export const ReplicaExit = later(() =>
+  z.strictObject({ kind: z.string().max(40), message: z.string().max(MOST_TEXT), tail: z.string().max(MOST_TEXT) }),
+);
 export type ReplicaExit = z.infer<typeof ReplicaExit>;
 
 /** From the server. The first line names it. `n` counts its messages, because it sends them again after a lost link. */
@@ -56,11 +62,14 @@ export type ToReplica = z.infer<typeof ToReplica>;
 export const FromReplica = later(() =>
   z.union([
     z.strictObject({ hello: z.literal(true) }),
-    z.strictObject({ n: z.int().positive(), message: z.unknown() }),
+    z.strictObject({ n: z.int().positive(), message: opaque("Options.incoming of remote_worker.ts") }),
     z.strictObject({ exit: ReplicaExit }),
   ]),
 );
 export type FromReplica = z.infer<typeof FromReplica>;
+
+export const STARTED_REPLICA = outside("the answer of the node about a replica", StartedReplica);
+export const REPLICA_LINE = outside("a line of the replica's node", FromReplica);
 
 export const replicaDir = (name: string) => `replicas/${name}`;
 export const deploymentOf = (name: string) => name.split("-")[0] ?? "";

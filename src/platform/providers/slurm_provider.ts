@@ -1,8 +1,8 @@
 /** A cluster with Slurm: its login node is reached over a link, and its nodes share the work directory. */
 import { randomBytes } from "node:crypto";
-import { z } from "zod";
+import type { Outside } from "../../lib/outside.ts";
 import { type NodeOptions, NodeProvider } from "./node_provider.ts";
-import { type Handle, NodeInfo, Observation } from "./protocol.ts";
+import { DONE, type Handle, INFO, type NodeInfo, OBSERVATIONS, type Observation } from "./protocol.ts";
 import type { SlurmSettings } from "./slurm_text.ts";
 
 export class SlurmProvider extends NodeProvider {
@@ -14,27 +14,23 @@ export class SlurmProvider extends NodeProvider {
   }
 
   override async info(): Promise<NodeInfo> {
-    return NodeInfo.parse(await this.#ask("info"));
+    return await this.#ask(INFO, "info");
   }
 
   override async start(handle: Handle): Promise<void> {
-    await this.#ask("start", [JSON.stringify(handle)]);
+    await this.#ask(DONE, "start", [JSON.stringify(handle)]);
   }
 
-  override async observe(handles: readonly Handle[]): Promise<Observation[]> {
-    if (handles.length === 0) return [];
-    return z
-      .array(Observation)
-      .length(handles.length)
-      .parse(await this.#ask("observe", [JSON.stringify(handles)]));
+  protected override observeSome(handles: readonly Handle[]): Promise<Observation[]> {
+    return this.#ask(OBSERVATIONS, "observe", [JSON.stringify(handles)]);
   }
 
   override async cancel(handle: Handle, how: "save" | "stop"): Promise<void> {
-    await this.#ask("cancel", [JSON.stringify(handle), how]);
+    await this.#ask(DONE, "cancel", [JSON.stringify(handle), how]);
   }
 
   override async remove(job: string): Promise<void> {
-    await this.#ask("remove", [job]);
+    await this.#ask(DONE, "remove", [job]);
   }
 
   protected override replicaVerb(verb: string, words: string[]): [verb: string, words: string[]] {
@@ -46,7 +42,7 @@ export class SlurmProvider extends NodeProvider {
     return `${worker}/${randomBytes(4).toString("hex")}`;
   }
 
-  #ask(verb: string, args: readonly string[] = []): Promise<unknown> {
-    return this.call("slurm", [verb, this.#settings, ...args]);
+  #ask<T>(form: Outside<T>, verb: string, args: readonly string[] = []): Promise<T> {
+    return this.call(form, "slurm", [verb, this.#settings, ...args]);
   }
 }

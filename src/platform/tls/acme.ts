@@ -5,7 +5,9 @@
 import { createHash, createPublicKey, type KeyObject, sign } from "node:crypto";
 import { UsageError } from "../../lib/errors.ts";
 import { parseIp } from "../../lib/net/ip.ts";
-import type { Dial } from "../network/http_client.ts";
+import { type Outside, OutsideError, readOutside, SERVING_BYTES } from "../../lib/outside.ts";
+import type { Dial, GuardedResponse } from "../network/http_client.ts";
+import { AUTHORIZATION, CERTIFICATE_BYTES, DIRECTORY, ORDER, PROBLEM, type Problem } from "./acme_forms.ts";
 
 export type ChallengeKind = "http-01" | "tls-alpn-01";
 export type Challenge = { name: string; token: string; keyAuthorization: string };
@@ -26,93 +28,98 @@ export type AcmeOptions = {
 };
 
 const TIMEOUT_MS = 30_000;
-const MOST_BYTES = 1_048_576;
 const MOST_POLLS = 60;
 const POLL_MS = 1_000;
 const NONCE_TRIES = 20;
-
-type Answer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
-type Directory = { newNonce: string; newAccount: string; newOrder: string };
 
 const base64url = (data: string | Uint8Array) => Buffer.from(data).toString("base64url");
 
 export async function orderCertificate(options: AcmeOptions): Promise<string> {
   const session = await openSession(options);
   const identifiers = options.names.map((value) => ({ type: parseIp(value) === undefined ? "dns" : "ip", value }));
-  const order = await session.post(session.directory.newOrder, { identifiers });
-  const orderUrl = order.headers.get("location") ?? "";
-  for (const url of texts(order.body["authorizations"])) await authorize(session, options, url);
-  await session.post(String(order.body["finalize"]), { csr: base64url(options.csr) });
-  const ready = await poll(session, orderUrl, "order");
-  return (await session.post(String(ready["certificate"]), undefined)).text;
+  const made = await session.post(session.directory.newOrder, { identifiers });
+  const order = read(ORDER, made);
+  const orderUrl = made.headers.get("location") ?? "";
+  for (const url of order.authorizations) await authorize(session, options, url);
+  await session.post(order.finalize, { csr: base64url(options.csr) });
+  const ready = await poll(session, ORDER, orderUrl, "order");
+  if (ready.certificate === undefined) throw new UsageError("The authority names no certificate for the order", 1);
+  return new TextDecoder().decode((await session.post(ready.certificate, undefined, CERTIFICATE_BYTES)).body);
 }
 
-async function authorize(session: Session, { kind, prove, accountKey }: AcmeOptions, url: string) {
-  const { body } = await session.post(url, undefined);
-  if (body["status"] === "valid") return; // proved a short time ago
-  const name = String((body["identifier"] as { value?: unknown })?.value);
-  const found = (body["challenges"] as { type: string; url: string; token: string }[]).find(
-    ({ type }) => type === kind,
-  );
-  if (!found) throw new UsageError(`The authority offers no ${kind} for ${name}: choose another with --challenge`, 1);
+async function authorize(session: Session, { kind, prove, accountKey, names }: AcmeOptions, url: string) {
+  const { status, identifier, challenges } = read(AUTHORIZATION, await session.post(url, undefined));
+  if (status === "valid") return; // proved a short time ago
+  const name = names.find((each) => each.toLowerCase() === identifier.value.toLowerCase());
+  if (name === undefined)
+    throw new UsageError(`The authority asks for a proof of ${identifier.value}, which was not ordered`, 1);
+  const found = challenges.find(({ type }) => type === kind);
+  if (found?.token === undefined)
+    throw new UsageError(`The authority offers no ${kind} for ${name}: choose another with --challenge`, 1);
   const keyAuthorization = `${found.token}.${thumbprint(accountKey)}`;
   const remove = await prove({ name, token: found.token, keyAuthorization });
   try {
     await session.post(found.url, {});
-    await poll(session, url, `proof of ${name}`);
+    await poll(session, AUTHORIZATION, url, `proof of ${name}`);
   } finally {
     await remove();
   }
 }
 
-async function poll(session: Session, url: string, what: string): Promise<Record<string, unknown>> {
+type Progress = {
+  status?: string | undefined;
+  error?: Problem | undefined;
+  challenges?: { error?: Problem | undefined }[];
+};
+
+async function poll<T extends Progress>(session: Session, form: Outside<T>, url: string, what: string): Promise<T> {
   for (let polls = 0; polls < MOST_POLLS; polls++) {
-    const { body, headers } = await session.post(url, undefined);
-    const { status } = body;
-    if (status === "valid") return body;
-    if (status === "invalid") throw new UsageError(`The authority rejects the ${what}: ${faultIn(body)}`, 1);
-    await Bun.sleep(Math.min(10, Number(headers.get("retry-after")) || 0) * 1_000 || POLL_MS);
+    const answer = await session.post(url, undefined);
+    const seen = read(form, answer);
+    if (seen.status === "valid") return seen;
+    if (seen.status === "invalid") throw new UsageError(`The authority rejects the ${what}: ${faultIn(seen)}`, 1);
+    await Bun.sleep(Math.min(10, Number(answer.headers.get("retry-after")) || 0) * 1_000 || POLL_MS);
   }
   throw new UsageError(`The authority does not decide about the ${what}`, 1);
 }
 
 /** The detail of the first problem document in an authorization or order. */
-function faultIn(body: Record<string, unknown>): string {
-  const challenges = (body["challenges"] ?? []) as { error?: { detail?: string } }[];
-  const error = (body["error"] as { detail?: string } | undefined) ?? challenges.find((each) => each.error)?.error;
-  return error?.detail ?? "no reason given";
-}
+const faultIn = ({ error, challenges = [] }: Progress): string =>
+  (error ?? challenges.find((each) => each.error)?.error)?.detail ?? "no reason given";
 
-const texts = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
+/** Throws UsageError with the sender and the field. */
+function read<T>(form: Outside<T>, answer: GuardedResponse): T {
+  try {
+    return readOutside(form, answer);
+  } catch (cause) {
+    if (!(cause instanceof OutsideError)) throw cause;
+    throw new UsageError(`The ACME authority cannot be used: ${cause.message}`, 1, { cause });
+  }
+}
 
 type Session = Awaited<ReturnType<typeof openSession>>;
 
 async function openSession({ dial, directory: address, accountKey, email }: AcmeOptions) {
-  const call = async (url: string, body?: string): Promise<Answer> => {
-    const answer = await dial(url, {
+  /** The account's key signs for the authority alone, so no address of another host is used. */
+  const call = async (url: string, body?: string, mostBytes = SERVING_BYTES): Promise<GuardedResponse> => {
+    if (!URL.canParse(url) || new URL(url).origin !== new URL(address).origin)
+      throw new UsageError(`The ACME authority names an address of another host: ${url.slice(0, 200) || "none"}`, 1);
+    return await dial(url, {
       method: body === undefined ? "GET" : "POST",
       headers: { "user-agent": "verk", ...(body === undefined ? {} : { "content-type": "application/jose+json" }) },
       ...(body === undefined ? {} : { body }),
-      ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: MOST_BYTES },
+      ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: mostBytes },
     });
-    const text = new TextDecoder().decode(answer.body);
-    const isJson = /json/.test(answer.headers.get("content-type") ?? "");
-    return {
-      status: answer.status,
-      headers: answer.headers,
-      text,
-      body: isJson && text !== "" ? JSON.parse(text) : {},
-    };
   };
   const first = await call(address);
-  const directory = first.body as unknown as Directory;
-  if (first.status !== 200 || typeof directory.newOrder !== "string")
+  if (first.status !== 200)
     throw new UsageError(`${address} is not the directory of an ACME authority (status ${first.status})`, 1);
+  const directory = read(DIRECTORY, first);
   let account: string | undefined;
   let nonce: string | null = null;
 
   /** `payload` undefined: reads (POST-as-GET). */
-  const post = async (url: string, payload: unknown): Promise<Answer> => {
+  const post = async (url: string, payload: unknown, mostBytes?: number): Promise<GuardedResponse> => {
     for (let tries = 1; ; tries++) {
       nonce ??= (await call(directory.newNonce)).headers.get("replay-nonce");
       const identity = account === undefined ? { jwk: jwkOf(accountKey) } : { kid: account };
@@ -120,18 +127,28 @@ async function openSession({ dial, directory: address, accountKey, email }: Acme
       const text = payload === undefined ? "" : base64url(JSON.stringify(payload));
       const input = Buffer.from(`${head}.${text}`);
       const signature = base64url(sign("sha256", input, { key: accountKey, dsaEncoding: "ieee-p1363" }));
-      const answer = await call(url, JSON.stringify({ protected: head, payload: text, signature }));
+      const answer = await call(url, JSON.stringify({ protected: head, payload: text, signature }), mostBytes);
       nonce = answer.headers.get("replay-nonce");
-      if (answer.status < 400) return answer;
-      const { type, detail } = answer.body as { type?: string; detail?: string };
+      if (answer.status < 300 && !answer.truncated) return answer;
+      const { type, detail } = problemIn(answer);
       if (type?.endsWith(":badNonce") && tries < NONCE_TRIES) continue;
-      throw new UsageError(`The ACME authority answers ${answer.status}: ${detail ?? answer.text.slice(0, 300)}`, 1);
+      throw new UsageError(`The ACME authority answers ${answer.status}: ${detail}`, 1);
     }
   };
   const contact = email === undefined ? {} : { contact: [`mailto:${email}`] };
   const made = await post(directory.newAccount, { termsOfServiceAgreed: true, ...contact });
   account = made.headers.get("location") ?? undefined;
   return { directory, post };
+}
+
+function problemIn(answer: GuardedResponse): Problem {
+  if (answer.truncated) return { detail: "the answer is too long" };
+  try {
+    const { type, detail } = readOutside(PROBLEM, answer);
+    return { type, detail: detail ?? "no reason given" };
+  } catch {
+    return { detail: new TextDecoder().decode(answer.body.subarray(0, 300)) }; // an error may have any body
+  }
 }
 
 /** The members in the order that the thumbprint needs (RFC 7638). */

@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
+import { OutsideError, outside, readOutside } from "../../lib/outside.ts";
+import { MIB } from "../../lib/units.ts";
 
 /** A path inside the bundle, short enough for the header of a tar archive. */
 const Path = z
@@ -12,7 +14,7 @@ const BundleFile = z.strictObject({
   path: Path,
   kind: z.enum(["executable", "model", "document", "sbom"]),
   /** The platform of an executable, as the build names it. */
-  target: z.string().nullable(),
+  target: z.string().max(100).nullable(),
   bytes: z.int().min(0),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
@@ -22,11 +24,14 @@ const Manifest = z
   .strictObject({
     format: z.literal(1),
     product: z.literal("verk"),
-    version: z.string().regex(/^\d+\.\d+\.\d+(-[\w.-]+)?$/),
+    version: z
+      .string()
+      .regex(/^\d+\.\d+\.\d+(-[\w.-]+)?$/)
+      .max(100),
     /** The schema of the database that this version writes. */
     database_version: z.int().min(1),
-    commit: z.string(),
-    built_at: z.iso.datetime(),
+    commit: z.string().max(100),
+    built_at: z.iso.datetime().max(40),
     files: z.array(BundleFile).min(1).max(10_000),
   })
   .refine(({ files }) => new Set(files.map(({ path }) => path)).size === files.length, "a path is there twice");
@@ -34,23 +39,23 @@ export type BundleManifest = z.infer<typeof Manifest>;
 
 export const manifestText = (manifest: BundleManifest) => `${JSON.stringify(manifest, null, 1)}\n`;
 
+export const MAX_MANIFEST = 8 * MIB;
+const Format = z.object({ format: z.int() });
+const FORMAT = outside("the manifest of the bundle", Format, { mostBytes: MAX_MANIFEST, parsing: "command" });
+const MANIFEST = outside("the manifest of the bundle", Manifest, { mostBytes: MAX_MANIFEST, parsing: "command" });
+
 /** Reads a manifest whose signature is verified: a fault here is one of the program that made the bundle. */
 export function readManifest(bytes: Uint8Array): BundleManifest {
-  let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    if (readOutside(FORMAT, bytes).format === 1) return readOutside(MANIFEST, bytes);
   } catch (cause) {
-    throw new UsageError("The manifest of the bundle is not JSON", 5, { cause });
+    if (!(cause instanceof OutsideError)) throw cause;
+    throw new UsageError(`The bundle is wrong: ${cause.message}`, 5, { cause });
   }
-  if ((value as { format?: unknown } | null)?.format !== 1)
-    throw new UsageError(
-      "The bundle has a newer format than this version reads. Upgrade to a version between them first.",
-      5,
-    );
-  const parsed = Manifest.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const [first] = parsed.error.issues;
-  throw new UsageError(`The manifest of the bundle is wrong at ${first?.path.join(".")}: ${first?.message}`, 5);
+  throw new UsageError(
+    "The bundle has a newer format than this version reads. Upgrade to a version between them first.",
+    5,
+  );
 }
 
 /** Negative if `a` is older than `b`, by the rules of semantic versioning. */

@@ -7,9 +7,8 @@ import { isSigned, readSignature, signatureFile } from "../../lib/minisign/signa
 import { KIB, MIB } from "../../lib/units.ts";
 import { ContentError, StorageError, sha256Bytes, writeStreamAtomic } from "../files.ts";
 import { END_BYTES, type EntryPlace, headerOf, locate, MANIFEST, modeOf, padded, SIGNATURE } from "./layout.ts";
-import { type BundleFile, type BundleManifest, readManifest } from "./manifest.ts";
+import { type BundleFile, type BundleManifest, MAX_MANIFEST, readManifest } from "./manifest.ts";
 
-const MAX_MANIFEST = 8 * MIB;
 const MAX_SIGNATURE = 4 * KIB;
 const CHUNK = MIB;
 

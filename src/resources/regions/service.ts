@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, count, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -6,6 +6,7 @@ import type { Once } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { parseIp } from "../../lib/net/ip.ts";
+import { quotaOf } from "../../platform/config/quotas.ts";
 import { write } from "../../platform/db/db.ts";
 import { withUniqueName } from "../../platform/db/errors.ts";
 import { preparedRow } from "../../platform/db/row.ts";
@@ -71,6 +72,7 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
     if (!isHere({ address })) sshKeys.mustGet(ctx, workspaceId, sshKeyId, "/ssh_key_id");
   };
   mustHaveKey();
+  mustHaveRoom(ctx, workspaceId);
   mustAllow(ctx, address);
   const hostKey = isHere({ address }) ? "" : (input.host_key ?? (await askHostKey(ctx, address, port)));
   const now = ctx.clock.now();
@@ -80,6 +82,7 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
   const answer = withUniqueName(`A region named ${JSON.stringify(name)} exists: choose another name`, () =>
     write(ctx.db, (tx) => {
       mustHaveKey(); // it may have been deleted meanwhile
+      mustHaveRoom(ctx, workspaceId);
       const row = tx
         .insert(regions)
         .values({ id: newId("reg", now), workspaceId, ...stored, ...unseen, createdAt: now, updatedAt: now })
@@ -93,6 +96,15 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
   );
   ctx.wake("regions.observe");
   return answer;
+}
+
+function mustHaveRoom(ctx: Ctx, workspaceId: string) {
+  const { most, setting } = quotaOf(ctx.config, workspaceId, "regions");
+  if (most === 0) return;
+  const found = ctx.db.select({ n: count() }).from(regions).where(eq(regions.workspaceId, workspaceId)).get();
+  if ((found?.n ?? 0) < most) return;
+  const message = `This workspace has ${most} regions, the most that ${setting} allows: delete one, or ask the operator`;
+  throw new AppError("quota_exceeded", message);
 }
 
 /** Without DNS: the addresses behind a name are judged at each connection. */

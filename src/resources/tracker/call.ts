@@ -1,15 +1,19 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { MIB } from "../../lib/units.ts";
+import { type Outside, OutsideError, type Sent } from "../../lib/outside.ts";
+import { KIB } from "../../lib/units.ts";
 import { DialError } from "../../platform/network/address.ts";
+import { readAside } from "../../platform/outside.ts";
 import * as secrets from "../secrets/service.ts";
-import { type Answer, type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
+import { type Call, type Tracker, TrackerError, type TrackerType } from "./contract.ts";
 import { mlflow } from "./mlflow.ts";
 import type { IntegrationRow } from "./table.ts";
 import { wandb } from "./wandb.ts";
 
 const TIMEOUT_MS = 10_000;
-const MOST_BYTES = 4 * MIB;
+/** Of an answer whose status is enough: the beginning, for messages. */
+const UNREAD_BYTES = 4 * KIB;
+const SHOWN_CHARACTERS = 300;
 
 export const TRACKERS: Record<TrackerType, Tracker> = { mlflow, wandb };
 
@@ -17,7 +21,7 @@ type Destination = Pick<IntegrationRow, "workspaceId" | "type" | "baseUrl" | "se
 
 /** Calls a tracker through the network guard. The key is read for each call and hidden in answers and errors. */
 export function callOf(ctx: Ctx, to: Destination, signal?: AbortSignal): Call {
-  return async ({ path, body, method = body === undefined ? "GET" : "POST" }) => {
+  return async ({ path, body, form, method = body === undefined ? "GET" : "POST" }) => {
     const secret = secretOf(ctx, to);
     const authorization = secret === undefined ? undefined : authorizationOf(to, secret);
     const headers = {
@@ -25,11 +29,15 @@ export function callOf(ctx: Ctx, to: Destination, signal?: AbortSignal): Call {
       ...(body === undefined ? {} : { "content-type": "application/json" }),
       ...(authorization === undefined ? {} : { authorization }),
     };
-    const request = { method, headers, allowHttp: true, timeoutMs: TIMEOUT_MS, maxResponseBytes: MOST_BYTES };
+    const most = form?.mostBytes ?? UNREAD_BYTES;
+    const request = { method, headers, allowHttp: true, timeoutMs: TIMEOUT_MS, maxResponseBytes: most };
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };
     try {
       const answer = await ctx.dial(to.baseUrl + path, { ...request, ...sent, ...(signal ? { signal } : {}) });
-      return { status: answer.status, body: read(answer.body, [secret, authorization?.split(" ")[1]]) };
+      const text = hide(new TextDecoder().decode(answer.body), [secret, authorization?.split(" ")[1]]);
+      const received = { body: new TextEncoder().encode(text), truncated: answer.truncated };
+      const read = form && (await bodyOf(form, received, { status: answer.status, workspaceId: to.workspaceId }));
+      return { status: answer.status, text: text.slice(0, SHOWN_CHARACTERS), body: read };
     } catch (error) {
       if (!(error instanceof DialError)) throw error;
       throw new TrackerError(error.code === "address_refused" ? "refused" : "unavailable", error.message, {
@@ -58,14 +66,23 @@ function authorizationOf({ type, secretName }: Destination, secret: string): str
   );
 }
 
-/** `hidden`: texts that become `***`, also where JSON escapes them. */
-function read(bytes: Uint8Array, hidden: readonly (string | undefined)[]): Answer["body"] {
-  let text = new TextDecoder().decode(bytes);
-  for (const word of hidden)
-    if (word) text = text.replaceAll(word, "***").replaceAll(JSON.stringify(word).slice(1, -1), "***");
+type Reading = { status: number; workspaceId: string };
+
+/** An error may have any body: its status says enough. */
+async function bodyOf(form: Outside<unknown>, sent: Sent, { status, workspaceId }: Reading): Promise<unknown> {
   try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
+    return await readAside(form, sent, { workspaceId });
+  } catch (cause) {
+    if (!(cause instanceof OutsideError)) throw cause;
+    if (status >= 300) return undefined;
+    const message = `${cause.message}. Check that base_url is the address of a tracker`;
+    throw new TrackerError("refused", message, { cause });
   }
+}
+
+/** `words` become `***`, also where JSON escapes them. */
+function hide(text: string, words: readonly (string | undefined)[]): string {
+  for (const word of words)
+    if (word) text = text.replaceAll(word, "***").replaceAll(JSON.stringify(word).slice(1, -1), "***");
+  return text;
 }

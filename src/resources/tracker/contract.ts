@@ -1,4 +1,6 @@
 /** The interface of an experiment tracker. `mlflow.ts` and `wandb.ts` implement it. */
+import type { Outside } from "../../lib/outside.ts";
+
 export const TRACKER_TYPES = ["mlflow", "wandb"] as const;
 export type TrackerType = (typeof TRACKER_TYPES)[number];
 
@@ -10,9 +12,10 @@ export type State = "queued" | "running" | "completed" | "failed" | "cancelled";
 /** The run as the tracker names it. `project` is an experiment's id or `entity/project`. */
 export type RemoteRun = { id: string; project: string; url: string };
 
-export type Request = { method?: "GET" | "POST"; path: string; body?: unknown };
-/** Any HTTP answer; errors of the connection throw. */
-export type Answer = { status: number; body: unknown };
+/** `form`: of the answer. Without it, the status is the answer. */
+export type Request = { method?: "GET" | "POST"; path: string; body?: unknown; form?: Outside<unknown> };
+/** Any HTTP answer; errors of the connection throw. `body` is undefined without a form. `text`: its beginning. */
+export type Answer = { status: number; body: unknown; text: string };
 export type Call = (request: Request) => Promise<Answer>;
 
 export type Tracker = {
@@ -47,13 +50,10 @@ export class TrackerError extends Error {
   }
 }
 
-const MOST_CHARACTERS = 300;
-
 /** Returns the body of a 2xx answer, and throws the matching error otherwise. */
-export function accepted({ status, body }: Answer, what: string): unknown {
+export function accepted({ status, body, text }: Answer, what: string): unknown {
   if (status >= 200 && status < 300) return body;
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  const message = `${what}: the tracker answered ${status}${text ? ` ${text.slice(0, MOST_CHARACTERS)}` : ""}`;
+  const message = `${what}: the tracker answered ${status}${text ? ` ${text}` : ""}`;
   if (status === 401 || status === 403) throw new TrackerError("denied", message);
   const passing = status === 408 || status === 425 || status === 429 || status >= 500;
   throw new TrackerError(passing ? "unavailable" : "refused", message);

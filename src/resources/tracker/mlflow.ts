@@ -13,6 +13,7 @@ import {
   type State,
   type Tracker,
 } from "./contract.ts";
+import { MLFLOW_EXPERIMENT, MLFLOW_RUN, MLFLOW_RUNS } from "./forms.ts";
 
 const API = "/api/2.0/mlflow";
 const JOB_TAG = "verk.job_id";
@@ -32,7 +33,8 @@ const STATES: Record<State, string> = {
 const nameOf = (key: string) => key.replaceAll(/[^\w\-. /]/g, "_").slice(0, KEY_LENGTH);
 
 async function experimentOf(call: Call, project: string): Promise<string | undefined> {
-  const answer = await call({ path: `${API}/experiments/get-by-name?experiment_name=${encodeURIComponent(project)}` });
+  const path = `${API}/experiments/get-by-name?experiment_name=${encodeURIComponent(project)}`;
+  const answer = await call({ path, form: MLFLOW_EXPERIMENT });
   if (answer.status === 404 && pick(answer.body, "error_code") === "RESOURCE_DOES_NOT_EXIST") return undefined;
   return mustPick(accepted(answer, "experiments/get-by-name"), "experiment", "experiment_id");
 }
@@ -40,7 +42,7 @@ async function experimentOf(call: Call, project: string): Promise<string | undef
 async function mustHaveExperiment(call: Call, project: string): Promise<string> {
   const known = await experimentOf(call, project);
   if (known !== undefined) return known;
-  const made = await call({ path: `${API}/experiments/create`, body: { name: project } });
+  const made = await call({ path: `${API}/experiments/create`, body: { name: project }, form: MLFLOW_EXPERIMENT });
   if (pick(made.body, "error_code") === "RESOURCE_ALREADY_EXISTS") {
     const theirs = await experimentOf(call, project); // made in between, or deleted there and in the way
     if (theirs !== undefined) return theirs;
@@ -69,7 +71,7 @@ export const mlflow: Tracker = {
   async open(call, { jobId, name, method, project, createdAt }, baseUrl) {
     const experiment = await mustHaveExperiment(call, project);
     const search = { experiment_ids: [experiment], filter: `tags."${JOB_TAG}" = '${jobId}'`, max_results: 1 };
-    const found = accepted(await call({ path: `${API}/runs/search`, body: search }), "runs/search");
+    const found = accepted(await call({ path: `${API}/runs/search`, body: search, form: MLFLOW_RUNS }), "runs/search");
     const known = pick(found, "runs", 0, "info", "run_id");
     if (typeof known === "string") return remoteRunOf(baseUrl, experiment, known);
     const tags = [
@@ -79,12 +81,13 @@ export const mlflow: Tracker = {
       { key: "mlflow.runName", value: name },
     ];
     const run = { experiment_id: experiment, run_name: name, start_time: createdAt, tags };
-    const made = accepted(await call({ path: `${API}/runs/create`, body: run }), "runs/create");
+    const made = accepted(await call({ path: `${API}/runs/create`, body: run, form: MLFLOW_RUNS }), "runs/create");
     return remoteRunOf(baseUrl, experiment, mustPick(made, "run", "info", "run_id"));
   },
 
   async has(call, remote) {
-    const run = accepted(await call({ path: `${API}/runs/get?run_id=${encodeURIComponent(remote.id)}` }), "runs/get");
+    const path = `${API}/runs/get?run_id=${encodeURIComponent(remote.id)}`;
+    const run = accepted(await call({ path, form: MLFLOW_RUN }), "runs/get");
     const metrics = pick(run, "run", "data", "metrics");
     const newest = new Map<string, number>();
     for (const metric of Array.isArray(metrics) ? metrics : [])

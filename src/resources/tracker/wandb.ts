@@ -12,6 +12,7 @@ import {
   type Tracker,
   TrackerError,
 } from "./contract.ts";
+import { WANDB_ANSWER } from "./forms.ts";
 
 const UPSERT = `mutation UpsertBucket($name: String!, $project: String, $entity: String, $displayName: String, $config: JSONString, $jobType: String) {
   upsertBucket(input: {name: $name, modelName: $project, entityName: $entity, displayName: $displayName, config: $config, jobType: $jobType}) {
@@ -21,7 +22,7 @@ const UPSERT = `mutation UpsertBucket($name: String!, $project: String, $entity:
 const VIEWER = "query Viewer { viewer { id entity } }";
 
 async function graphql(call: Call, query: string, variables: object): Promise<unknown> {
-  const body = accepted(await call({ path: "/graphql", body: { query, variables } }), "graphql");
+  const body = accepted(await call({ path: "/graphql", body: { query, variables }, form: WANDB_ANSWER }), "graphql");
   const error = pick(body, "errors", 0, "message");
   if (error === undefined) return pick(body, "data");
   const denied = /permission|denied|unauthorized|not logged in/i.test(String(error));

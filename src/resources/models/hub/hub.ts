@@ -2,10 +2,12 @@
  * Client of a hub with the Hugging Face protocol: lists the files of a repository. Every hop goes through
  * the address guard. A token is sent to the origin of the endpoint only.
  */
-import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
+import { OutsideError } from "../../../lib/outside.ts";
 import { DialError } from "../../../platform/network/address.ts";
 import type { GuardedResponse } from "../../../platform/network/http_client.ts";
+import { readAside } from "../../../platform/outside.ts";
+import { HUB_LISTING } from "./listing.ts";
 
 /** `sha256` is null for a file that the hub keeps in git; `blobId` then identifies its content. */
 export type HubFile = { path: string; size: number; sha256: string | null; blobId?: string | undefined };
@@ -23,7 +25,6 @@ export class HubError extends Error {
 }
 
 const MAX_HOPS = 5;
-const LIST_BYTES = 32 * 2 ** 20;
 const LIST_MS = 60_000;
 
 export type Access = { token: string | undefined; signal?: AbortSignal | undefined };
@@ -74,27 +75,18 @@ export function refusal(what: string, { status, headers }: GuardedResponse): Hub
   return new HubError(`The hub answered ${status} for ${what}${later}`, passing);
 }
 
-const Listing = z.object({
-  siblings: z.array(
-    z.object({
-      rfilename: z.string(),
-      size: z.int().min(0).nullish(),
-      blobId: z.string().max(64).nullish(),
-      lfs: z.object({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int().min(0).optional() }).nullish(),
-    }),
-  ),
-});
+type Reader = Access & { workspaceId: string };
 
-export async function listFiles(ctx: Ctx, repo: string, access: Access): Promise<HubFile[]> {
+export async function listFiles(ctx: Ctx, repo: string, { workspaceId, ...access }: Reader): Promise<HubFile[]> {
   const url = `${base(ctx)}/api/models/${repo}?blobs=true`;
-  const answer = await get(ctx, url, { ...access, timeoutMs: LIST_MS, maxBytes: LIST_BYTES });
+  const answer = await get(ctx, url, { ...access, timeoutMs: LIST_MS, maxBytes: HUB_LISTING.mostBytes });
   if (answer.status !== 200) throw refusal(`repository ${repo}`, answer);
-  let listing: z.infer<typeof Listing>;
-  try {
-    listing = Listing.parse(JSON.parse(new TextDecoder().decode(answer.body)));
-  } catch (cause) {
-    throw new HubError(`The hub sent an invalid file list for ${repo}`, false, { cause });
-  }
+  const { signal } = access;
+  const caller = { workspaceId, ...(signal ? { signal } : {}) };
+  const listing = await readAside(HUB_LISTING, answer, caller).catch((cause: unknown) => {
+    if (!(cause instanceof OutsideError)) throw cause;
+    throw new HubError(`The hub sent an invalid file list for ${repo}: ${cause.message}`, false, { cause });
+  });
   return listing.siblings.map(({ rfilename, size, blobId, lfs }) => ({
     path: rfilename,
     size: lfs?.size ?? size ?? 0,

@@ -123,7 +123,8 @@ async function fetchOne(ctx: Ctx, task: Task) {
   if (!name) throw new HubError(`${row.name} is no hub name: use owner/repo or owner/repo:QUANT`, false);
   if (row.workspaceId === null) throw new Error(`${row.id} has no workspace`);
   const token = hubTokenOf(ctx, row.workspaceId);
-  const choice = chooseFiles(name.repo, await listFiles(ctx, name.repo, { token, signal }), name.file);
+  const listed = await listFiles(ctx, name.repo, { token, signal, workspaceId: row.workspaceId });
+  const choice = chooseFiles(name.repo, listed, name.file);
   const unknown = choice.files.find(({ size }) => size === 0);
   if (unknown) throw new HubError(`The hub does not list the size of ${unknown.path}`, false);
   const work = choice.kind === "file" ? fileWork(ctx, row, name.repo, choice) : setWork(ctx, name.repo, choice);

@@ -3,29 +3,40 @@ import { readFileSync } from "node:fs";
 import type { JSONWebKeySet } from "jose";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
+import { type Outside, OutsideError, opaque, outside, readOutside, table } from "../../../lib/outside.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../lib/units.ts";
 import { isProviderUrl } from "../../../platform/config/oidc.ts";
 import { errorCode } from "../../../platform/files.ts";
+import type { AnswerBody } from "../../../platform/network/answer_body.ts";
 import { guardedDial } from "../../../platform/network/http_client.ts";
 import { OidcError } from "./failure.ts";
 
 const TIMEOUT_MS = 10_000;
-const MOST_BYTES = 1_048_576;
 const KEEP_MS = HOUR_MS;
 /** A token with an unknown key makes the server read the keys again, at most this often. */
 const RELOAD_MS = MINUTE_MS;
 
-const Endpoint = z.string().refine((text) => isProviderUrl(text.replace(/\?.*$/, "")), "expected an https address");
+const Address = z.string().max(2_000);
+const Endpoint = Address.refine((text) => isProviderUrl(text.replace(/\?.*$/, "")), "expected an https address");
 const Metadata = z.object({
-  issuer: z.string(),
+  issuer: Address,
   authorization_endpoint: Endpoint,
   token_endpoint: Endpoint,
   jwks_uri: Endpoint,
   userinfo_endpoint: Endpoint.optional(),
-  token_endpoint_auth_methods_supported: z.array(z.string()).default(["client_secret_basic"]),
+  token_endpoint_auth_methods_supported: z.array(z.string().max(100)).max(100).default(["client_secret_basic"]),
   authorization_response_iss_parameter_supported: z.boolean().default(false),
 });
-const Keys = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
+const Word = z.string().max(300).optional();
+/** An RSA key of 16,384 bits has 2,731 characters. */
+const Part = z.string().max(3_000).optional();
+/** Members of a public key (RFC 7517, RFC 7518). Certificates and others are dropped. */
+const Key = z.object({
+  ...{ kty: z.string().max(20), use: Word, key_ops: z.array(z.string().max(50)).max(20).optional(), alg: Word },
+  ...{ kid: Word, n: Part, e: Part, crv: Word, x: Part, y: Part },
+});
+const DISCOVERY = outside("the provider's discovery document", Metadata);
+const KEYS = outside("the provider's set of keys", z.object({ keys: z.array(Key).max(100) }));
 export type Provider = z.infer<typeof Metadata> & { keys: JSONWebKeySet };
 
 /** Discovery and keys, read once an hour. Callers at the same time share one reading; a failed one is not kept. */
@@ -45,16 +56,18 @@ export function providerOf(ctx: Ctx, { reload = false } = {}): Promise<Provider>
 async function readProvider(ctx: Ctx): Promise<Provider> {
   const { issuer } = ctx.config.oidc;
   const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
-  const metadata = parsed(Metadata, await send(ctx, url), "discovery document");
+  const metadata = await send(ctx, DISCOVERY, url);
   if (metadata.issuer !== issuer)
     throw new OidcError("provider", `the provider calls itself ${metadata.issuer.slice(0, 200)}, not ${issuer}`);
-  const keys = parsed(Keys, await send(ctx, metadata.jwks_uri), "set of keys");
+  const keys = await send(ctx, KEYS, metadata.jwks_uri);
   return { ...metadata, keys: keys as JSONWebKeySet };
 }
 
 export type Exchange = { code: string; verifier: string; redirectUri: string };
-const Tokens = z.object({ id_token: z.string(), access_token: z.string().optional() });
+const Token = z.string().max(100_000);
+const Tokens = z.object({ id_token: Token, access_token: Token.optional() });
 export type Tokens = z.infer<typeof Tokens>;
+const TOKENS = outside("the provider's answer with tokens", Tokens);
 
 /** The code → tokens. They stay in memory until the sign-in is decided. */
 export async function exchange(ctx: Ctx, provider: Provider, { code, verifier, redirectUri }: Exchange) {
@@ -69,7 +82,7 @@ export async function exchange(ctx: Ctx, provider: Provider, { code, verifier, r
   else form.set("client_id", id);
   if (secret !== "" && !isBasic) form.set("client_secret", secret);
   const request = { method: "POST", headers, body: form.toString() };
-  return parsed(Tokens, await send(ctx, provider.token_endpoint, request), "answer with tokens");
+  return await send(ctx, TOKENS, provider.token_endpoint, request);
 }
 
 /** Name and secret are encoded as in a form before they are joined (RFC 6749, 2.3.1). */
@@ -89,11 +102,16 @@ function clientSecretOf({ config }: Ctx): string {
   }
 }
 
-const UserInfo = z.looseObject({ sub: z.string() });
+/** Any claims: the settings name those that are read. */
+const UserInfo = table(opaque("identity.ts"), { most: 1_000 }).refine(
+  ({ sub }) => typeof sub === "string",
+  "has no sub",
+);
+const USERINFO = outside("the provider's userinfo", UserInfo);
 
 /** Claims that the provider leaves out of the ID token. The subject must be the same: the answer has no signature. */
 export async function userInfoOf(ctx: Ctx, url: string, { token, sub }: { token: string; sub: string }) {
-  const info = parsed(UserInfo, await send(ctx, url, { headers: { authorization: `Bearer ${token}` } }), "userinfo");
+  const info = await send(ctx, USERINFO, url, { headers: { authorization: `Bearer ${token}` } });
   if (info.sub !== sub) throw new OidcError("invalid_token", "userinfo is about another person than the ID token");
   return info;
 }
@@ -104,7 +122,7 @@ type Sent = { method?: string; headers?: Record<string, string>; body?: string }
  * The operator has named the issuer, so its host and port are allowed, private or not. Other addresses in the discovery
  * document are judged as every address is.
  */
-async function send(ctx: Ctx, url: string, request: Sent = {}): Promise<unknown> {
+async function send<T>(ctx: Ctx, form: Outside<T>, url: string, request: Sent = {}): Promise<T> {
   const { network, oidc } = ctx.config;
   const issuer = new URL(oidc.issuer);
   const host = issuer.hostname.replace(/^\[|\]$/g, "");
@@ -114,20 +132,22 @@ async function send(ctx: Ctx, url: string, request: Sent = {}): Promise<unknown>
   const answer = await dial(url, {
     ...request,
     headers: { accept: "application/json", ...request.headers },
-    ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: MOST_BYTES, allowHttp: issuer.protocol === "http:" },
+    ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: form.mostBytes, allowHttp: issuer.protocol === "http:" },
   }).catch((cause: Error) => {
     throw new OidcError("provider", `${path}: ${cause.message}`, { cause });
   });
-  const body = jsonOf(answer.body);
-  if (answer.status !== 200) throw new OidcError("provider", `${path} answered ${answer.status}${errorOf(body)}`);
-  return body;
+  if (answer.status !== 200) throw new OidcError("provider", `${path} answered ${answer.status}${codeIn(answer)}`);
+  return usable(() => readOutside(form, answer));
 }
 
-function jsonOf(bytes: Uint8Array): unknown {
+const Refusal = z.object({ error: z.string().max(60).optional() });
+const REFUSAL = outside("the provider's error", Refusal);
+
+function codeIn(answer: AnswerBody): string {
   try {
-    return JSON.parse(Buffer.from(bytes).toString("utf8"));
+    return errorOf(readOutside(REFUSAL, answer));
   } catch {
-    return undefined;
+    return ""; // an error may have any body
   }
 }
 
@@ -137,9 +157,11 @@ export function errorOf(body: unknown): string {
   return typeof code === "string" && /^[\w.-]{1,60}$/.test(code) ? `: ${code}` : "";
 }
 
-function parsed<T extends z.ZodType>(schema: T, body: unknown, what: string): z.output<T> {
-  const { success, data, error } = schema.safeParse(body);
-  if (success) return data;
-  const [issue] = error.issues;
-  throw new OidcError("provider", `the provider's ${what} is not usable: ${issue?.path.join(".")} ${issue?.message}`);
+function usable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    if (!(cause instanceof OutsideError)) throw cause;
+    throw new OidcError("provider", cause.message, { cause });
+  }
 }

@@ -3,12 +3,15 @@
  * kill some come twice: messages change nothing then, and the log is cut back first.
  */
 import type { Ctx } from "../../../context.ts";
+import { OutsideError } from "../../../lib/outside.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import { write } from "../../../platform/db/db.ts";
-import { type Handle, type NodeExit, NodeRecord, type Observation } from "../../../platform/providers/protocol.ts";
+import { readAside } from "../../../platform/outside.ts";
+import type { Handle, Observation } from "../../../platform/providers/protocol.ts";
 import { removeStaging, stagingDir } from "../../../platform/providers/staging.ts";
 import { NodeError, type Provider } from "../../../platform/providers/types.ts";
 import { adoptTree, exists, makeDir } from "../../../sandbox/files/trees.ts";
-import { FromTrainer } from "../../../workers/protocol_trainer.ts";
+import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import type { RegionRow } from "../../regions/table.ts";
 import { FILE_BYTES, type JobLog, openLog } from "../logs/file.ts";
 import type { RunEnd } from "../policy.ts";
@@ -18,6 +21,7 @@ import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
+import { NODE_RECORD, type NodeRecord } from "./record_form.ts";
 
 export const handleOf = ({ jobId: job, attempt }: Pick<RemoteRunRow, "jobId" | "attempt">): Handle => ({
   job,
@@ -67,10 +71,11 @@ async function takeBatch(ctx: Ctx, { provider, region, run, fetched, end: before
   const end = { ...before };
   let isOver = false;
   try {
-    for (const line of new TextDecoder().decode(fetched).split("\n")) {
-      if (line === "") continue;
+    const turn = takingTurns();
+    for (const line of linesOf(fetched)) {
+      await turn();
       if (ctx.closing.aborted) return undefined;
-      const record = readRecord(line);
+      const record = await readRecord(line, region.workspaceId);
       if (record === undefined) {
         Object.assign(end, UNREADABLE);
         return { end, logBytes: log.bytes(), isOver: true };
@@ -89,14 +94,23 @@ async function takeBatch(ctx: Ctx, { provider, region, run, fetched, end: before
 
 const UNREADABLE = { kind: "lied", message: "The node sent a record that cannot be read" };
 
-type ReadRecord = { exit: NodeExit } | { message: FromTrainer };
+const LF = 10;
 
-function readRecord(line: string): ReadRecord | undefined {
+function* linesOf(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let from = 0; from < bytes.length; ) {
+    const end = bytes.indexOf(LF, from);
+    const to = end < 0 ? bytes.length : end;
+    if (to > from) yield bytes.subarray(from, to);
+    from = to + 1;
+  }
+}
+
+async function readRecord(line: Uint8Array, workspaceId: string): Promise<NodeRecord | undefined> {
   try {
-    const record = NodeRecord.parse(JSON.parse(line));
-    return "exit" in record ? record : { message: FromTrainer.parse(record.message) };
-  } catch {
-    return undefined;
+    return await readAside(NODE_RECORD, line, { workspaceId });
+  } catch (error) {
+    if (error instanceof OutsideError) return undefined;
+    throw error;
   }
 }
 
