@@ -22,7 +22,8 @@ type Definition = {
   getter?: () => z.ZodType;
 };
 const definitionOf = (schema: z.ZodType) => schema._zod.def as unknown as Definition;
-const FIXED = ["literal", "enum", "boolean", "null", "undefined", "never"];
+/** A number of JSON is finite, and an integer of zod is safe. */
+const FIXED = ["number", "literal", "enum", "boolean", "null", "undefined", "never"];
 const WRAPPERS = ["optional", "nullable", "default", "prefault", "catch", "readonly", "nonoptional"];
 
 /** Paths of a schema that have no limit. Empty for a schema that is fit for outside data. */
@@ -38,8 +39,6 @@ export function unboundedIn(schema: z.ZodType, at = ""): string[] {
       return below(definition.getter?.());
     case "string":
       return here(isShort(definition), "a text without a limit");
-    case "number":
-      return here(isNarrow(definition), "a number without limits");
     case "array":
       return [...here(limitOf(definition) !== undefined, "a list without a limit"), ...below(definition.element, "[]")];
     case "tuple":
@@ -78,8 +77,3 @@ const isShort = (definition: Definition) =>
   limitOf(definition) !== undefined ||
   isClosed(definition.pattern) ||
   (definition.checks ?? []).some(({ _zod: { def } }) => isClosed(def.pattern));
-
-const isNarrow = ({ format, checks = [] }: Definition) => {
-  const has = (check: string) => checks.some(({ _zod: { def } }) => def.check === check);
-  return format === "safeint" || (has("greater_than") && has("less_than"));
-};

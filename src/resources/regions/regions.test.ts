@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fakeClock, testApp } from "../../../test/harness.ts";
 import { sshKeypair } from "../../../test/ssh_keypair.ts";
 import { bestKey } from "../../platform/providers/host_key.ts";
+import { offersOf } from "../../platform/providers/node_provider.ts";
 import { RegionsState } from "./live.ts";
 import { providerOf } from "./provider.ts";
 import * as regions from "./service.ts";
@@ -175,4 +176,43 @@ test("the best host key is pinned", () => {
   const lines = ["# host", "h ssh-rsa AAAAR", "h ecdsa-sha2-nistp256 AAAAE", "h ssh-ed25519 AAAAD", ""].join("\n");
   expect(bestKey(lines)).toBe("ssh-ed25519 AAAAD");
   expect(bestKey("# nothing\n")).toBeUndefined();
+});
+
+test("S2: a workspace has as many regions as its quota allows, and the error names the setting", async () => {
+  using limits = withQuota(2);
+  const { app: small, key } = await limits.open();
+  const add = (name: string, more = {}) =>
+    small.call("POST", "/v1/regions", { ...key, name, kind: "ssh", address: "node.example.com", user: "verk", ...more });
+  expect([(await add("a")).status, (await add("b")).status]).toEqual([201, 201]);
+  const third = await add("c");
+  expect([third.status, third.body.error.code]).toEqual([422, "quota_exceeded"]);
+  expect(third.body.error.message).toContain("quotas.regions");
+  const listed = (await small.call("GET", "/v1/regions")).body.data;
+  expect((await small.call("DELETE", `/v1/regions/${listed[1].id}`)).status).toBe(200);
+  expect((await add("c")).status).toBe(201);
+});
+
+function withQuota(most: number) {
+  const small = testApp({ flags: { "quotas.regions": most } });
+  return {
+    async open() {
+      const made = await small.call("POST", "/v1/ssh_keys", { name: "key", ...(await sshKeypair()) });
+      const host_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDTJGT8SqB+nK2gvy3X7Q75aLQjS8qPyTqxttP1aPRv2";
+      return { app: small, key: { ssh_key_id: made.body.id, host_key } };
+    },
+    [Symbol.dispose]() {
+      void small.close().then(() => small.remove());
+    },
+  };
+}
+
+test("S2: offers of a node are made in one pass", () => {
+  const gpus = Array.from({ length: 64 }, (_, i) => ({ type: `T${i % 3}`, memory_bytes: 100 - i }));
+  const info = { version: "1", architecture: "x", cpus: 1, memory_bytes: 1, free_bytes: 1, gpus };
+  const offers = offersOf(info, { region: "r", kind: "ssh", rateMicros: null });
+  expect(offers.map(({ gpuType, gpuCount, memoryBytes }) => [gpuType, gpuCount, memoryBytes])).toEqual([
+    ["T0", 22, 37],
+    ["T1", 21, 39],
+    ["T2", 21, 38],
+  ]);
 });

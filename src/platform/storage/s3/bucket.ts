@@ -7,6 +7,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from "@aws-sdk/client-s3";
+import { SERVING_BYTES } from "../../../lib/outside.ts";
 import type { Config } from "../../config/config.ts";
 import { asBucketError, isMissing } from "./errors.ts";
 import { type FetchOptions, fetchHandler } from "./fetch.ts";
@@ -53,7 +54,11 @@ export function openBucket(settings: S3Settings, given: FetchOptions & { section
 
   async function readText(object: string): Promise<{ text: string; updatedAt: number } | undefined> {
     return orMissing("read", async () => {
-      const { Body, LastModified } = await client.send(new GetObjectCommand(at(object)));
+      const { Body, LastModified, ContentLength = 0 } = await client.send(new GetObjectCommand(at(object)));
+      if (ContentLength > SERVING_BYTES) {
+        await Body?.transformToWebStream().cancel();
+        return { text: "", updatedAt: 0 }; // nothing that we wrote
+      }
       return { text: (await Body?.transformToString()) ?? "", updatedAt: LastModified?.getTime() ?? 0 };
     });
   }

@@ -11,6 +11,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { getSignedUrl } from "@aws-sdk/s3-request-presigner";
 import { z } from "zod";
+import { outside, readOutside } from "../../../lib/outside.ts";
 import { failpoint } from "../../failpoint.ts";
 import { ContentError, type Written } from "../../files.ts";
 import { eachOf } from "../batches.ts";
@@ -30,7 +31,8 @@ import type { Pins } from "./sweep.ts";
 
 const MAX_PUT_BYTES = 5 * 2 ** 30; // S3's limit, for a copy as well
 const MAX_PARTS = 10_000;
-const Started = z.strictObject({ uploadId: z.string().optional() });
+const Started = z.strictObject({ uploadId: z.string().max(5_000).optional() });
+const STARTED = outside("a started upload in the bucket", Started);
 
 type Parts = { bucket: Bucket; refs: Refs; pins: Pins; now: () => number };
 
@@ -134,7 +136,7 @@ export function presigner({ bucket, refs, pins, now }: Parts): Presign {
   async function join(staging: string, count: number, options: PutOptions): Promise<Written | undefined> {
     const object = `objects/${staging}`;
     const started = await bucket.readText(`uploads/${staging}`);
-    const { uploadId: UploadId } = Started.parse(JSON.parse(started?.text ?? "{}"));
+    const { uploadId: UploadId } = readOutside(STARTED, started?.text ?? "{}");
     if (UploadId === undefined) return undefined;
     const sent = await partsOf(object, UploadId);
     if (sent) {

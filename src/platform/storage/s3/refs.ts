@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { outside, readOutside } from "../../../lib/outside.ts";
 import { failpoint } from "../../failpoint.ts";
 import { eachOf, inGroups } from "../batches.ts";
 import type { Head } from "../storage.ts";
@@ -12,9 +13,10 @@ const Ref = z.strictObject({
   bytes: z.int().min(0),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   /** The key that it was adopted from. */
-  from: z.string().optional(),
+  from: z.string().max(10_000).optional(),
 });
 export type Ref = z.output<typeof Ref>;
+const REF = outside("a reference in the bucket", Ref);
 export type Refs = ReturnType<typeof openRefs>;
 
 /** Key → which content. One small object each, which a PUT replaces as a whole. */
@@ -23,7 +25,7 @@ export function openRefs(bucket: Bucket) {
     const found = await bucket.readText(`refs/${escapeKey(key)}`);
     if (!found) return undefined;
     try {
-      return { ...Ref.parse(JSON.parse(found.text)), updatedAt: found.updatedAt };
+      return { ...readOutside(REF, found.text), updatedAt: found.updatedAt };
     } catch (cause) {
       const fix = `what it says of ${JSON.stringify(key)} was not written by us. Give verk a bucket or a prefix of its own`;
       throw new BucketError(bucket.place, "read", fix, cause);

@@ -4,6 +4,7 @@ import { newId } from "../../../lib/ids.ts";
 import * as traces from "../../traces/service.ts";
 import { admitBackground } from "../fleet/background.ts";
 import { type Live, type Lora, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
+import { limited } from "../remote/limit.ts";
 import type { DeploymentRow } from "../table.ts";
 import { CapturedOutput } from "./captured_output.ts";
 import { withPixels } from "./images.ts";
@@ -148,7 +149,7 @@ export class Flight {
     this.#timeline.sentMs = this.#elapsed();
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
-    return await fetch(`http://worker${this.call.path}`, {
+    const answer = await fetch(`http://worker${this.call.path}`, {
       unix: host.worker.socketPath,
       method: "POST",
       headers: adapter === null ? headers : { ...headers, "x-verk-adapter": adapter.name },
@@ -156,6 +157,7 @@ export class Flight {
       signal: this.signal,
       timeout: false, // a long answer takes as long as it takes
     }).finally(release);
+    return host.remote ? limited(answer, this.call.path) : answer;
   }
 
   #releaseLora() {

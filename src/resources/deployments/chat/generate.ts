@@ -5,16 +5,19 @@
 import type { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { type ChatCompletion, ChatCompletionRequest, type FinishReason } from "../../../lib/chat/chat_completion.ts";
-import { type EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
+import { EmbeddingRequest } from "../../../lib/chat/embedding.ts";
 import type { PromptMessage } from "../../../lib/chat/messages.ts";
 import { AppError, ERRORS, type ErrorCode } from "../../../lib/errors.ts";
 import { ClientLeft } from "../../../lib/net/client_left.ts";
+import { type Outside, OutsideError } from "../../../lib/outside.ts";
+import { readAside } from "../../../platform/outside.ts";
 import { takeTurn } from "../fleet/background.ts";
 import { liveOf, take } from "../fleet/fleet.ts";
 import { mustGet } from "../service.ts";
 import { causeOf, explain, failureOf, outcomeOf } from "./answer.ts";
 import { codeOf, messageOf } from "./error_message.ts";
 import { Flight, type InferenceCall } from "./flight.ts";
+import { CHAT_ANSWER, VECTORS } from "./forms.ts";
 import { send } from "./send.ts";
 import { mustBeOpen, waitFor } from "./wait.ts";
 
@@ -53,7 +56,7 @@ export type Generation = {
 export async function generate(ctx: Ctx, { messages, params = {}, ...request }: GenerateRequest): Promise<Generation> {
   const read = (model: string) => ChatCompletionRequest.parse({ reasoning_format: "none", ...params, messages, model });
   const { id, traceId, latencyMs, text } = await infer(ctx, request, { path: "/chat/completions", read });
-  const { choices, usage } = JSON.parse(text) as ChatCompletion;
+  const { choices, usage } = await readAnswer(CHAT_ANSWER, text, request);
   const [choice] = choices;
   if (!choice) throw new AppError("worker_failed", "The deployment answered without a completion: try again");
   return {
@@ -72,7 +75,17 @@ export async function generate(ctx: Ctx, { messages, params = {}, ...request }: 
 export async function embed(ctx: Ctx, { input, ...request }: InferenceTask & { input: string[] }): Promise<number[][]> {
   const read = (model: string) => EmbeddingRequest.parse({ input, model });
   const { text } = await infer(ctx, request, { path: "/embeddings", read });
-  return (JSON.parse(text) as EmbeddingList).data.map(({ embedding }) => embedding as number[]);
+  const { data } = await readAnswer(VECTORS, text, request);
+  return data.map(({ embedding }) => embedding);
+}
+
+async function readAnswer<T>(form: Outside<T>, text: string, { workspaceId, signal }: InferenceTask): Promise<T> {
+  try {
+    return await readAside(form, new TextEncoder().encode(text), { workspaceId, signal });
+  } catch (cause) {
+    if (!(cause instanceof OutsideError)) throw cause;
+    throw new AppError("worker_failed", `${cause.message}: try again`, { cause });
+  }
 }
 
 /** `read`: the checked body for the deployment of this name. */

@@ -1,5 +1,7 @@
 /** Health checks of processes that hold a model. liveness.ts judges the answers. */
 import type { Ctx } from "../../../context.ts";
+import { outside, readOutside, SERVING_BYTES } from "../../../lib/outside.ts";
+import { readUpTo } from "../../../platform/network/answer_body.ts";
 import { ServingHealth } from "../../../workers/protocol.ts";
 import { messageOf } from "../chat/error_message.ts";
 import { type Host, isReachable, type Replica } from "./fleet.ts";
@@ -8,6 +10,8 @@ import { type HealthAnswer, judgeLiveness } from "./liveness.ts";
 import { replicaLost } from "./replica.ts";
 
 const STEPS = 4; // the longest wait for progress in one question, as a part of the health timeout
+
+const HEALTH = outside("the health of a replica", ServingHealth);
 
 /** Checks a replica that has shown no progress for `health_interval_ms`. */
 export async function prove(ctx: Ctx, replica: Replica) {
@@ -46,8 +50,9 @@ async function ask(ctx: Ctx, host: Host, stepMs: number): Promise<HealthAnswer> 
       unix: host.worker.socketPath,
       signal: timeout,
     });
-    if (answer.ok) return { report: ServingHealth.parse(await answer.json()) };
-    return { error: messageOf(await answer.text()) };
+    const sent = await readUpTo(answer, SERVING_BYTES, timeout);
+    if (answer.ok) return { report: readOutside(HEALTH, sent) };
+    return { error: messageOf(new TextDecoder().decode(sent.body)) };
   } catch {
     if (!timeout.aborted) await ctx.clock.sleep(2 * stepMs); // no connection: its exit is reported meanwhile
     return "silent";
