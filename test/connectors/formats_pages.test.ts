@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from "node:zlib";
 import { aside } from "../aside/aside.ts";
-import { memoryFile, readAll } from "./formats_kit.ts";
+import { randomFor } from "../sweep.ts";
+import { faultOf, memoryFile, readAll } from "./formats_kit.ts";
 import {
   type Element,
   type Page,
@@ -182,6 +184,57 @@ describe("the parser does not trust the claims of a file about itself", () => {
     const found = await aside<ReadResult>("parquet", file);
     expect(found.characters).toBe((count * (count + 1)) / 2 + count * '{"t":""}'.length);
     expect(found.growthBytes).toBeLessThan(150e6);
+  });
+});
+
+describe("pages with hostile compressed data", () => {
+  const BOMB = 64 * 2 ** 20;
+  const zeros = new Uint8Array(BOMB);
+  /** A length, one literal, and copies of 64 bytes each. */
+  const snappy = (bytes: number) =>
+    Buffer.concat([varint(BigInt(bytes)), Buffer.from([0, 0]), Buffer.alloc(3 * Math.floor(bytes / 64), "fe0100", "hex")]);
+  /** One literal, and a match whose length is a sum of 255s. */
+  const lz4 = (bytes: number) =>
+    Buffer.concat([Buffer.from([0x1f, 0, 1, 0]), Buffer.alloc(Math.floor(bytes / 255), 255), Buffer.from([0, 0x10, 0])]);
+  const CODECS: Record<string, { codec: number; bomb: Uint8Array }> = {
+    snappy: { codec: 1, bomb: snappy(BOMB) },
+    gzip: { codec: 2, bomb: gzipSync(zeros) },
+    brotli: { codec: 4, bomb: brotliCompressSync(zeros, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }) },
+    lz4: { codec: 5, bomb: lz4(BOMB) },
+    zstd: { codec: 6, bomb: zstdCompressSync(zeros) },
+    "raw lz4": { codec: 7, bomb: lz4(BOMB) },
+  };
+  const CLAIMS = { "less than it has": 100, "what it has": BOMB, "more than any machine has": 2 ** 31 - 1 };
+  const cases = Object.keys(CODECS).flatMap((name) => Object.keys(CLAIMS).map((claim) => [name, claim] as const));
+
+  test.each(cases)("a %s bomb that claims %s never takes the memory that it wants", async (name, claim) => {
+    const { codec, bomb } = CODECS[name] as { codec: number; bomb: Uint8Array };
+    const unpacked = CLAIMS[claim as keyof typeof CLAIMS];
+    const pages: Page[] = [{ count: 1, values: bomb, claims: { unpacked } }];
+    const file = writeParquet(ONE_TEXT, [{ rows: 1, leaves: [{ ...TEXT, pages, values: 1, codec }] }]);
+    const found = await aside<ReadResult>("parquet", file);
+    if (unpacked !== BOMB) expect(found).toMatchObject({ code: "invalid_rows", rows: 0 }); // a page may have that much
+    expect(found.growthBytes).toBeLessThan(300e6);
+  });
+
+  test.each(Object.keys(CODECS))("random bytes as %s are refused", async (name) => {
+    const random = randomFor(`parquet ${name}`);
+    for (let round = 0; round < 20; round++) {
+      const values = Uint8Array.from({ length: 200 }, () => Math.floor(256 * random()));
+      const pages: Page[] = [{ count: 1, values, claims: { unpacked: 1 + Math.floor(1_000 * random()) } }];
+      const leaf = { ...TEXT, pages, values: 1, codec: CODECS[name]?.codec ?? 0 };
+      const file = memoryFile("x.parquet", writeParquet(ONE_TEXT, [{ rows: 1, leaves: [leaf] }]));
+      expect(await faultOf(readAll(file))).toMatchObject({ code: "invalid_rows" });
+    }
+  });
+
+  test("groups in groups, a thousand deep, are refused", async () => {
+    const deep: Element[] = Array.from({ length: 1_000 }, (_, i) => ({ name: `g${i}`, children: 1, repetition: "repeated" }));
+    const path = [...deep.slice(1).map(({ name }) => name), "t"];
+    const leaf = { ...TEXT, path, maxRep: 999, maxDef: 999, pages: [{ count: 1, values: plainTexts(["x"]) }] };
+    const schema: Element[] = [...deep, { name: "t", type: "BYTE_ARRAY" }];
+    const found = await aside<ReadResult>("parquet", writeParquet(schema, [{ rows: 1, leaves: [leaf] }]));
+    expect(found).toMatchObject({ code: "invalid_rows", rows: 0 });
   });
 });
 

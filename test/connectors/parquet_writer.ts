@@ -40,6 +40,8 @@ export type Leaf = {
   maxDef: number;
   pages: readonly Page[];
   values?: number;
+  /** The compression that the column claims, by its number in the format. Pages are written as they are. */
+  codec?: number;
 };
 export type Group = { rows: number; leaves: Leaf[] };
 
@@ -59,7 +61,7 @@ export function writeParquet(schema: Element[], groups: Group[]): Uint8Array {
         1: TYPES.indexOf(leaf.type),
         2: [0],
         3: [...leaf.path],
-        4: 0,
+        4: leaf.codec ?? 0,
         5: BigInt(values),
         6: size,
         7: size,
