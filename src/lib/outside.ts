@@ -56,6 +56,16 @@ export function readOutside<T>(form: Outside<T>, sent: Sent | Uint8Array | strin
   return checked(form, jsonOf(form, sent));
 }
 
+/** Undefined if the sender broke the form: an error, for example, may have any body. */
+export function tryOutside<T>(form: Outside<T>, sent: Sent | Uint8Array | string): T | undefined {
+  try {
+    return readOutside(form, sent);
+  } catch (error) {
+    if (error instanceof OutsideError) return undefined;
+    throw error;
+  }
+}
+
 export function mustFit({ source, mostBytes }: Outside<unknown>, sent: Sent | Uint8Array | string) {
   const isTooLong = typeof sent === "object" && "truncated" in sent && sent.truncated;
   if (isTooLong || bytesOf(sent) > mostBytes) throw new OutsideError(`${source} has more than ${mostBytes} bytes`);

@@ -29,7 +29,11 @@ afterAll(async () => {
   await server.stop(true);
 });
 
-const messageOf = (work: Promise<unknown>) => work.then(() => "", (error: Error) => error.message);
+const messageOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "",
+    (error: Error) => error.message,
+  );
 /** A body that goes on for as long as it is read. */
 const endless = (part: string) =>
   new Response(
@@ -47,7 +51,10 @@ describe("the list of a hub", () => {
     "with the wrong types": [() => '{"siblings":[{"rfilename":{"$ne":1}}]}', "siblings.0.rfilename"],
     "with a negative size": [() => '{"siblings":[{"rfilename":"x","size":-1}]}', "siblings.0.size"],
     "with a size that is no number": [() => '{"siblings":[{"rfilename":"x","size":1e999}]}', "siblings.0.size"],
-    "with a hash that is a path": [() => `{"siblings":[${file("x", ',"lfs":{"sha256":"../../x"}')}]}`, "siblings.0.lfs"],
+    "with a hash that is a path": [
+      () => `{"siblings":[${file("x", ',"lfs":{"sha256":"../../x"}')}]}`,
+      "siblings.0.lfs",
+    ],
     "of deep lists": [() => "[".repeat(1_000_000), "is not JSON"],
     "that is a page": [() => "<html>", "is not JSON"],
   };
@@ -90,7 +97,12 @@ describe("the list of a hub", () => {
 
 describe("a provider of identities", () => {
   const DISCOVERY = {
-    ...{ issuer: origin, authorization_endpoint: `${origin}/a`, token_endpoint: `${origin}/t`, jwks_uri: `${origin}/k` },
+    ...{
+      issuer: origin,
+      authorization_endpoint: `${origin}/a`,
+      token_endpoint: `${origin}/t`,
+      jwks_uri: `${origin}/k`,
+    },
   };
   const KEY = { kty: "RSA", kid: "1", n: "a".repeat(342), e: "AQAB" };
   const read = () => {
@@ -104,14 +116,22 @@ describe("a provider of identities", () => {
   };
   const ATTACKS: Record<string, [discovery: unknown, keys: unknown, message: string]> = {
     "with a long issuer": [{ ...DISCOVERY, issuer: "x".repeat(2_001) }, {}, "issuer: "],
-    "with a plain address elsewhere": [{ ...DISCOVERY, token_endpoint: "http://example.com/t" }, {}, "token_endpoint: "],
+    "with a plain address elsewhere": [
+      { ...DISCOVERY, token_endpoint: "http://example.com/t" },
+      {},
+      "token_endpoint: ",
+    ],
     "with 101 methods": [
       { ...DISCOVERY, token_endpoint_auth_methods_supported: Array(101).fill("x") },
       {},
       "token_endpoint_auth_methods_supported: ",
     ],
     "with 101 keys": [DISCOVERY, { keys: Array(101).fill(KEY) }, "keys: "],
-    "with a key of a megabyte": [DISCOVERY, `{"keys":[{"kty":"RSA","n":"${"n".repeat(2 ** 20)}"}]}`, "more than 262144"],
+    "with a key of a megabyte": [
+      DISCOVERY,
+      `{"keys":[{"kty":"RSA","n":"${"n".repeat(2 ** 20)}"}]}`,
+      "more than 262144",
+    ],
     "with a long number": [DISCOVERY, { keys: [{ ...KEY, n: "n".repeat(3_001) }] }, "keys.0.n: "],
     "with a discovery without an end": [endless('{"a":1},'), {}, "more than 262144"],
     "with keys that are no list": [DISCOVERY, { keys: { length: 1e9 } }, "keys: "],
@@ -140,7 +160,8 @@ describe("a tracker", () => {
     return TRACKERS.mlflow.has?.(callOf(app.ctx, to), { id: "r", project: "1", url: "" }) ?? Promise.resolve(new Map());
   };
   test.each(["mlflow", "wandb"] as const)("%s: hostile answers are refused, with the field", async (type) => {
-    const wrong = type === "mlflow" ? '{"experiment":{"experiment_id":["x"]}}' : '{"data":{"upsertBucket":{"bucket":7}}}';
+    const wrong =
+      type === "mlflow" ? '{"experiment":{"experiment_id":["x"]}}' : '{"data":{"upsertBucket":{"bucket":7}}}';
     const long =
       type === "mlflow"
         ? `{"experiment":{"experiment_id":"${"x".repeat(501)}"}}`
@@ -159,7 +180,8 @@ describe("a tracker", () => {
 
   test("with metrics of megabytes is read by a thread, and with too many is refused", async () => {
     const metric = (i: number) => `{"key":"m${i}","value":1,"step":${i},"junk":"${"j".repeat(60)}"}`;
-    const run = (count: number) => `{"run":{"data":{"metrics":[${Array.from({ length: count }, (_, i) => metric(i))}]}}}`;
+    const run = (count: number) =>
+      `{"run":{"data":{"metrics":[${Array.from({ length: count }, (_, i) => metric(i))}]}}}`;
     state.answer = () => run(20_000);
     expect((await has()).size).toBe(20_000);
     state.answer = () => run(20_001);

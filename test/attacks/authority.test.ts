@@ -96,7 +96,10 @@ describe("an ACME authority", () => {
     "with a plain address of nonces": [{ "/dir": PLAIN("newNonce") }, "another host: http://"],
     "with a plain address of orders": [{ "/dir": PLAIN("newOrder") }, "another host: http://"],
     "that names another host": [{ "/dir": OTHER("newOrder") }, "another host: https://127.0.0.2"],
-    "that names a file": [{ "/dir": (base) => ({ ...OTHER("x")(base), newOrder: "file:///etc/passwd" }) }, "another host"],
+    "that names a file": [
+      { "/dir": (base) => ({ ...OTHER("x")(base), newOrder: "file:///etc/passwd" }) },
+      "another host",
+    ],
     "that names nothing": [{ "/dir": { newNonce: 1, newAccount: [], newOrder: null } }, "newNonce: "],
     "that redirects": [
       { "/dir": new Response(null, { status: 302, headers: { location: "https://127.0.0.2/dir" } }) },
@@ -178,7 +181,10 @@ describe.skipIf(Bun.which("openssl") === null)("a server that offers", () => {
     try {
       const port = await portOf(child.stdout);
       const answer = dial(`https://127.0.0.1:${port}/`, { timeoutMs: 60_000 });
-      const status = await answer.then(({ status: code }) => code, (error: Error) => error.message);
+      const status = await answer.then(
+        ({ status: code }) => code,
+        (error: Error) => error.message,
+      );
       expect(status).toEqual(isReached ? 200 : expect.stringContaining("TLS failed"));
     } finally {
       child.kill("SIGKILL");

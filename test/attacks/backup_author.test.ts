@@ -21,7 +21,12 @@ let count = 0;
 afterAll(() => Bun.spawnSync(["rm", "-rf", dir]));
 
 type Content = { path: string; bytes?: number; chunks: string[]; patches?: string[] };
-type Attack = { files?: (database: Content, place: string) => unknown[]; sql?: string; keys?: Record<string, string>; more?: object };
+type Attack = {
+  files?: (database: Content, place: string) => unknown[];
+  sql?: string;
+  keys?: Record<string, string>;
+  more?: object;
+};
 
 /** A whole backup of an empty server, changed by the attack. Its hash is right: the author wrote it. */
 async function hostile({ files = (database) => [database], sql = "", keys, more = {} }: Attack) {
@@ -38,7 +43,13 @@ async function hostile({ files = (database) => [database], sql = "", keys, more 
   const database = store(place, await Bun.file(join(data, "verk.db")).bytes(), "verk.db");
   const sealed = keys ? sealKeys(keys, { recipient }, id) : null;
   const about = { format: 1, id, created_at: new Date().toISOString(), version: "1.0.0", schema: 1 };
-  const manifest = JSON.stringify({ ...about, without: ["storage"], keys: sealed, files: files(database, place), ...more });
+  const manifest = JSON.stringify({
+    ...about,
+    without: ["storage"],
+    keys: sealed,
+    files: files(database, place),
+    ...more,
+  });
   writeFileSync(join(place, `backups/${id}.json`), JSON.stringify({ sha256: sha256Bytes(manifest), manifest }));
   return { home, place, id };
 }
@@ -77,8 +88,27 @@ test("a backup of this author is sound without an attack", async () => {
 
 describe("S5: names of sealed keys", () => {
   const NAMES = [
-    ...["../PWNED", "../../../PWNED", "/tmp/PWNED", "tls/../../PWNED", "tls/sub/PWNED", "tls/", "tls", "master.key/PWNED"],
-    ...["verk.db", "config.toml", "tls/..", "tls/.", "", "tls//PWNED", "tls/PWNED\0", "__proto__/PWNED", "plugins/PWNED"],
+    ...[
+      "../PWNED",
+      "../../../PWNED",
+      "/tmp/PWNED",
+      "tls/../../PWNED",
+      "tls/sub/PWNED",
+      "tls/",
+      "tls",
+      "master.key/PWNED",
+    ],
+    ...[
+      "verk.db",
+      "config.toml",
+      "tls/..",
+      "tls/.",
+      "",
+      "tls//PWNED",
+      "tls/PWNED\0",
+      "__proto__/PWNED",
+      "plugins/PWNED",
+    ],
   ];
   test.each(NAMES)("%p is neither verified nor restored", async (name) => {
     const outcome = await run(await hostile({ keys: { [name]: "PWNED" } }));
@@ -92,7 +122,10 @@ describe("S5: names of sealed keys", () => {
     const attacks = [many, { "tls/a.key": "x".repeat(2 ** 20 + 1) }, { "master.key": 1 }, ["PWNED"], "PWNED"];
     for (const keys of attacks) {
       const outcome = await run(await hostile({ keys: keys as never }));
-      expect([outcome.isRestored, outcome.verified]).toEqual([false, expect.stringMatching(/not written by Verk|sealed/)]);
+      expect([outcome.isRestored, outcome.verified]).toEqual([
+        false,
+        expect.stringMatching(/not written by Verk|sealed/),
+      ]);
     }
   });
 });
@@ -108,7 +141,11 @@ describe("S5: lists of files", () => {
     "501 patches": ({ chunks, ...file }) => ({ ...file, path: "PWNED", chunks, patches: Array(501).fill(chunks[0]) }),
     "a negative size": (file) => ({ ...file, path: "PWNED", bytes: -1 }),
     "more content than it says": (file) => ({ ...file, path: "PWNED", bytes: 10 }),
-    "one chunk a thousand times": ({ chunks, ...file }) => ({ ...file, path: "PWNED", chunks: Array(1_000).fill(chunks[0]) }),
+    "one chunk a thousand times": ({ chunks, ...file }) => ({
+      ...file,
+      path: "PWNED",
+      chunks: Array(1_000).fill(chunks[0]),
+    }),
     "more bytes than any disk": (file) => ({ ...file, path: "PWNED", bytes: 2 ** 53 - 1 }),
     "a patch that is no patch": ({ chunks, ...file }) => ({ ...file, path: "PWNED", chunks, patches: chunks }),
   };

@@ -192,10 +192,18 @@ describe("pages with hostile compressed data", () => {
   const zeros = new Uint8Array(BOMB);
   /** A length, one literal, and copies of 64 bytes each. */
   const snappy = (bytes: number) =>
-    Buffer.concat([varint(BigInt(bytes)), Buffer.from([0, 0]), Buffer.alloc(3 * Math.floor(bytes / 64), "fe0100", "hex")]);
+    Buffer.concat([
+      varint(BigInt(bytes)),
+      Buffer.from([0, 0]),
+      Buffer.alloc(3 * Math.floor(bytes / 64), "fe0100", "hex"),
+    ]);
   /** One literal, and a match whose length is a sum of 255s. */
   const lz4 = (bytes: number) =>
-    Buffer.concat([Buffer.from([0x1f, 0, 1, 0]), Buffer.alloc(Math.floor(bytes / 255), 255), Buffer.from([0, 0x10, 0])]);
+    Buffer.concat([
+      Buffer.from([0x1f, 0, 1, 0]),
+      Buffer.alloc(Math.floor(bytes / 255), 255),
+      Buffer.from([0, 0x10, 0]),
+    ]);
   const CODECS: Record<string, { codec: number; bomb: Uint8Array }> = {
     snappy: { codec: 1, bomb: snappy(BOMB) },
     gzip: { codec: 2, bomb: gzipSync(zeros) },
@@ -229,7 +237,11 @@ describe("pages with hostile compressed data", () => {
   });
 
   test("groups in groups, a thousand deep, are refused", async () => {
-    const deep: Element[] = Array.from({ length: 1_000 }, (_, i) => ({ name: `g${i}`, children: 1, repetition: "repeated" }));
+    const deep: Element[] = Array.from({ length: 1_000 }, (_, i) => ({
+      name: `g${i}`,
+      children: 1,
+      repetition: "repeated",
+    }));
     const path = [...deep.slice(1).map(({ name }) => name), "t"];
     const leaf = { ...TEXT, path, maxRep: 999, maxDef: 999, pages: [{ count: 1, values: plainTexts(["x"]) }] };
     const schema: Element[] = [...deep, { name: "t", type: "BYTE_ARRAY" }];

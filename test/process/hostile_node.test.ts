@@ -19,10 +19,7 @@ const ATTACKS: Record<string, [answer: string, fault: string]> = {
   ],
   "57 MB": ["head -c 57000000 /dev/zero | tr '\\0' ' '", "more than the 262144 bytes"],
   "without an end": ["exec yes '[[[['", "more than the 262144 bytes"],
-  "65 types": [
-    `printf '%s' '${GPUS}'; seq -f '${gpu("%.0f")},' 1 ${MOST_GPUS}; printf '%s' '${gpu("x")}]}'`,
-    "gpus: ",
-  ],
+  "65 types": [`printf '%s' '${GPUS}'; seq -f '${gpu("%.0f")},' 1 ${MOST_GPUS}; printf '%s' '${gpu("x")}]}'`, "gpus: "],
   "a long name": [`printf '%s' '${GPUS}${gpu("x".repeat(101))}]}'`, "gpus.0.type: "],
   "the wrong types": [`printf '%s' '{"version":[],"gpus":"many"}'`, "version: "],
   "deep lists": ["head -c 130000 /dev/zero | tr '\\0' '['", "is not JSON"],
@@ -59,7 +56,6 @@ describeWith("a hostile node", sshd, (server) => {
     expect(app.ctx.state.regions.asking.has(other)).toBe(true);
   }, 600_000);
 });
-
 
 /** The script is the executable that the server copies to its nodes; it answers every verb. */
 async function hostileWorld(server: SshServer, regions = 1) {

@@ -5,7 +5,7 @@
 import { createHash, createPublicKey, type KeyObject, sign } from "node:crypto";
 import { UsageError } from "../../lib/errors.ts";
 import { parseIp } from "../../lib/net/ip.ts";
-import { type Outside, OutsideError, readOutside, SERVING_BYTES } from "../../lib/outside.ts";
+import { type Outside, OutsideError, readOutside, SERVING_BYTES, tryOutside } from "../../lib/outside.ts";
 import type { Dial, GuardedResponse } from "../network/http_client.ts";
 import { AUTHORIZATION, CERTIFICATE_BYTES, DIRECTORY, ORDER, PROBLEM, type Problem } from "./acme_forms.ts";
 
@@ -143,12 +143,10 @@ async function openSession({ dial, directory: address, accountKey, email }: Acme
 
 function problemIn(answer: GuardedResponse): Problem {
   if (answer.truncated) return { detail: "the answer is too long" };
-  try {
-    const { type, detail } = readOutside(PROBLEM, answer);
-    return { type, detail: detail ?? "no reason given" };
-  } catch {
-    return { detail: new TextDecoder().decode(answer.body.subarray(0, 300)) }; // an error may have any body
-  }
+  const found = tryOutside(PROBLEM, answer);
+  return found
+    ? { detail: "no reason given", ...found }
+    : { detail: new TextDecoder().decode(answer.body.subarray(0, 300)) };
 }
 
 /** The members in the order that the thumbprint needs (RFC 7638). */

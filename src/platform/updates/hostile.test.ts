@@ -69,7 +69,10 @@ const ATTACKS: Record<string, [Attack, string]> = {
   "a path with a NUL": [{ files: [file("docs/PWNED\0")] }, "files.0.path"],
   "a path with a backslash": [{ files: [file("docs\\..\\PWNED")] }, "files.0.path"],
   "a long path": [{ files: [file(`docs/${"x".repeat(100)}`)] }, "files.0.path"],
-  "the same path twice": [{ files: [file("docs/a.md"), file("docs/a.md")], entries: ["docs/a.md", "docs/a.md"] }, "twice"],
+  "the same path twice": [
+    { files: [file("docs/a.md"), file("docs/a.md")], entries: ["docs/a.md", "docs/a.md"] },
+    "twice",
+  ],
   "10,001 files": [{ files: MANY }, "files: "],
   "no files": [{ files: [] }, "files: "],
   "files that are no list": [{ files: { 0: file("docs/a.md") } }, "files: "],

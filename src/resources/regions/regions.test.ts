@@ -182,7 +182,14 @@ test("S2: a workspace has as many regions as its quota allows, and the error nam
   using limits = withQuota(2);
   const { app: small, key } = await limits.open();
   const add = (name: string, more = {}) =>
-    small.call("POST", "/v1/regions", { ...key, name, kind: "ssh", address: "node.example.com", user: "verk", ...more });
+    small.call("POST", "/v1/regions", {
+      ...key,
+      name,
+      kind: "ssh",
+      address: "node.example.com",
+      user: "verk",
+      ...more,
+    });
   expect([(await add("a")).status, (await add("b")).status]).toEqual([201, 201]);
   const third = await add("c");
   expect([third.status, third.body.error.code]).toEqual([422, "quota_exceeded"]);

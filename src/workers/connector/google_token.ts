@@ -4,6 +4,7 @@
  */
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
+import { outside, tryOutside } from "../../lib/outside.ts";
 import { readText } from "./body.ts";
 import type { Dialer } from "./dialer.ts";
 import { SourceError } from "./types.ts";
@@ -46,7 +47,11 @@ export function signJwt(claims: object, key: string | { key: string; passphrase:
 }
 
 const EARLY_MS = 60_000;
-const Answer = z.object({ access_token: z.string().min(1), expires_in: z.number().positive().default(3600) });
+const TOKEN = outside(
+  "the answer of Google's token service",
+  z.object({ access_token: z.string().min(1).max(50_000), expires_in: z.number().positive().default(3600) }),
+);
+const REFUSED = outside("the error of Google's token service", z.object({ error: z.string().max(40).optional() }));
 
 export function googleToken(
   account: ServiceAccount,
@@ -74,8 +79,8 @@ async function exchange(account: ServiceAccount, scope: string, dialer: Dialer, 
     signal,
   });
   const text = await readText(response, 100_000);
-  const parsed = Answer.safeParse(safeJson(text));
-  if (response.status === 200 && parsed.success) return parsed.data;
+  const token = response.status === 200 ? tryOutside(TOKEN, text) : undefined;
+  if (token) return token;
   if (response.status < 500)
     throw new SourceError(
       "unauthorized",
@@ -96,16 +101,8 @@ function assertion(account: ServiceAccount, scope: string): string {
   }
 }
 
-function safeJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Returns an RFC 6749 error code such as invalid_grant. Other text of the answer is not repeated. */
 function oauthError(text: string): string {
-  const error = (safeJson(text) as { error?: unknown } | undefined)?.error;
-  return typeof error === "string" && /^[a-z_]{1,40}$/.test(error) ? error : "no reason given";
+  const error = tryOutside(REFUSED, text)?.error;
+  return error !== undefined && /^[a-z_]{1,40}$/.test(error) ? error : "no reason given";
 }

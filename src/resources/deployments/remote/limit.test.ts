@@ -3,16 +3,25 @@ import { MIB } from "../../../lib/units.ts";
 import { limited } from "./limit.ts";
 
 const answer = (parts: Iterable<string>, type: string) =>
-  new Response(ReadableStream.from(function* () {
-    for (const part of parts) yield new TextEncoder().encode(part);
-  }()) as ReadableStream, { headers: { "content-type": type } });
+  new Response(
+    ReadableStream.from(
+      (function* () {
+        for (const part of parts) yield new TextEncoder().encode(part);
+      })(),
+    ) as ReadableStream,
+    { headers: { "content-type": type } },
+  );
 function* times(count: number, part: string) {
   for (let i = 0; i < count; i++) yield part;
 }
 const JSON_TYPE = "application/json";
 const EVENTS = "text/event-stream";
 const tooLong = { message: expect.stringContaining("answered with more than") };
-const failure = (response: Response) => response.text().then(() => undefined, (error: Error) => error);
+const failure = (response: Response) =>
+  response.text().then(
+    () => undefined,
+    (error: Error) => error,
+  );
 
 test("S2: an answer of a node has the length of a model's answer", async () => {
   const chunk = "x".repeat(MIB);

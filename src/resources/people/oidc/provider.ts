@@ -3,11 +3,10 @@ import { readFileSync } from "node:fs";
 import type { JSONWebKeySet } from "jose";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
-import { type Outside, OutsideError, opaque, outside, readOutside, table } from "../../../lib/outside.ts";
+import { type Outside, OutsideError, opaque, outside, readOutside, table, tryOutside } from "../../../lib/outside.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../lib/units.ts";
 import { isProviderUrl } from "../../../platform/config/oidc.ts";
 import { errorCode } from "../../../platform/files.ts";
-import type { AnswerBody } from "../../../platform/network/answer_body.ts";
 import { guardedDial } from "../../../platform/network/http_client.ts";
 import { OidcError } from "./failure.ts";
 
@@ -136,20 +135,13 @@ async function send<T>(ctx: Ctx, form: Outside<T>, url: string, request: Sent = 
   }).catch((cause: Error) => {
     throw new OidcError("provider", `${path}: ${cause.message}`, { cause });
   });
-  if (answer.status !== 200) throw new OidcError("provider", `${path} answered ${answer.status}${codeIn(answer)}`);
+  if (answer.status !== 200)
+    throw new OidcError("provider", `${path} answered ${answer.status}${errorOf(tryOutside(REFUSAL, answer))}`);
   return usable(() => readOutside(form, answer));
 }
 
 const Refusal = z.object({ error: z.string().max(60).optional() });
 const REFUSAL = outside("the provider's error", Refusal);
-
-function codeIn(answer: AnswerBody): string {
-  try {
-    return errorOf(readOutside(REFUSAL, answer));
-  } catch {
-    return ""; // an error may have any body
-  }
-}
 
 /** The error code of OAuth, such as invalid_grant. Other text of the answer may hold secrets. */
 export function errorOf(body: unknown): string {

@@ -1,5 +1,6 @@
 /** Google Cloud Storage over its JSON API. The version of an object is its generation. */
 import { z } from "zod";
+import { type Outside, outside, tryOutside } from "../../../lib/outside.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";
@@ -13,13 +14,25 @@ export type Authorize = (signal: AbortSignal) => Promise<string | undefined>;
 type Settings = { bucket: string; endpoint: URL; authorize: Authorize; dialer: Dialer };
 
 const ANSWER_BYTES = 32 * 2 ** 20;
+const Digits = z.union([z.string().max(30), z.int()]);
 const GoogleObject = z.object({
-  name: z.string(),
-  size: z.coerce.number().int().min(0).default(0),
-  generation: z.coerce.string(),
+  name: z.string().max(4_000),
+  size: Digits.pipe(z.coerce.number().int().min(0)).default(0),
+  generation: Digits.pipe(z.coerce.string().max(30)),
 });
-const Page = z.object({ items: z.array(GoogleObject).default([]), nextPageToken: z.string().optional() });
-const Refused = z.object({ error: z.object({ errors: z.array(z.object({ reason: z.string() })).min(1) }) });
+const LARGE = { mostBytes: ANSWER_BYTES, parsing: "command" } as const;
+const OBJECT = outside("an object of Google Cloud Storage", GoogleObject, LARGE);
+const PAGE = outside(
+  "a list of Google Cloud Storage",
+  z.object({ items: z.array(GoogleObject).max(10_000).default([]), nextPageToken: z.string().max(10_000).optional() }),
+  LARGE,
+);
+const Reasons = z.array(z.object({ reason: z.string().max(1_000) })).min(1);
+const REFUSED = outside(
+  "an error of Google Cloud Storage",
+  z.object({ error: z.object({ errors: Reasons.max(1_000) }) }),
+  LARGE,
+);
 
 type Client = Settings & { prefix: string; base: string };
 
@@ -41,15 +54,15 @@ async function ask({ authorize, dialer }: Client, url: string, headers: Record<s
   return await dialer.fetch(url, { headers: { ...headers, ...more }, signal });
 }
 
-type JsonRequest<T> = { url: string; schema: z.ZodType<T>; what: string };
+type JsonRequest<T> = { url: string; form: Outside<T>; what: string };
 
-async function json<T>(client: Client, { url, schema, what }: JsonRequest<T>, signal: AbortSignal): Promise<T> {
+async function json<T>(client: Client, { url, form, what }: JsonRequest<T>, signal: AbortSignal): Promise<T> {
   const { host } = client.endpoint;
   const response = await ask(client, url, { accept: "application/json" }, signal);
   const text = await readText(response, ANSWER_BYTES);
   if (response.status !== 200) throw refusal({ status: response.status, host, what, said: reasonOf(text) });
-  const parsed = schema.safeParse(safeJson(text));
-  if (parsed.success) return parsed.data;
+  const found = tryOutside(form, text);
+  if (found !== undefined) return found;
   throw new SourceError(
     "unreachable",
     `${host} does not answer like Google Cloud Storage for ${what}. Check the endpoint`,
@@ -60,7 +73,7 @@ async function stat(client: Client, key: string, signal: AbortSignal): Promise<S
   refuseDots(key);
   const url = `${client.base}/${encodeURIComponent(key)}?fields=name,size,generation`;
   try {
-    return asObject(await json(client, { url, schema: GoogleObject, what: client.prefix + key }, signal));
+    return asObject(await json(client, { url, form: OBJECT, what: client.prefix + key }, signal));
   } catch (error) {
     // Without the right to list, Google answers a missing object as an unreadable one.
     if (error instanceof SourceError && isHidden(error)) return undefined;
@@ -75,7 +88,7 @@ async function* list(client: Client, beginning: string, signal: AbortSignal): As
   const query = new URLSearchParams({ maxResults: "1000", fields: "items(name,size,generation),nextPageToken" });
   if (beginning !== "") query.set("prefix", beginning);
   for (;;) {
-    const request = { url: `${client.base}?${query}`, schema: Page, what: client.prefix + beginning };
+    const request = { url: `${client.base}?${query}`, form: PAGE, what: client.prefix + beginning };
     const page = await patiently(signal, () => json(client, request, signal));
     yield page.items.map(asObject);
     if (page.nextPageToken === undefined) return;
@@ -109,12 +122,4 @@ const asObject = ({ name, size, generation }: z.infer<typeof GoogleObject>): Sto
   bytes: size,
 });
 
-const reasonOf = (text: string) => wordOf(Refused.safeParse(safeJson(text)).data?.error.errors[0]?.reason);
-
-function safeJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+const reasonOf = (text: string) => wordOf(tryOutside(REFUSED, text)?.error.errors[0]?.reason);

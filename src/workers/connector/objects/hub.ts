@@ -3,6 +3,7 @@
  * origin, because files are redirected to other hosts.
  */
 import { z } from "zod";
+import { type Outside, outside, tryOutside } from "../../../lib/outside.ts";
 import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
@@ -20,16 +21,23 @@ const README_BYTES = 2 * 2 ** 20;
 const MOST_FILES = 200_000;
 const MOST_PAGES = 10_000;
 
-const About = z.object({ sha: z.string().regex(/^[0-9a-f]{40}$/) });
-const Tree = z.array(
-  z.object({
-    type: z.string(),
-    path: z.string(),
-    oid: z.string().default(""),
-    size: z.int().min(0).default(0),
-    lfs: z.object({ oid: z.string(), size: z.int().min(0) }).nullish(),
-  }),
-);
+const ABOUT = outside("the hub's revision", z.object({ sha: z.string().regex(/^[0-9a-f]{40}$/) }), {
+  mostBytes: ANSWER_BYTES,
+  parsing: "command",
+});
+const Id = z.string().max(100);
+const Tree = z
+  .array(
+    z.object({
+      type: z.string().max(50),
+      path: z.string().max(4_000),
+      oid: Id.default(""),
+      size: z.int().min(0).default(0),
+      lfs: z.object({ oid: Id, size: z.int().min(0) }).nullish(),
+    }),
+  )
+  .max(MOST_FILES);
+const TREE = outside("the hub's list of files", Tree, { mostBytes: ANSWER_BYTES, parsing: "command" });
 
 type Got = OpenedResponse & { url: string };
 
@@ -49,26 +57,26 @@ async function get(hub: Hub, from: string, headers: Record<string, string>, sign
   throw new SourceError("unreachable", `The hub redirects more than ${MAX_HOPS} times`);
 }
 
-async function json<T>(hub: Hub, url: string, schema: z.ZodType<T>, signal: AbortSignal) {
+async function json<T>(hub: Hub, url: string, form: Outside<T>, signal: AbortSignal) {
   const answer = await get(hub, url, { accept: "application/json" }, signal);
   const text = await readText(answer, ANSWER_BYTES);
   if (answer.status !== 200) throw refused(hub, `dataset ${hub.dataset}`, answer);
-  const parsed = schema.safeParse(safeJson(text));
-  if (!parsed.success)
+  const value = tryOutside(form, text);
+  if (value === undefined)
     throw new SourceError("unreachable", `The hub's answer about ${hub.dataset} cannot be read. Try again later`);
-  return { value: parsed.data, headers: answer.headers };
+  return { value, headers: answer.headers };
 }
 
 /** Returns the current commit of a revision, and its files. */
 export async function readCommit(hub: Hub, revision: string, signal: AbortSignal): Promise<Commit> {
   const base = `${hub.endpoint}/api/datasets/${hub.dataset}`;
   const about = `${base}/revision/${encodeURIComponent(revision)}`;
-  const { sha } = (await patiently(signal, () => json(hub, about, About, signal))).value;
+  const { sha } = (await patiently(signal, () => json(hub, about, ABOUT, signal))).value;
   const files: StoredObject[] = [];
   let url: string | undefined = `${base}/tree/${sha}?recursive=true&expand=false`;
   for (let pages = 1; url !== undefined; pages++) {
     const here: string = url;
-    const { value, headers } = await patiently(signal, () => json(hub, here, Tree, signal));
+    const { value, headers } = await patiently(signal, () => json(hub, here, TREE, signal));
     for (const { type, path, oid, size, lfs } of value)
       if (type === "file") files.push({ key: path, etag: lfs?.oid ?? oid, bytes: lfs?.size ?? size });
     if (files.length > MOST_FILES || pages > MOST_PAGES)
@@ -152,12 +160,4 @@ function refused(hub: Hub, what: string, { status, headers }: OpenedResponse): S
   if (status === 404) return new SourceError("not_found", `The hub has no ${what}`, "/hub_dataset");
   if (isBusy(status)) return new BusyError(`The hub answered ${status} for ${what}. Try again later`);
   return new SourceError("unreachable", `The hub answered ${status} for ${what}`);
-}
-
-function safeJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

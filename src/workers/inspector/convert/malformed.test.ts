@@ -1,6 +1,6 @@
 /** Folders that are damaged or hostile: each is refused with one sentence that names what is wrong. */
 import { expect, test } from "bun:test";
-import { mkdirSync, readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { tempDir } from "../../../../test/harness.ts";
@@ -42,6 +42,8 @@ const tokenizer = (change: object) => ({
 });
 const model = (change: object) => tokenizer({ model: { ...tokenizerJson().model, ...change } });
 const json = (name: string, value: unknown) => ({ files: { [name]: JSON.stringify(value) } });
+
+const pipeAt = (path: string) => void Bun.spawnSync(["mkfifo", path]);
 
 const ROWS: Row[] = [
   ["no config", /config\.json is missing/, { files: { "config.json": null } }],
@@ -120,6 +122,39 @@ const ROWS: Row[] = [
     /EISDIR|not a regular file/,
     { files: { [SINGLE]: null } },
     (dir) => mkdirSync(join(dir, SINGLE)),
+  ],
+  [
+    "a named pipe instead of a shard",
+    /not a regular file/,
+    { files: { [SINGLE]: null } },
+    (dir) => pipeAt(join(dir, SINGLE)),
+  ],
+  [
+    "a link to a device instead of a tokenizer",
+    /not a regular file/,
+    { files: { "tokenizer.json": null } },
+    (dir) => symlinkSync("/dev/zero", join(dir, "tokenizer.json")),
+  ],
+  [
+    "a config of a terabyte",
+    /config\.json has \d+ bytes/,
+    {},
+    (dir) => truncateSync(join(dir, "config.json"), 2 ** 40),
+  ],
+  [
+    "a header of 33 MiB",
+    /The header has \d+ bytes; the maximum is/,
+    { files: { [SINGLE]: raw(`{}${" ".repeat(33 * 2 ** 20)}`) } },
+  ],
+  [
+    "1,025 shards",
+    /1025 shards; the maximum is 1024/,
+    {
+      shards: 2,
+      ...json(INDEX, {
+        weight_map: Object.fromEntries(Array.from({ length: 1_025 }, (_, i) => [`t${i}`, `m-${i}.safetensors`])),
+      }),
+    },
   ],
   ["a missing tensor", /q_proj\.weight" is missing/, { edit: without(Q) }],
   [
