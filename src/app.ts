@@ -17,7 +17,7 @@ import { ambientEnv, type Config } from "./platform/config/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/db/data_lock.ts";
 import { closeDb, type Db, durable, openDb } from "./platform/db/db.ts";
 import { isDamage, storageError } from "./platform/db/errors.ts";
-import { migrate, requireCurrentSchema } from "./platform/db/migrate.ts";
+import { checkSchema, migrate, requireCurrentSchema } from "./platform/db/migrate.ts";
 import { someSealed } from "./platform/db/sealed.ts";
 import { readEveryTable } from "./platform/db/sound.ts";
 import { createLog, type Log } from "./platform/log.ts";
@@ -62,7 +62,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
   const lock = acquireDataLock(config.data_dir, { version: VERSION });
   shutdown.add("lock", () => lock.release());
   try {
-    const db = openDatabase(config, lock);
+    const db = openDatabase(config, lock, log);
     shutdown.add("database", () => flushAndClose(db));
     const running = openContext(config, db, log, clock);
     const { ctx } = running;
@@ -124,8 +124,9 @@ export async function openOffline(
   const held = !alone && isHeld(config.data_dir).held;
   const lock = held ? undefined : acquireDataLock(config.data_dir, { version: VERSION });
   try {
-    const db = openDatabase(config, lock);
-    const { ctx } = openContext(config, db, options.log ?? createLog(config.log), options.clock ?? systemClock);
+    const log = options.log ?? createLog(config.log);
+    const db = openDatabase(config, lock, log);
+    const { ctx } = openContext(config, db, log, options.clock ?? systemClock);
     const close = () => flushAndClose(db).finally(() => lock?.release());
     return { ctx, close };
   } catch (error) {
@@ -137,7 +138,7 @@ export async function openOffline(
 const flushAndClose = (db: Db) => durable(db).finally(() => closeDb(db));
 
 /** Only the holder of the lock migrates: otherwise a server of another version may use this database. */
-function openDatabase(config: Config, lock: DataLock | undefined): Db {
+function openDatabase(config: Config, lock: DataLock | undefined, log: Log): Db {
   const db = openDb({
     path: join(config.data_dir, "verk.db"),
     busyTimeoutMs: config.db.busy_timeout_ms,
@@ -145,8 +146,11 @@ function openDatabase(config: Config, lock: DataLock | undefined): Db {
     cacheMib: config.db.cache_mib,
   });
   try {
-    if (lock) migrate(db, join(config.data_dir, "backups"));
-    else requireCurrentSchema(db);
+    if (lock) {
+      migrate(db, join(config.data_dir, "backups"));
+      const fault = checkSchema(db);
+      if (fault) log.warn(`In the database, ${fault.detail}`, { fix: fault.fix });
+    } else requireCurrentSchema(db);
     readEveryTable(db);
     return db;
   } catch (error) {

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { UsageError } from "../lib/errors.ts";
-import { finishRotation, keyIdOf, makeMasterKey, readMasterKey } from "./master_key.ts";
+import { finishRotation, keyIdOf, makeMasterKey, masterKeyFor, readMasterKey } from "./master_key.ts";
 
 /**
  * Encryption at rest. Every secret has its own data key (AES-256-GCM), wrapped by the master key. So a new master key
@@ -77,31 +77,35 @@ export function createSecretBox(master: Uint8Array): SecretBox {
 export const sealerOf = (sealed: string | undefined): string | undefined => sealed?.split(".")[1];
 
 /**
+ * The master key for a database with the sealed text `sample`. Undefined: there is neither a key nor a secret yet. Throws
+ * the reason why a server cannot start. It changes nothing.
+ */
+export function requireMasterKey(file: string, sample: string | undefined): Uint8Array | undefined {
+  const keyId = sealerOf(sample);
+  const key = masterKeyFor(file, keyId);
+  if (key || keyId === undefined) return key;
+  const found = readMasterKey(file);
+  if (found)
+    throw new UsageError(
+      `The master key ${file} is not the one that sealed the secrets of the database (it is ${keyIdOf(found)}, theirs is ${keyId}). ` +
+        "Put the right file back from your backup (or set secrets.master_key_file to where it is) and start again.",
+    );
+  throw new UsageError(
+    `The database holds secrets, but their master key ${file} is missing. ` +
+      "Restore that file from your backup (or set secrets.master_key_file to where it is) and start again. " +
+      "If it is lost for good, remove the sealed secrets first: without the key nothing can read them.",
+  );
+}
+
+/**
  * The box under the master key in `file`, which is made on the first start. `sealed` gives a sealed text of the
  * database, if there is one: without the key that sealed it, starting would only make the loss permanent.
  */
 export function openSecretBox({ file, sealed }: { file: string; sealed: () => string | undefined }): SecretBox {
-  const found = readMasterKey(file);
-  const sample = sealed();
-  if (found) {
-    const box = createSecretBox(found);
-    const keyId = sealerOf(sample) ?? box.keyId;
-    if (keyId === box.keyId) return box;
-    const next = finishRotation(file, keyId); // a kill came between the commit and the rename of the key file
-    if (next) return createSecretBox(next);
-    throw new UsageError(
-      `The master key ${file} is not the one that sealed the secrets of the database (it is ${box.keyId}, theirs is ${keyId}). ` +
-        "Put the right file back from your backup (or set secrets.master_key_file to where it is) and start again.",
-    );
-  }
-  if (sample !== undefined)
-    throw new UsageError(
-      `The database holds secrets, but their master key ${file} is missing. ` +
-        "Restore that file from your backup (or set secrets.master_key_file to where it is) and start again. " +
-        "If it is lost for good, remove the sealed secrets first: without the key nothing can read them.",
-    );
-  makeMasterKey(file);
-  return createSecretBox(readMasterKey(file)!);
+  const key = requireMasterKey(file, sealed());
+  if (!key) makeMasterKey(file);
+  else finishRotation(file, keyIdOf(key)); // a kill may have come between the commit and the rename of the key file
+  return createSecretBox(key ?? readMasterKey(file)!);
 }
 
 function encrypt(key: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Uint8Array {

@@ -4,6 +4,10 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadConfig } from "../../platform/config/config.ts";
+import { closeDb, openDb } from "../../platform/db/db.ts";
+import { migrate } from "../../platform/db/migrate.ts";
+import { someSealed } from "../../platform/db/sealed.ts";
+import { createSecretBox, openSecretBox } from "../../platform/secrets.ts";
 import { examine, type Scene } from "./check.ts";
 import { hostChecks } from "./host.ts";
 import { keyChecks } from "./keys.ts";
@@ -105,6 +109,49 @@ test("a master key that others may read fails with the chmod that mends it", asy
   writeFileSync(file, "x");
   chmodSync(file, 0o644);
   expect(await finding("master key", sceneOf(dir))).toMatchObject({ status: "fail", fix: `chmod 600 ${file}` });
+});
+
+test("R3: a foreign master key fails with the sentence of a start; the right one opens a sealed value", async () => {
+  const dir = join(root, "foreign");
+  mkdirSync(dir);
+  const file = join(dir, "master.key");
+  const [own, foreign] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+  const put = (key: Uint8Array) => writeFileSync(file, Buffer.from(key).toString("hex"), { mode: 0o600 });
+  const db = new Database(join(dir, "verk.db"));
+  db.run("CREATE TABLE secrets (id TEXT, sealed TEXT)");
+  db.run("INSERT INTO secrets VALUES ('sec_1', ?)", [createSecretBox(own).seal("hidden", "a place")]);
+  put(own);
+  expect(await finding("master key", sceneOf(dir))).toMatchObject({
+    status: "ok",
+    detail: expect.stringContaining("opens the secrets"),
+  });
+  put(foreign);
+  const found = await finding("master key", sceneOf(dir));
+  const start = () => openSecretBox({ file, sealed: () => someSealed(db) });
+  expect(found.status).toBe("fail");
+  expect(start).toThrow(found.detail);
+  expect(start).toThrow(/is not the one that sealed the secrets/);
+  rmSync(file);
+  expect(await finding("master key", sceneOf(dir))).toMatchObject({
+    status: "fail",
+    detail: expect.stringContaining("is missing"),
+  });
+  db.close();
+});
+
+test("R1: a database of this version's number with another schema fails; the next start repairs it", async () => {
+  const dir = join(root, "gap");
+  mkdirSync(dir);
+  const db = openDb({ path: join(dir, "verk.db") });
+  migrate(db, join(dir, "backups"));
+  expect(await finding("database", sceneOf(dir))).toMatchObject({ status: "ok" });
+  db.$client.run("ALTER TABLE regions DROP COLUMN slurm");
+  expect(await finding("database", sceneOf(dir))).toMatchObject({
+    status: "fail",
+    detail: expect.stringContaining("it lacks column regions.slurm"),
+    fix: expect.stringContaining("restart the server"),
+  });
+  closeDb(db);
 });
 
 test("a taken port fails with the flag that chooses another", async () => {

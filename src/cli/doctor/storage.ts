@@ -7,9 +7,11 @@ import { UsageError } from "../../lib/errors.ts";
 import { GIB } from "../../lib/units.ts";
 import { isHeld } from "../../platform/db/data_lock.ts";
 import { MIGRATIONS } from "../../platform/db/migrations/index.ts";
+import { schemaFault } from "../../platform/db/schema.ts";
 import { someSealed } from "../../platform/db/sealed.ts";
 import { errorCode, StorageError, tempPath, writeTemp } from "../../platform/files.ts";
 import { isPrivate } from "../../platform/master_key.ts";
+import { createSecretBox, requireMasterKey, SecretError } from "../../platform/secrets.ts";
 import { openStorage } from "../../platform/storage/open.ts";
 import { type Check, fail, ok, type Scene, warn } from "./check.ts";
 
@@ -115,11 +117,11 @@ function database({ config }: Scene) {
       );
     const [first] = db.query("PRAGMA quick_check(1)").all() as { quick_check: string }[];
     if (first?.quick_check !== "ok") return damaged(first?.quick_check ?? "the check returned nothing");
-    return ok(
-      version < latest
-        ? `schema ${version}, sound; the next start migrates it to ${latest}`
-        : `schema ${version}, sound`,
-    );
+    if (version < latest) return ok(`schema ${version}, sound; the next start migrates it to ${latest}`);
+    const fault = schemaFault(db);
+    if (!fault) return ok(`schema ${version}, sound`);
+    if (!fault.isFatal) return warn(fault.detail, fault.fix);
+    return fail(fault.detail, "restart the server, which repairs the schema or says why it cannot");
   } catch (error) {
     if (!/^SQLITE_(NOTADB|CORRUPT)/.test(errorCode(error) ?? "")) throw error;
     return damaged((error as Error).message);
@@ -134,21 +136,24 @@ const damaged = (details: string) =>
     "stop the server, copy verk.db*, then restore a backup (`verk backup restore`), or a copy in the folder backups",
   );
 
+/** Opens a sealed value as a server does, because a key of another installation looks like the right one. */
 function masterKey({ config }: Scene) {
   const file = config.secrets.master_key_file;
-  if (!existsSync(file)) {
-    if (!hasSecrets(join(config.data_dir, "verk.db"))) return ok(`none yet (the first start creates it): ${file}`);
-    return fail(
-      `${file} is missing, but the database contains secrets`,
-      "restore the key file from your backup, mode 0600",
-    );
+  const sample = sealedIn(join(config.data_dir, "verk.db"));
+  if (!existsSync(file) && sample === undefined) return ok(`none yet (the first start creates it): ${file}`);
+  if (existsSync(file)) {
+    const { mode, uid } = statSync(file);
+    if (!isPrivate(mode, uid)) return fail(`${file} has mode 0${(mode & 0o777).toString(8)}`, `chmod 600 ${file}`);
   }
-  const stat = statSync(file);
-  const mode = stat.mode & 0o777;
-  if (!isPrivate(mode, stat.uid)) return fail(`${file} has mode 0${mode.toString(8)}`, `chmod 600 ${file}`);
-  return ok(
-    `${file}, mode 0${mode.toString(8)}. Back it up separately from the data: without the key, secrets cannot be decrypted`,
-  );
+  try {
+    const key = requireMasterKey(file, sample);
+    if (key && sample !== undefined) createSecretBox(key).rewrap(sample, key);
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof SecretError)) throw error;
+    return fail(error.message, "restore the key file from your backup, mode 0600");
+  }
+  const opens = sample === undefined ? "" : ", opens the secrets of the database";
+  return ok(`${file}${opens}. Back it up separately from the data: without the key, secrets cannot be decrypted`);
 }
 
 /** Tries every operation, because permissions cannot be read from the storage. */
@@ -170,13 +175,13 @@ async function fileStorage({ config }: Scene) {
   }
 }
 
-function hasSecrets(path: string): boolean {
-  if (!existsSync(path)) return false;
+function sealedIn(path: string): string | undefined {
+  if (!existsSync(path)) return undefined;
   const db = new Database(path, { readonly: true });
   try {
-    return someSealed(db) !== undefined;
+    return someSealed(db);
   } catch {
-    return false; // an older schema has no tables with secrets
+    return undefined; // a damaged database: its own check reports that
   } finally {
     db.close();
   }

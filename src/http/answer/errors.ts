@@ -2,6 +2,7 @@ import { Elysia, ValidationError } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
+import { ClientLeft } from "../../lib/net/client_left.ts";
 import { pathOf } from "../../lib/net/request_target.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
 import { isOfSqlite, storageError } from "../../platform/db/errors.ts";
@@ -48,7 +49,7 @@ export function toAppError(ctx: Ctx, error: unknown, request: Request): AppError
     if (error.status >= 500) ctx.log.warn(error.message, { request_id: requestIdOf(request), error });
     return error;
   }
-  if (request.signal.aborted) return new AppError("invalid_request", "The client left"); // the client does not read it
+  if (error instanceof ClientLeft || request.signal.aborted) return new AppError("invalid_request", "The client left"); // no fault, and the client does not read it
   if (error instanceof StorageError) {
     ctx.log.error(error.message, { request_id: requestIdOf(request), error });
     const message = `The server cannot use its storage: ${error.advice}`;

@@ -6,8 +6,9 @@ import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { failpoints } from "../failpoint.ts";
 import { closeDb, type Db, openDb } from "./db.ts";
-import { migrate, requireCurrentSchema, schemaVersion } from "./migrate.ts";
+import { checkSchema, migrate, requireCurrentSchema, schemaVersion } from "./migrate.ts";
 import { MIGRATIONS, type Migration } from "./migrations/index.ts";
+import { makersOf, schemaFault } from "./schema.ts";
 
 const dir = () => {
   made.push(mkdtempSync(join(tmpdir(), "verk-migrate-")));
@@ -29,7 +30,11 @@ const ONE: Migration = { version: 1, name: "0001_a", sql: "CREATE TABLE a (x TEX
 const TWO: Migration = { version: 2, name: "0002_b", sql: "CREATE TABLE b (y TEXT); INSERT INTO b SELECT x FROM a;" };
 const BAD: Migration = { version: 3, name: "0003_c", sql: "CREATE TABLE c (z TEXT); INSERT INTO missing VALUES (1);" };
 const tables = (db: Db) =>
-  (db.$client.query("SELECT name FROM sqlite_schema ORDER BY name").all() as { name: string }[]).map((t) => t.name);
+  (
+    db.$client
+      .query("SELECT name FROM sqlite_schema WHERE name NOT LIKE '%schema_migrations%' ORDER BY name")
+      .all() as { name: string }[]
+  ).map((t) => t.name);
 
 test("the migrations of this program have ascending numbers and run on an empty file", () => {
   const versions = MIGRATIONS.map((m) => m.version);
@@ -39,6 +44,7 @@ test("the migrations of this program have ascending numbers and run on an empty 
   expect(migrate(db, join(at, "backups"))).toBe(MIGRATIONS.length);
   expect(migrate(db, join(at, "backups"))).toBe(0);
   requireCurrentSchema(db);
+  expect(checkSchema(db)).toBeUndefined();
   expect(existsSync(join(at, "backups"))).toBe(false); // there was nothing to lose
 });
 
@@ -87,4 +93,89 @@ test("a newer schema is refused with its version, and so is an older one under a
   expect(() => migrate(db, join(at, "backups"), [ONE])).toThrow(/schema 2.*knows up to 1.*newer version/);
   const fresh = open(dir());
   expect(() => requireCurrentSchema(fresh)).toThrow(/restart the server/);
+});
+
+/** What earlier versions did: they wrote down the highest number alone. */
+function migrateByNumber(db: Db, migrations: readonly Migration[]) {
+  for (const { sql } of migrations) db.$client.run(sql);
+  db.$client.run(`PRAGMA user_version = ${migrations.at(-1)?.version}`);
+}
+const versionOf = (name: string) => MIGRATIONS.find((each) => each.name === name)?.version ?? 0;
+const listed = (db: Db) => db.$client.query("SELECT name, applied_at FROM schema_migrations ORDER BY name").all();
+
+test("R1: a lower number that comes later is applied, and both numbers are written down", () => {
+  const at = dir();
+  const db = open(at);
+  expect(migrate(db, join(at, "backups"), [ONE, { ...BAD, sql: "CREATE TABLE c (z TEXT);" }])).toBe(2);
+  expect(migrate(db, join(at, "backups"), [ONE, TWO, { ...BAD, sql: "CREATE TABLE c (z TEXT);" }])).toBe(1);
+  expect(tables(db)).toEqual(["a", "b", "c"]);
+  expect(schemaVersion(db)).toBe(3);
+  expect(listed(db)).toEqual([ONE, TWO, BAD].map(({ name }) => ({ name, applied_at: expect.any(Number) })));
+});
+
+test("R1: every migration makes a part of the schema that proves it", () => {
+  const proven = new Set(makersOf(MIGRATIONS).values());
+  expect(MIGRATIONS.map(({ name }) => name).filter((name) => !proven.has(name))).toEqual([]);
+});
+
+test("R1: a database of schema 21 without 0020_traces gets it, and its rows stay", () => {
+  const at = dir();
+  const db = open(at);
+  const had = MIGRATIONS.filter(({ version, name }) => version <= 21 && name !== "0020_traces");
+  migrateByNumber(db, had);
+  db.$client.run("INSERT INTO settings (key, value, updated_at) VALUES ('kept', 'yes', 1)");
+  expect(migrate(db, join(at, "backups"))).toBe(MIGRATIONS.length - had.length);
+  expect(checkSchema(db)).toBeUndefined();
+  expect(db.$client.query("SELECT value FROM settings WHERE key = 'kept'").get()).toEqual({ value: "yes" });
+  expect(readdirSync(join(at, "backups"))).toEqual(["schema-21.db"]);
+});
+
+test("R1: a database of schema 50 without 0042_slurm, with an early text of 0041, is repaired", () => {
+  const at = dir();
+  const db = open(at);
+  const early = (sql: string) => sql.replaceAll("completed_at, reading, region)", "completed_at, reading)");
+  const had = MIGRATIONS.filter(({ version, name }) => version <= 50 && name !== "0042_slurm").map((each) =>
+    each.name === "0041_remote_runs" ? { ...each, sql: early(each.sql) } : each,
+  );
+  migrateByNumber(db, had);
+  migrate(db, join(at, "backups"));
+  expect(schemaFault(db.$client)?.detail).toContain("index training_jobs_queue");
+  expect(checkSchema(db)).toBeUndefined();
+  expect(listed(db)).toContainEqual({ name: "0042_slurm", applied_at: expect.any(Number) });
+  expect(listed(db)).toContainEqual({ name: "0041_remote_runs", applied_at: null });
+  // The same where later versions have already gone over it.
+  const later = open(dir());
+  migrateByNumber(
+    later,
+    MIGRATIONS.filter(({ name }) => versionOf(name) <= 72 && name !== "0042_slurm"),
+  );
+  migrate(later, join(at, "backups"));
+  expect(checkSchema(later)).toBeUndefined();
+});
+
+test("R1: a failed migration is one sentence of the operator", () => {
+  const at = dir();
+  const db = open(at);
+  const fail = () => migrate(db, join(at, "backups"), [ONE, TWO, BAD]);
+  expect(fail).toThrow(UsageError);
+  expect(fail).toThrow(
+    /^The migration 0003_c does not fit the database, which keeps schema 2: no such table.*backups folder/,
+  );
+});
+
+test("R1: a table that is not as in a fresh database stops the start with one sentence; an index is made anew", () => {
+  const at = dir();
+  const db = open(at);
+  migrate(db, join(at, "backups"));
+  db.$client.run("DROP INDEX regions_list; ALTER TABLE regions DROP COLUMN slurm; CREATE INDEX mine ON regions (name)");
+  expect(checkSchema(db)).toEqual({
+    detail: "the schema is not the one of this version: it also has index mine",
+    fix: expect.stringContaining("by hand"),
+    isFatal: false,
+  });
+  db.$client.run("DROP INDEX mine; DROP TABLE person_identities");
+  expect(() => checkSchema(db)).toThrow(UsageError);
+  expect(() => checkSchema(db)).toThrow(
+    /because the schema .* lacks table person_identities, index person_identities_person: start the version/,
+  );
 });

@@ -98,3 +98,6 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 70, name: "0070_oidc", sql: m0070 },
   { version: 72, name: "0072_deployments_in_regions", sql: m0072 },
 ];
+
+/** The fingerprint of a fresh database (see ../schema.ts). */
+export const SCHEMA = "b984f1702b1c8976df2da4d8851f1bca43d8cb00feb7c9488c8061711fe79f08";

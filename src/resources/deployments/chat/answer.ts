@@ -52,7 +52,7 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
   } catch (error) {
     const cause = causeOf(flight, error);
     flight.finish(outcomeOf(cause));
-    throw explain(cause);
+    throw cause instanceof ClientLeft ? cause : explain(cause);
   }
 }
 

@@ -39,6 +39,30 @@ test("a client that leaves frees its place before its answer ends, and is record
   await server.stop(true);
 });
 
+test("R4: a client that leaves is neither a warning nor a lost replica, with a stream or without one", async () => {
+  const on = await app();
+  on.relive([{ gapMs: 5, lasts: join(on.dir, "never") }]);
+  const id = await on.deploy();
+  await on.reaches(id, "serving");
+  const [replica] = liveOf(on.ctx, id).replicas;
+  const headers = { authorization: `Bearer ${on.keyA}`, "content-type": "application/json" };
+  for (const stream of [false, true]) {
+    const client = new AbortController();
+    const init = { method: "POST", headers, body: JSON.stringify({ ...CHAT, stream }), signal: client.signal };
+    const answer = on.handle(new Request(`http://localhost/v1/deployments/${id}/chat/completions`, init));
+    await until("its replica to have it", () => replica?.inflight === 1);
+    client.abort();
+    await (await answer).text();
+    await until("its place to be free", () => replica?.inflight === 0);
+  }
+  const records = await until("both records", async () => {
+    const { data } = (await on.call("GET", `/v1/deployments/${id}/requests`)).body;
+    return data.length === 2 ? data : undefined;
+  });
+  expect(records.map(({ status_code }: { status_code: number }) => status_code)).toEqual([499, 499]);
+  expect(on.log.filter((line) => /"level":"(warn|error)"|replica that answered/.test(line))).toEqual([]);
+});
+
 test("a client that leaves while it waits is forgotten", async () => {
   const on = await app({ lives: [{ gate: "/nonexistent/never" }] });
   const id = await on.deploy();
