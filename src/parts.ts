@@ -8,7 +8,7 @@ import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts
 import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
 import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
-import { type Listener, openPorts, stopListening } from "./ports.ts";
+import { type Listener, openPorts, reserveDescriptors, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginBilling } from "./resources/billing/service.ts";
 import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
@@ -120,6 +120,11 @@ const TABLE = [
     why: "begins when all of their work can run",
     begin: (running) => beginLoops(running),
     close: ({ ctx, loops }) => closeLoops(ctx, loops),
+  },
+  {
+    name: "descriptors",
+    why: "begins before http: connections must leave some for files and workers",
+    begin: ({ ctx }) => reserveDescriptors(ctx),
   },
   {
     name: "http",

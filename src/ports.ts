@@ -8,9 +8,11 @@ import { serviceErrorResponse } from "./http/answer/service_errors.ts";
 import { createHandler, type Handler } from "./http/server.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
+import { limitConnections } from "./native/shim/connections.ts";
 import { noSniff } from "./lib/net/no_sniff.ts";
 import { pathOf } from "./lib/net/request_target.ts";
 import type { Config } from "./platform/config/config.ts";
+import { descriptorsOf, mostConnections } from "./platform/machine/descriptors.ts";
 import { challengeAnswer } from "./platform/tls/challenges.ts";
 import { readTlsPair, serveOptions, type TlsPair } from "./platform/tls/pair.ts";
 import { pageFor } from "./resources/dashboard/service.ts";
@@ -50,6 +52,20 @@ export function openPorts(ctx: Ctx, listeners: Listener[]) {
   };
   if (at) listeners.push(listen(ctx, { ...all, at, handle, setting: "http.redirect_listen" }));
   ctx.state.http.renewTls = renewal(ctx, listeners, ports, pair);
+}
+
+/**
+ * Keeps descriptors for files and workers, whatever connections come. Bun starts its HTTP client with the first request,
+ * and ends the process if there is no descriptor for it then: so it starts now.
+ */
+export async function reserveDescriptors(ctx: Ctx): Promise<void> {
+  await fetch("http://localhost/", { unix: "/dev/null/none" }).catch(() => {});
+  const { soft = Number.POSITIVE_INFINITY } = descriptorsOf() ?? {};
+  if (soft === Number.POSITIVE_INFINITY) return;
+  const most = mostConnections(soft);
+  const refused = limitConnections(ctx.config.data_dir, most);
+  if (refused) ctx.state.http.connections = { most, refused };
+  else ctx.log.warn("Connections cannot be limited: many at once may leave no file descriptor for other work");
 }
 
 const SUN_PATH_BYTES = 107; // sockaddr_un holds 108 with the final NUL

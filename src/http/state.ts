@@ -11,6 +11,8 @@ import { createUnderWay, type UnderWay } from "./limits/under_way.ts";
 export class HttpState {
   /** Set when the port is open. Where there are two servers, either knows the connection of any request. */
   listener: Bun.Server<undefined> | undefined;
+  /** `most`: highest descriptor of a connection from another machine. Undefined where there is no limit. */
+  connections: { most: number; refused: () => number } | undefined;
   /** Reads the files of the certificate again and uses them if they changed. Undefined without TLS. */
   renewTls: (() => void) | undefined;
   /** By API key. In memory: a restart forgives at most one burst for each. */

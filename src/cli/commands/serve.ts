@@ -2,6 +2,7 @@ import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { configFile, exposedSecrets, sayExposed } from "../../platform/config/config.ts";
 import { isJsonLog } from "../../platform/log.ts";
+import { descriptorsOf, fewDescriptors } from "../../platform/machine/descriptors.ts";
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
 import { plainExposure } from "../../platform/tls/exposure.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
@@ -42,6 +43,9 @@ export const serve = command({
     }
     const plain = plainExposure(config.http);
     if (plain) say(`Warning: ${plain.detail}: ${plain.fix}`);
+    const descriptors = descriptorsOf();
+    const few = descriptors && fewDescriptors(descriptors);
+    if (few) say(`Warning: open files: ${few.detail}: ${few.fix}`);
     const { startServer } = await import("../../app.ts");
     const server = await openDataDir(config.data_dir, () => startServer(config));
     if (process.getuid?.() === 0) say(`Warning: ${AS_ROOT}`);

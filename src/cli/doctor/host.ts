@@ -1,15 +1,15 @@
 import { Database } from "bun:sqlite";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { formatListen, type Listen, parseListen } from "../../lib/net/listen.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { BUILT_AT } from "../../lib/version.ts";
 import { exposedSecrets, sayExposed } from "../../platform/config/config.ts";
 import { isHeld } from "../../platform/db/data_lock.ts";
+import { descriptorsOf, fewDescriptors, mostConnections } from "../../platform/machine/descriptors.ts";
 import { type Check, fail, ok, type Scene, type Verdict, warn } from "./check.ts";
 
 const GLIBC_FLOOR = [2, 34] as const;
-const NEEDED_FILES = 4096;
 const YEAR_MS = 365.25 * DAY_MS;
 
 export const hostChecks: readonly Check[] = [
@@ -69,14 +69,17 @@ function expectedTime(path: string): number | undefined {
   }
 }
 
-function openFiles() {
-  const limits = readFileSync("/proc/self/limits", "utf8");
-  const [soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(limits)?.slice(1) ?? [];
-  if (soft === "unlimited" || Number(soft) >= NEEDED_FILES) return ok(`limit ${soft}`);
-  return warn(
-    `limit ${soft} (hard ${hard}): many connections at once would fail`,
-    "run ulimit -n 65536, or set LimitNOFILE=65536 in the systemd unit",
-  );
+/** Of the running server, if this user may see it, else of a server that this user would start. */
+function openFiles({ config }: Scene) {
+  const { held, holder } = isHeld(config.data_dir);
+  const ofServer = held && holder ? descriptorsOf(holder.pid) : undefined;
+  const found = ofServer ?? descriptorsOf();
+  if (!found) return warn("the limit is unknown: /proc cannot be read", "mount /proc");
+  const few = fewDescriptors(found);
+  if (few) return warn(few.detail, few.fix);
+  const used = ofServer ? `, the server has ${found.used} open` : "";
+  if (found.soft === Number.POSITIVE_INFINITY) return ok(`no limit${used}`);
+  return ok(`limit ${found.soft} (hard ${found.hard}), of which connections get ${mostConnections(found.soft)}${used}`);
 }
 
 const listenFixes = (setting: string): Readonly<Record<string, string>> => ({

@@ -23,6 +23,8 @@ const SYMBOLS = {
   verk_forget_error: { args: [], returns: "void" },
   verk_first_error: { args: [], returns: P },
   verk_read: { args: ["i32", P, FFIType.u64_fast, FFIType.u64_fast, "i32"], returns: "i32" },
+  verk_limit_connections: { args: ["i32"], returns: "i32" },
+  verk_refused_connections: { args: [], returns: FFIType.u64_fast },
 } as const;
 
 /** Path of the library, which is extracted if needed. An uncompiled run uses the file of the last build in .stage. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Ctx } from "../../context.ts";
 import { usdOf } from "../../lib/money.ts";
 import { COMMIT, VERSION } from "../../lib/version.ts";
+import { descriptorsOf } from "../../platform/machine/descriptors.ts";
 import { freeBytes } from "../../platform/machine/disk.ts";
 import * as gpu from "../gpu/service.ts";
 import { type Family, labelText } from "./prometheus.ts";
@@ -110,16 +111,33 @@ const bytesOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.siz
 const STARTED_S = Math.round(Date.now() - process.uptime() * 1000) / 1000;
 
 /** The server process alone, for the operator. Its workers appear in `verk_gpu_leases`. */
-export function server(_ctx: Ctx, { workspaceId }: View): Family[] {
+export function server(ctx: Ctx, { workspaceId }: View): Family[] {
   const build = gauge("verk_build_info", "The version that runs");
   const memory = gauge("process_resident_memory_bytes", "Memory of the server, without its workers");
   const cpu = total("process_cpu_seconds_total", "Processor time of the server since its start");
   const started = gauge("process_start_time_seconds", "Start time of the server, in seconds since 1970");
+  const open = gauge("process_open_fds", "File descriptors that the server has open");
+  const limit = gauge("process_max_fds", "File descriptors that the server may have open");
+  const most = gauge(
+    "verk_connections_max",
+    "Highest descriptor of a connection; the others are for files and workers",
+  );
+  const refused = total("verk_connections_refused_total", "Connections that were refused because of that limit");
   if (workspaceId !== null) return [];
+  const descriptors = descriptorsOf();
+  const { connections } = ctx.state.http;
+  if (descriptors) {
+    open.put("", descriptors.used);
+    if (Number.isFinite(descriptors.soft)) limit.put("", descriptors.soft);
+  }
+  if (connections) {
+    most.put("", connections.most);
+    refused.put("", connections.refused());
+  }
   const { user, system } = process.cpuUsage();
   build.put(labelText({ version: VERSION, commit: COMMIT }), 1);
   memory.put("", process.memoryUsage.rss());
   cpu.put("", (user + system) / 1e6);
   started.put("", STARTED_S);
-  return [build, memory, cpu, started];
+  return [build, memory, cpu, started, open, limit, most, refused];
 }
