@@ -10,33 +10,39 @@ export type Agreement = {
   items: number;
 };
 
+type KappaOptions = { weights?: KappaWeights; categories?: readonly (string | number)[] };
+
 /**
  * Cohen's kappa of two annotators. Items that one of them left out do not count.
  * `categories` gives the order that linear and quadratic weights need; without it the labels that occur are sorted.
  */
-export function cohenKappa(
-  first: readonly Label[],
-  second: readonly Label[],
-  options: { weights?: KappaWeights; categories?: readonly (string | number)[] } = {},
-): Agreement {
+export function cohenKappa(first: readonly Label[], second: readonly Label[], options: KappaOptions = {}): Agreement {
   if (first.length !== second.length) throw new RangeError("the two lists of labels differ in length");
-  const pairs = first.flatMap((a, i) => {
+  const cells = first.flatMap((a, i) => {
     const b = second[i] ?? null;
-    return a === null || b === null ? [] : [[a, b] as const];
+    return a === null || b === null ? [] : [{ first: a, second: b, items: 1 }];
   });
-  const n = pairs.length;
+  return kappaOf(cells, options);
+}
+
+/** Items by the labels of both annotators. */
+export type Cell = { first: string | number; second: string | number; items: number };
+
+/** Cohen's kappa from counts. */
+export function kappaOf(cells: readonly Cell[], options: KappaOptions = {}): Agreement {
+  const n = cells.reduce((sum, { items }) => sum + items, 0);
   if (n === 0) return { value: null, items: 0 };
-  const categories = options.categories ?? inOrder(new Set(pairs.flat()));
+  const categories = options.categories ?? inOrder(new Set(cells.flatMap((cell) => [cell.first, cell.second])));
   const position = new Map(categories.map((category, i) => [category, i]));
   const weights = options.weights ?? "none";
   const [rows, columns] = [new Float64Array(categories.length), new Float64Array(categories.length)];
   let observed = 0;
-  for (const [a, b] of pairs) {
-    const [i, j] = [position.get(a), position.get(b)];
+  for (const { first, second, items } of cells) {
+    const [i, j] = [position.get(first), position.get(second)];
     if (i === undefined || j === undefined) throw new RangeError("a label is not one of the categories");
-    rows[i]! += 1;
-    columns[j]! += 1;
-    observed += cost(weights, i, j);
+    rows[i]! += items;
+    columns[j]! += items;
+    observed += items * cost(weights, i, j);
   }
   const expected = expectedCost(weights, rows, columns, n) / n;
   return { value: expected === 0 ? null : 1 - observed / expected, items: n };
@@ -67,35 +73,73 @@ function expectedCost(weights: KappaWeights, rows: Float64Array, columns: Float6
 
 export type Level = "nominal" | "ordinal" | "interval";
 
+type AlphaOptions = { level?: Level; categories?: readonly (string | number)[] };
+
 /**
  * Krippendorff's alpha of any number of annotators with missing labels. Each unit is the list of its labels.
  * `interval` needs numbers. `categories` gives the order of an ordinal scale; without it the labels are sorted.
  */
-export function krippendorffAlpha(
-  units: readonly (readonly Label[])[],
-  options: { level?: Level; categories?: readonly (string | number)[] } = {},
-): Agreement {
+export function krippendorffAlpha(units: readonly (readonly Label[])[], options: AlphaOptions = {}): Agreement {
+  const { level = "nominal" } = options;
   const pairable = units.map((unit) => unit.filter((label) => label !== null)).filter((unit) => unit.length > 1);
-  if (pairable.length === 0) return { value: null, items: 0 };
   const counts = new Map<string | number, number>();
   for (const label of pairable.flat()) counts.set(label, (counts.get(label) ?? 0) + 1);
-  const order = options.categories ?? inOrder(new Set(counts.keys()));
-  const known = new Set(order);
-  for (const label of counts.keys())
-    if (!known.has(label)) throw new RangeError("a label is not one of the categories");
-  const labels = order.filter((label) => counts.has(label));
-  if (labels.length === 1) return { value: null, items: pairable.length };
-  const points = pointsOf(options.level ?? "nominal", labels, counts);
-  const total = pairable.reduce((sum, unit) => sum + unit.length, 0);
-  let observed = 0;
-  for (const unit of pairable) {
-    let within = 0;
-    for (const a of unit)
-      for (const b of unit) within += points ? (points.get(a)! - points.get(b)!) ** 2 : a === b ? 0 : 1;
-    observed += within / (unit.length - 1);
+  const categories = options.categories ?? inOrder(new Set(counts.keys()));
+  const within = pairable.flatMap((unit) =>
+    withinUnit(unit, level, categories).map((each) => ({ ...each, values: unit.length })),
+  );
+  return alphaOf({ items: pairable.length, counts, within }, { level, categories });
+}
+
+/** `items`: units with two labels or more. `counts`: their labels. `within`: see `withinUnit`, by the number of labels. */
+export type AlphaSums = {
+  items: number;
+  counts: Counts;
+  within: readonly { key: string; values: number; n: number }[];
+};
+
+/**
+ * The disagreement inside a unit: the sum of distances over all ordered pairs of its labels. The distances of an ordinal
+ * scale depend on all units, so there `n` counts the pairs, and `key` has the two positions in the order.
+ */
+export function withinUnit(
+  unit: readonly (string | number)[],
+  level: Level,
+  order: readonly (string | number)[],
+): { key: string; n: number }[] {
+  const counts = new Map<string | number, number>();
+  for (const label of unit) counts.set(label, (counts.get(label) ?? 0) + 1);
+  if (level === "nominal") {
+    const n = unequalPairs(counts, unit.length);
+    return n === 0 ? [] : [{ key: "", n }];
   }
+  const pairs = [...counts].flatMap(([a, many], i) =>
+    [...counts].slice(i + 1).map(([b, others]) => ({ a, b, n: 2 * many * others })),
+  );
+  if (level === "ordinal") return pairs.map(({ a, b, n }) => ({ key: `${order.indexOf(a)} ${order.indexOf(b)}`, n }));
+  const n = pairs.reduce((sum, pair) => sum + pair.n * (Number(pair.a) - Number(pair.b)) ** 2, 0);
+  return n === 0 ? [] : [{ key: "", n }];
+}
+
+/** Krippendorff's alpha from sums over all units. */
+export function alphaOf({ items, counts, within }: AlphaSums, { level = "nominal", categories = [] }: AlphaOptions) {
+  if (items === 0) return { value: null, items };
+  const known = new Set(categories);
+  for (const label of counts.keys())
+    if (known.size > 0 && !known.has(label)) throw new RangeError("a label is not one of the categories");
+  const order = level === "ordinal" ? categories : [...counts.keys()];
+  const labels = order.filter((label) => counts.has(label));
+  if (labels.length === 1) return { value: null, items };
+  const points = pointsOf(level, labels, counts);
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const distance = (key: string) => {
+    if (level !== "ordinal" || !points) return 1;
+    const [a = 0, b = 0] = key.split(" ").map((position) => points.get(categories[Number(position)] as string));
+    return (a - b) ** 2;
+  };
+  const observed = within.reduce((sum, { key, values, n }) => sum + (n * distance(key)) / (values - 1), 0);
   const expected = points ? squaredDistances(points, counts, total) : unequalPairs(counts, total);
-  return { value: 1 - ((total - 1) * observed) / expected, items: pairable.length };
+  return { value: 1 - ((total - 1) * observed) / expected, items };
 }
 
 type Counts = ReadonlyMap<string | number, number>;

@@ -1,5 +1,5 @@
 /** Items of a queue: adding, listing and reading them. */
-import { and, asc, count, eq, sql } from "drizzle-orm";
+import { and, asc, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { page } from "../../http/answer/pagination.ts";
 import type { Once } from "../../http/idempotency.ts";
@@ -71,11 +71,7 @@ export async function add(ctx: Ctx, queue: QueueRow, body: AddItems, once: Once 
     : givenItems(ctx, queue, body.items ?? []);
   return write(ctx.db, (tx) => {
     queues.mustGet({ db: tx }, queue.workspaceId, queue.id); // It may have been deleted while the rows were read.
-    const { held } = tx
-      .select({ held: count() })
-      .from(annotationItems)
-      .where(eq(annotationItems.queueId, queue.id))
-      .get() ?? { held: 0 };
+    const held = Object.values(queues.progressOf({ db: tx }, queue.id)).reduce((total, n) => total + n, 0);
     if (held + contents.length > MAX_ITEMS)
       throw new AppError("quota_exceeded", `A queue holds at most ${MAX_ITEMS} items: this one has ${held}`);
     const now = ctx.clock.now();

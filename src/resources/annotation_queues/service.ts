@@ -1,5 +1,5 @@
 /** Annotation queues: people label outputs or choose between two. Finished items become rows of a dataset. */
-import { and, count, desc, eq, inArray, ne, notExists, sql } from "drizzle-orm";
+import { and, desc, eq, inArray, ne, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
@@ -16,11 +16,13 @@ import {
   presentQueue,
   type UpdateAnnotationQueue,
 } from "./schema.ts";
+import { ALL_ITEMS } from "./sums.ts";
 import {
   annotationItemSources,
   annotationItems,
   annotationQueues,
   annotationReservations,
+  annotationSums,
   type QueueRow,
 } from "./table.ts";
 
@@ -39,14 +41,23 @@ export function mustGet({ db }: Pick<Ctx, "db">, workspaceId: string, id: string
   return row;
 }
 
-export function progressOf(ctx: Ctx, queueId: string): Progress {
-  const counted = ctx.db
-    .select({ status: annotationItems.status, count: count() })
-    .from(annotationItems)
-    .where(eq(annotationItems.queueId, queueId))
-    .groupBy(annotationItems.status)
-    .all();
-  const of = (status: string) => counted.find((each) => each.status === status)?.count ?? 0;
+const statusSums = prepared((db) =>
+  db
+    .select({ status: annotationSums.a, n: annotationSums.n })
+    .from(annotationSums)
+    .where(
+      and(
+        eq(annotationSums.queueId, sql.placeholder("queueId")),
+        eq(annotationSums.label, ""),
+        eq(annotationSums.kind, "status"),
+      ),
+    )
+    .prepare(),
+);
+
+export function progressOf({ db }: Pick<Ctx, "db">, queueId: string): Progress {
+  const sums = statusSums(db).all({ queueId });
+  const of = (status: string) => sums.find((each) => each.status === status)?.n ?? 0;
   return {
     pending: of("pending"),
     appending: of("appending"),
@@ -112,6 +123,7 @@ export function create(ctx: Ctx, workspaceId: string, body: CreateAnnotationQueu
       metadata: body.metadata,
       createdAt: now,
       updatedAt: now,
+      summedUntil: ALL_ITEMS,
     });
     emit(tx, "annotation_queue.created", { workspaceId, now }, presentQueue(row));
     return row;
@@ -170,7 +182,8 @@ export async function prune(ctx: Ctx) {
   const { id, queueId, status } = annotationItems;
   const queue = ctx.db.select({ one: sql`1` }).from(annotationQueues).where(eq(annotationQueues.id, queueId));
   const left = ctx.db.selectDistinct({ id: queueId }).from(annotationItems).where(notExists(queue)).all();
-  for (const deleted of left)
+  for (const deleted of left) {
+    await gradually(ctx.db, (tx, rows) => eraseSums(tx, deleted.id, rows)); // first: the items name the queue
     await gradually(ctx.db, (tx, rows) => {
       const some = tx
         .select({ id })
@@ -179,4 +192,16 @@ export async function prune(ctx: Ctx) {
         .limit(rows);
       return tx.delete(annotationItems).where(inArray(id, some)).returning({ id }).all().length;
     });
+  }
+}
+
+function eraseSums(tx: Tx, deletedId: string, rows: number): number {
+  const { queueId, label, kind, a, b } = annotationSums;
+  const some = tx.select({ label, kind, a, b }).from(annotationSums).where(eq(queueId, deletedId)).limit(rows);
+  const isOne = sql`(${label}, ${kind}, ${a}, ${b}) IN ${some}`;
+  return tx
+    .delete(annotationSums)
+    .where(and(eq(queueId, deletedId), isOne))
+    .returning({ a })
+    .all().length;
 }

@@ -22,6 +22,8 @@ export const annotationQueues = sqliteTable("annotation_queues", {
   metadata: text("metadata", { mode: "json" }).$type<Metadata>().notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
+  /** Items up to this id are in the sums of annotations. */
+  summedUntil: text("summed_until").notNull().default(""),
 });
 export type QueueRow = typeof annotationQueues.$inferSelect;
 
@@ -100,3 +102,19 @@ export const annotationReservations = sqliteTable(
   (t) => [primaryKey({ columns: [t.itemId, t.annotator] })],
 );
 export type ReservationRow = typeof annotationReservations.$inferSelect;
+
+/** Counts that are kept in the commit of their change (see sums.ts). Triggers keep those of `status`. */
+export const annotationSums = sqliteTable(
+  "annotation_sums",
+  {
+    /** The queue may have been deleted: its sums go later, in small commits. */
+    queueId: text("queue_id").notNull(),
+    /** Empty for sums of the whole queue. */
+    label: text("label").notNull(),
+    kind: text("kind").notNull(),
+    a: text("a").notNull(),
+    b: text("b").notNull(),
+    n: integer("n").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.queueId, t.label, t.kind, t.a, t.b] })],
+);

@@ -46,6 +46,7 @@ import m0055 from "./0055_invitations.sql" with { type: "text" };
 import m0061 from "./0061_evals.sql" with { type: "text" };
 import m0070 from "./0070_oidc.sql" with { type: "text" };
 import m0072 from "./0072_deployments_in_regions.sql" with { type: "text" };
+import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -97,7 +98,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 61, name: "0061_evals", sql: m0061 },
   { version: 70, name: "0070_oidc", sql: m0070 },
   { version: 72, name: "0072_deployments_in_regions", sql: m0072 },
+  { version: 74, name: "0074_annotation_sums", sql: m0074 },
 ];
 
 /** The fingerprint of a fresh database (see ../schema.ts). */
-export const SCHEMA = "b984f1702b1c8976df2da4d8851f1bca43d8cb00feb7c9488c8061711fe79f08";
+export const SCHEMA = "3f69fdd32c0d1b93249e3477a6015c460a6e5c8e0a7ecd090a639114d2cfca07";

@@ -11,6 +11,7 @@ import { machine } from "../machine.ts";
 import { outcomeOf, rowOf, valueFault } from "../policy.ts";
 import type { CreateAnnotation } from "../schema.ts";
 import * as queues from "../service.ts";
+import { sumAnnotation } from "../sums.ts";
 import { type AnnotationRow, annotationItems, annotations, type ItemRow, type QueueRow } from "../table.ts";
 import { release } from "./reservations.ts";
 
@@ -40,15 +41,16 @@ export async function annotate(
 
 type NewAnnotation = Author & Pick<AnnotationRow, "value" | "comment">;
 
-function record(tx: Tx, ctx: Ctx, before: QueueRow, itemId: string, given: NewAnnotation): ItemRow {
-  const queue = queues.mustGet({ db: tx }, before.workspaceId, before.id);
+function record(tx: Tx, ctx: Ctx, requested: QueueRow, itemId: string, given: NewAnnotation): ItemRow {
+  const queue = queues.mustGet({ db: tx }, requested.workspaceId, requested.id);
   const item = items.mustGet({ db: tx }, queue, itemId);
   const fault = valueFault(queue, item, given.value);
   if (fault)
     throw new AppError("schema", `${fault.path.join(".")}: ${fault.message}`, {
       param: `/${fault.path.map((part) => part.replaceAll("~", "~0").replaceAll("/", "~1")).join("/")}`,
     });
-  const own = items.annotationsOf(tx, itemId).find(({ annotator }) => annotator === given.annotator);
+  const before = items.annotationsOf(tx, itemId);
+  const own = before.find(({ annotator }) => annotator === given.annotator);
   const isOpen = item.status === "pending" || item.status === "skipped";
   if (!isOpen && own && !own.skipped) {
     if (Bun.deepEquals(own.value, given.value) && own.comment === given.comment) return item;
@@ -57,7 +59,7 @@ function record(tx: Tx, ctx: Ctx, before: QueueRow, itemId: string, given: NewAn
     });
   }
   const now = ctx.clock.now();
-  put(tx, item, { ...given, skipped: false, createdAt: now });
+  put(tx, { queue, item, before }, { ...given, skipped: false, createdAt: now });
   release(tx, ctx, { itemId, annotator: given.annotator });
   const all = items.annotationsOf(tx, itemId).filter(({ skipped }) => !skipped);
   const patch = { annotationCount: all.length, updatedAt: now };
@@ -65,7 +67,17 @@ function record(tx: Tx, ctx: Ctx, before: QueueRow, itemId: string, given: NewAn
   return tx.update(annotationItems).set(patch).where(eq(annotationItems.id, itemId)).returning().get() ?? item;
 }
 
-function put(tx: Tx, { id: itemId, queueId }: ItemRow, row: Omit<AnnotationRow, "itemId" | "queueId">) {
+/** Late annotations need no place among `annotators_per_item`, so they have a limit of their own. */
+const MAX_ANNOTATORS = 100;
+
+/** `before`: the annotations of the item. */
+type Annotated = { queue: QueueRow; item: ItemRow; before: readonly AnnotationRow[] };
+
+function put(tx: Tx, { queue, item, before }: Annotated, row: Omit<AnnotationRow, "itemId" | "queueId">) {
+  const { id: itemId, queueId } = item;
+  if (before.length >= MAX_ANNOTATORS && !before.some(({ annotator }) => annotator === row.annotator))
+    throw new AppError("quota_exceeded", `Item ${itemId} has ${MAX_ANNOTATORS} annotations, the most for an item`);
+  sumAnnotation(tx, queue, itemId, before, row);
   tx.insert(annotations)
     .values({ itemId, queueId, ...row })
     .onConflictDoUpdate({ target: [annotations.itemId, annotations.annotator], set: row })
@@ -91,9 +103,10 @@ export function skip(
   { annotator, keyId, comment, forAll }: Author & { comment: string | null; forAll: boolean },
 ): ItemRow {
   return write(ctx.db, (tx) => {
-    queues.mustGet({ db: tx }, queue.workspaceId, queue.id); // It may have been deleted while the body was read.
-    const item = items.mustGet({ db: tx }, queue, itemId);
-    const own = items.annotationsOf(tx, itemId).find((each) => each.annotator === annotator);
+    const current = queues.mustGet({ db: tx }, queue.workspaceId, queue.id); // It may have been deleted meanwhile.
+    const item = items.mustGet({ db: tx }, current, itemId);
+    const before = items.annotationsOf(tx, itemId);
+    const own = before.find((each) => each.annotator === annotator);
     const again = own?.skipped && (item.status === "skipped" || !forAll);
     if (again) return item;
     if (item.status !== "pending" || (own && !own.skipped))
@@ -106,7 +119,8 @@ export function skip(
       );
     const now = ctx.clock.now();
     const value: AnnotationValue = { labels: {}, preferred: null, correction: null };
-    put(tx, item, { annotator, keyId, skipped: true, value, comment, createdAt: now });
+    const row = { annotator, keyId, skipped: true, value, comment, createdAt: now };
+    put(tx, { queue: current, item, before }, row);
     release(tx, ctx, { itemId, annotator });
     return forAll ? (transition(tx, machine, "skip", { id: itemId, now }) ?? item) : item;
   });
