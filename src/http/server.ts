@@ -52,16 +52,19 @@ export function createHandler(
     return response;
   }
   /** A write, or a read that has to wait. `begun`: the read that turned out to have to. */
-  async function handleLater(request: Request, begun?: Promise<Response>): Promise<Response> {
+  async function handleLater(request: Request, begun?: Response | Promise<Response>): Promise<Response> {
     let answer: Response;
     try {
       const reads = isRead(request);
       if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // an answer must not show what may yet be lost
-      const written = reads ? undefined : watchWrites(ctx.db);
+      const written = watchWrites(ctx.db);
       answer = await (begun ?? app.fetch(request));
       const failed = answer.status >= 400;
       if (!reads && !failed) audit(ctx, request, answer.status); // in one commit with the change, if it still is open
-      if (stateOf(request).needsFlush) await written?.(); // acknowledged means on the disk
+      if (begun instanceof Response)
+        await written(); // a read that wrote: what it shows must survive
+      else if (reads) await openCommit(ctx.db);
+      else if (stateOf(request).needsFlush) await written(); // acknowledged means on the disk
       if (!reads && failed) audit(ctx, request, answer.status);
     } catch (error) {
       answer = answers(toAppError(ctx, error, request), request);
@@ -79,7 +82,8 @@ export function createHandler(
       shareSnapshot(ctx.db);
       if (!isRead(request) || openCommit(ctx.db)) return handleLater(request);
       const answer = app.fetch(request);
-      return answer instanceof Response ? finish(request, answer) : handleLater(request, answer);
+      if (answer instanceof Response && !openCommit(ctx.db)) return finish(request, answer);
+      return handleLater(request, answer);
     } catch (error) {
       return finish(request, answers(toAppError(ctx, error, request), request));
     }

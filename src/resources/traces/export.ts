@@ -1,6 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
-import { flush } from "./flush.ts";
+import { flush, settled } from "./flush.ts";
 import type { TraceFilter } from "./schema.ts";
 import { type Position, rowsAt } from "./search/positions.ts";
 import { find, mustNameScore, withScores } from "./service.ts";
@@ -29,7 +29,8 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
         const { page, next } = await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH });
         [batch, after, isLast] = [page, next, next === undefined];
       }
-      const lines = withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))).map((trace) => `${JSON.stringify(trace)}\n`);
+      const shown = await settled(ctx, () => withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))));
+      const lines = shown.map((trace) => `${JSON.stringify(trace)}\n`);
       controller.enqueue(encoder.encode(lines.join(""))); // an empty chunk too: without one there is no further pull
       if (batch.length === 0 && isLast) controller.close();
     },

@@ -1,9 +1,10 @@
 /**
  * Stores buffered traces. A request only adds to the buffer; the rest happens here, at most 50 ms later. A kill loses
- * what is in the buffer. A trace is in one commit with its text, so half a trace is never stored.
+ * what is in the buffer. A trace is in one commit with its text, so half a trace is never stored. A request shows only
+ * traces that are on the disk.
  */
 import type { Ctx } from "../../context.ts";
-import { isClosed, write } from "../../platform/db/db.ts";
+import { durable, isClosed, isDirty, write } from "../../platform/db/db.ts";
 import { counter } from "../../platform/metrics.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { insertTrace, type NewRow, toRow } from "./store.ts";
@@ -33,6 +34,14 @@ async function flushSoon(ctx: Ctx) {
 /** Stores everything now: before traces are read, and at the end of the server. */
 export function flush(ctx: Ctx) {
   while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) flushSome(ctx, Number.POSITIVE_INFINITY);
+}
+
+/** For a request that shows traces: what `read` found is on the disk before it is shown. */
+export async function settled<T>(ctx: Ctx, read: () => T | Promise<T>): Promise<T> {
+  flush(ctx);
+  const found = await read();
+  if (isDirty(ctx.db)) await durable(ctx.db);
+  return found;
 }
 
 function flushSome(ctx: Ctx, until: number) {

@@ -11,6 +11,7 @@ import * as conversations from "./conversations/conversations.ts";
 import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
 import { exported } from "./export.ts";
+import { settled } from "./flush.ts";
 import { ExportedTraces, ExportTraces, ingest } from "./otlp/ingest.ts";
 import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceList, TraceQuery } from "./schema.ts";
 import * as traces from "./service.ts";
@@ -22,7 +23,7 @@ const traceRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/traces", tags: ["Observability"] })
     .use(authed)
-    .get("", ({ principal, query }) => traces.list(ctx, principal.workspaceId, query), {
+    .get("", ({ principal, query }) => settled(ctx, () => traces.list(ctx, principal.workspaceId, query)), {
       ...asks(TraceQuery),
       detail: describe(
         "List traces",
@@ -39,11 +40,12 @@ const traceRoutes = (ctx: Ctx) => {
     })
     .get(
       "/:id",
-      ({ principal: { workspaceId }, params: { id } }) => ({
-        ...traces.withScores(ctx, [traces.mustGet(ctx, workspaceId, id)])[0],
-        annotation_items: itemsFrom(ctx, workspaceId, id),
-        experiment_item: itemOfTrace(ctx, workspaceId, id) ?? null,
-      }),
+      ({ principal: { workspaceId }, params: { id } }) =>
+        settled(ctx, () => ({
+          ...traces.withScores(ctx, [traces.mustGet(ctx, workspaceId, id)])[0],
+          annotation_items: itemsFrom(ctx, workspaceId, id),
+          experiment_item: itemOfTrace(ctx, workspaceId, id) ?? null,
+        })),
       { detail: describe("Get a trace with its spans, content and scores", { 200: Trace }) },
     )
     .post(
@@ -75,13 +77,14 @@ const conversationRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/conversations", tags: ["Observability"] })
     .use(authed)
-    .get("", ({ principal, query }) => conversations.list(ctx, principal.workspaceId, query), {
+    .get("", ({ principal, query }) => settled(ctx, () => conversations.list(ctx, principal.workspaceId, query)), {
       ...asks(PageQuery),
       detail: describe("List conversations", { 200: listOf(ConversationSummary, "ConversationList") }),
     })
     .get(
       "/:id",
-      ({ principal, params }) => conversations.view(ctx, conversations.mustGet(ctx, principal.workspaceId, params.id)),
+      ({ principal, params }) =>
+        settled(ctx, () => conversations.view(ctx, conversations.mustGet(ctx, principal.workspaceId, params.id))),
       { detail: describe("Get a conversation with its traces in order", { 200: Conversation }) },
     )
     .post(
