@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { storageKeys } from "../../src/platform/backup/invariants.ts";
 
 type Fact = { id: string; status: string; events: string };
 
@@ -120,7 +121,7 @@ export function violations(dir: string): string[] {
     bad.push(...silent.map(({ id }) => `${object} ${id} is there, but no event says so`));
   }
   bad.push(
-    ...ownersOfKeys(dir, all),
+    ...ownersOfKeys(dir, db, all),
     ...filesOfSessions(dir, all),
     ...deliveriesOf(all),
     ...moneyOf(all),
@@ -188,18 +189,13 @@ function moneyOf(all: <T>(sql: string) => T[]): string[] {
 }
 
 /** Every key of the local storage is owned by one row or written down as loose; every owner's key is there. */
-function ownersOfKeys(dir: string, all: <T>(sql: string) => T[]): string[] {
+/** Each table with a column for a storage key owns content: a new table is in it without a line here. */
+function ownersOfKeys(dir: string, db: Database, all: <T>(sql: string) => T[]): string[] {
   const refs = join(dir, "storage/refs");
   const names = existsSync(refs) ? (readdirSync(refs, { recursive: true }) as string[]) : [];
   const stored = new Set(names.filter((name) => name.endsWith("=")).map((name) => name.slice(0, -1)));
   const keysOf = (sql: string) => all<{ key: string }>(sql).map(({ key }) => key);
-  const owned = [
-    ...["volume_files", "upload_parts", "code_artifacts"].flatMap((table) =>
-      keysOf(`SELECT storage_key AS key FROM ${table}`),
-    ),
-    ...keysOf("SELECT log_key AS key FROM training_jobs WHERE log_key IS NOT NULL"),
-    ...keysOf("SELECT storage_key AS key FROM training_exports WHERE storage_key IS NOT NULL"),
-  ];
+  const owned = storageKeys(db).map(({ key }) => key);
   const known = new Set([...owned, ...keysOf("SELECT key FROM loose_keys")]);
   return [
     ...owned.filter((key) => !stored.has(key)).map((key) => `a row owns ${key}, but the storage does not have it`),

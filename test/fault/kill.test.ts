@@ -36,17 +36,25 @@ const freshWithKey = () => {
 
 type Server = Awaited<ReturnType<typeof startBinary>>;
 /** Changes that the server acknowledged to a client. A change without an answer is in none of these. */
-type Acknowledged = { workspaces: string[]; revoked: string[]; secrets: Map<string, string> };
+type Acknowledged = {
+  workspaces: string[];
+  revoked: string[];
+  secrets: Map<string, string>;
+  files: string[];
+  batches: string[];
+};
+const nothing = (): Acknowledged => ({ workspaces: [], revoked: [], secrets: new Map(), files: [], batches: [] });
 
-async function call(server: Server, key: string, method: string, path: string, json?: unknown) {
+async function call(server: Server, key: string, method: string, path: string, body?: object) {
+  const isForm = body instanceof FormData;
   const response = await fetch(`${server.url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    headers: { authorization: `Bearer ${key}`, ...(isForm ? {} : { "content-type": "application/json" }) },
+    ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
   });
-  const body = (await response.json()) as { id: string };
-  if (!response.ok) throw new Error(`${method} ${path} → ${response.status} ${JSON.stringify(body)}`);
-  return body;
+  const answer = (await response.json()) as { id: string };
+  if (!response.ok) throw new Error(`${method} ${path} → ${response.status} ${JSON.stringify(answer)}`);
+  return answer;
 }
 
 /** A client at work until the server dies under it. Only what was acknowledged is written down. */
@@ -61,7 +69,23 @@ async function work(server: Server, key: string, acknowledged: Acknowledged, tag
     const secret = `S_${tag.replaceAll(/\W/g, "_").toUpperCase()}`;
     const stored = await call(server, key, "PUT", `/v1/secrets/${secret}`, { value });
     acknowledged.secrets.set(stored.id, value);
+    const file = await call(server, key, "POST", "/v1/files", batchFile(`${tag}-${i}`));
+    acknowledged.files.push(file.id);
+    const batch = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+    acknowledged.batches.push((await call(server, key, "POST", "/v1/batches", batch)).id);
   }
+}
+
+/** No deployment has the name of the model: each line becomes a line of the file of errors. */
+function batchFile(name: string): FormData {
+  const lines = [1, 2].map((n) => {
+    const body = { model: "absent", messages: [{ role: "user", content: name }] };
+    return JSON.stringify({ custom_id: `${name}-${n}`, method: "POST", url: "/v1/chat/completions", body });
+  });
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new File([lines.join("\n")], `${name}.jsonl`));
+  return form;
 }
 
 function check(dir: string, acknowledged: Acknowledged) {
@@ -74,6 +98,10 @@ function check(dir: string, acknowledged: Acknowledged) {
   expect(acknowledged.workspaces.filter((id) => !workspaces.has(id))).toEqual([]);
   expect(acknowledged.revoked.filter((id) => !revoked.has(id))).toEqual([]);
   expect([...acknowledged.secrets.keys()].filter((id) => !secrets.has(id))).toEqual([]);
+  const [files, batches] = [ids("SELECT id FROM client_files"), ids("SELECT id FROM inference_batches")];
+  expect(acknowledged.files.filter((id) => !files.has(id))).toEqual([]);
+  expect(acknowledged.batches.filter((id) => !batches.has(id))).toEqual([]);
+  expect(db.query("SELECT id FROM inference_batches WHERE completed + failed > total").all()).toEqual([]);
   db.close();
 }
 
@@ -92,7 +120,7 @@ test(`killed at each failpoint: no acknowledged change is lost, and no event exi
   let kills = 0;
   for (let n = firstOf("failpoints of the server"); ; n += STRIDE) {
     freshWithKey();
-    const acknowledged: Acknowledged = { workspaces: [], revoked: [], secrets: new Map() };
+    const acknowledged = nothing();
     let died = false;
     try {
       const server = await startBinary({ dir, env: { VERK_FAILPOINT: `*:${n}` } });
@@ -127,7 +155,7 @@ test(`killed at each failpoint of its very first start, the server starts the ne
     }
     const again = await startBinary({ dir });
     const { key } = await makeKey(dir, "--scope", "admin");
-    await work(again, key, { workspaces: [], revoked: [], secrets: new Map() }, "first", 1);
+    await work(again, key, nothing(), "first", 1);
     await again.kill("SIGTERM");
     expect(violations(dir)).toEqual([]);
     if (died) kills++;
@@ -135,15 +163,15 @@ test(`killed at each failpoint of its very first start, the server starts the ne
   expect(kills).toBeGreaterThan(Math.floor(12 / STRIDE));
 }, 600_000);
 
-test("killed at any moment under load: no acknowledged change is lost, and every event has its change", async () => {
+test("R6: killed at any moment under load: no acknowledged change is lost, and every file has its row", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     freshWithKey();
-    const acknowledged: Acknowledged = { workspaces: [], revoked: [], secrets: new Map() };
+    const acknowledged = nothing();
     const server = await startBinary({ dir });
     const clients = Array.from({ length: 16 }, (_, i) =>
       work(server, key, acknowledged, `c${i}`, 1000).catch(() => {}),
     );
-    await until("the load to run", () => acknowledged.workspaces.length >= 10 + (round * 84) / ROUNDS);
+    await until("the load to run", () => acknowledged.batches.length >= 10 + (round * 84) / ROUNDS);
     await server.kill("SIGKILL");
     await Promise.all(clients);
     await until("no process to be left", () => survivors(dir).length === 0);
