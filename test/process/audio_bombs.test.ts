@@ -24,7 +24,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const hear = async (bytes: Uint8Array, path = "/v1/detect?models=detector_audio_v0") => {
+const detect = async (bytes: Uint8Array, path = "/v1/detect?models=detector_audio_v0") => {
   const headers = { "x-api-key": key, authorization: `Bearer ${key}`, "content-type": "audio/wav" };
   const answer = await fetch(server.url + path, { method: "POST", headers, body: bytes as BodyInit });
   const body = (await answer.json()) as { code?: string; error?: string; status?: string };
@@ -40,11 +40,11 @@ const workers = () =>
 
 test("every bomb is a result or a refusal in words, and the next recording is heard", async () => {
   const good = wavOf({ seconds: 1, channels: 1, bits: 16 });
-  expect((await hear(good)).status).toBe(200);
+  expect((await detect(good)).status).toBe(200);
   const before = peakOf(server.pid);
   const answers: Record<string, string> = {};
   for (const { name, bytes } of audioBombs()) {
-    const { status, body } = await hear(bytes);
+    const { status, body } = await detect(bytes);
     answers[name] = `${status} ${body.code ?? ""}`;
     expect([name, [200, 400, 413, 415].includes(status)]).toEqual([name, true]);
     if (status !== 200) expect(body.error?.length ?? 0).toBeGreaterThan(10);
@@ -54,7 +54,7 @@ test("every bomb is a result or a refusal in words, and the next recording is he
   expect(answers["WAV with 65,535 channels"]).toBe("400 INVALID_IMAGE");
   for (const pid of workers()) expect(peakOf(pid)).toBeLessThan(1_500);
   expect(peakOf(server.pid) - before).toBeLessThan(400);
-  expect((await hear(good)).status).toBe(200);
+  expect((await detect(good)).status).toBe(200);
 });
 
 test("eight bombs at once leave a place for another recording, and memory is bounded", async () => {
@@ -64,10 +64,10 @@ test("eight bombs at once leave a place for another recording, and memory is bou
     const { bytes } = bombs[i % bombs.length]!;
     const own = Buffer.concat([bytes, Buffer.of(i)]); // equal files would be scored once
     open++;
-    return await hear(own).finally(() => open--);
+    return await detect(own).finally(() => open--);
   });
   await until("all are sent", () => open === 8);
-  const small = await hear(wavOf({ seconds: 1, channels: 1, bits: 16, level: 0.3 }));
+  const small = await detect(wavOf({ seconds: 1, channels: 1, bits: 16, level: 0.3 }));
   expect(small.status).toBe(200);
   expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
   for (const { status } of await Promise.all(all)) expect([200, 400, 413, 415, 429, 503]).toContain(status);

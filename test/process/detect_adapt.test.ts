@@ -135,7 +135,7 @@ test("reads a hostile folder to its end: links, pipes, devices, bombs, odd names
   truncateSync(at("large.png"), 3_000_000_000); // a hole, which takes no space
   for (let i = 0; i < 3_000; i++) put(`hostile/real/many/${i}.txt`, new Uint8Array(1));
   const { code, lines, err } = await verk(["adapt", "hostile", "--json"]);
-  expect([0, 5]).toContain(code);
+  expect(code === 0 || code === 5).toBe(true);
   const [{ files }] = lines();
   expect(files.generated).toBe(24);
   expect(files.failed).toBeGreaterThanOrEqual(2); // the bomb and the short one

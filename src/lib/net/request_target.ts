@@ -11,7 +11,7 @@ import { AppError } from "../errors.ts";
 
 type Addressed = Pick<Request, "url">;
 
-/** Where the path begins and where it ends, without building a URL object. */
+/** The indices at which the path begins and ends, without building a URL object. */
 function boundsOf(url: string): [start: number, end: number] {
   const start = url.indexOf("/", url.indexOf("//") + 2);
   if (start < 0) return [url.length, url.length];

@@ -123,19 +123,6 @@ describe("a stream", () => {
     expect(await exported(empty, "?format=csv")).toBe('prompt\r\n""\r\nx\r\n');
   });
 
-  test("S9: as CSV for spreadsheets has no formula, and as plain CSV every value as it was sent", async () => {
-    const id = await create();
-    const rows = [{ prompt: "=1+1", "@name": "-2+3", "b;c": -5 }, { prompt: '+HYPERLINK("x")' }];
-    await append(id, rows);
-    const safe = `"prompt","'@name","b;c"\r\n"'=1+1","'-2+3","-5"\r\n"'+HYPERLINK(""x"")","",""\r\n`;
-    expect(await exported(id, "?format=spreadsheet")).toBe(safe);
-    const exact = 'prompt,@name,b;c\r\n=1+1,-2+3,-5\r\n"+HYPERLINK(""x"")",,\r\n';
-    expect(await exported(id, "?format=csv")).toBe(exact);
-    const { headers } = await app.call("GET", `/v1/datasets/${id}/rows/export?format=spreadsheet`);
-    expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
-    expect(headers.get("content-disposition")).toEndWith('.csv"');
-  });
-
   test("names rows that can be changed, and refuses the others", async () => {
     const id = await create();
     await append(id, prompts("a", "b", "c"));
