@@ -78,15 +78,92 @@ test("rights: only an owner invites owners, members invite no one, and a removed
   expect((await accept(tokenOf(body.url))).status).toBe(404);
 });
 
-test("takeover: the manager of another workspace cannot set the password of a person who has an account", async () => {
+test("S1: joining with an account needs its own password and second factor, and nothing changes before", async () => {
   const { user, code } = await withFactor(app);
   const { token } = await invite({ email: user.email, role: "admin" }, app.keyB);
-  expect((await accept(token, { password: "the attacker's own" })).status).toBe(401);
-  expect((await accept(token)).body.error.code).toBe("second_factor_required");
+  const mine = { has_account: true };
+  expect((await accept(token, { ...mine, password: "the attacker's own" })).status).toBe(401);
+  expect((await accept(token, mine)).body.error.code).toBe("second_factor_required");
   expect((await openBrowser(app).signIn(user.email, { code: code(1) })).status).toBe(201); // nothing has changed
   clock.advance(60_000);
-  const joined = await accept(token, { code: code() });
-  expect(joined).toMatchObject({ status: 201, body: { workspace: { id: app.workspaceB } } });
+  const joined = await accept(token, { ...mine, code: code() });
+  expect(joined).toMatchObject({ status: 201, body: { workspace: { id: app.workspaceB }, user: { name: "Ada" } } });
+});
+
+test("S1: the session of a browser proves the account, if the invited address is its own and is proven", async () => {
+  const { email } = addUser(app);
+  const join = (browser: ReturnType<typeof openBrowser>, token: string, headers = {}) =>
+    browser.call("POST", "/v1/logins/invitations", { token, has_account: true }, headers);
+  const { token } = await invite({ email }, app.keyB);
+  const other = await signedIn(app, addUser(app).email);
+  for (const browser of [openBrowser(app), other]) expect((await join(browser, token)).status).toBe(401);
+  const browser = await signedIn(app, email);
+  expect((await join(browser, token, { "x-verk-csrf": "forged" })).status).toBe(403);
+  expect(await join(browser, token)).toMatchObject({ status: 201, body: { workspace: { id: app.workspaceB } } });
+  expect((await browser.call("GET", "/v1/me")).body.workspaces).toHaveLength(2);
+
+  const claimed = newEmail();
+  const claimer = openBrowser(app);
+  const first = { token: (await invite({ email: claimed })).token, password: PASSWORD };
+  expect((await claimer.call("POST", "/v1/logins/invitations", first)).status).toBe(201);
+  expect((await join(claimer, (await invite({ email: claimed }, app.keyB)).token)).status).toBe(401);
+});
+
+test("S1: no answer to an invitation tells whether the address has an account elsewhere", async () => {
+  const claimed = newEmail();
+  expect((await accept((await invite({ email: claimed })).token)).status).toBe(201);
+  const removed = addUser(app);
+  await app.call("DELETE", `/v1/users/${removed.id}`);
+  const { user: protectedUser } = await withFactor(app);
+  const emails = [newEmail(), addUser(app).email, claimed, removed.email, protectedUser.email];
+  /** The answer without what differs between any two answers. */
+  const shapeOf = ({ status, body, headers }: Awaited<ReturnType<typeof accept>>, email: string) => {
+    const text = JSON.stringify(body)
+      .replaceAll(email, "EMAIL")
+      .replaceAll(/(?:usr|key|inv|brs|req)_\w{26}/g, "ID");
+    const plain = text
+      .replaceAll(/"(csrf_token|url|request_id)":"[^"]*"/g, '"$1":""')
+      .replaceAll(/\d{4}-\d\d-\S{10,20}Z/g, "AT");
+    return [status, plain, [...headers.keys()].sort()];
+  };
+  const create = async (email: string) => app.call("POST", "/v1/invitations", { email }, { key: app.keyB });
+  const shapes = {
+    create: new Set<string>(),
+    list: new Set<string>(),
+    wrong: new Set<string>(),
+    made: new Set<string>(),
+  };
+  for (const email of emails) {
+    const created = await create(email);
+    const token = tokenOf(created.body.url);
+    shapes.create.add(JSON.stringify(shapeOf(created, email)));
+    const listed = (await app.call("GET", "/v1/invitations", undefined, { key: app.keyB })).body.data.length;
+    shapes.list.add(`${listed}`);
+    const wrong = await accept(token, { has_account: true, password: "not the password" });
+    shapes.wrong.add(JSON.stringify(shapeOf(wrong, email)));
+    const made = await accept(token, { name: "Bo", password: "another password" });
+    shapes.made.add(JSON.stringify(shapeOf(made, email)));
+    const again = await create(email);
+    expect([again.status, again.body.error.code]).toEqual([400, "name_taken"]); // of the own workspace
+  }
+  expect(Object.entries(shapes).map(([step, { size }]) => [step, size])).toEqual([
+    ["create", 1],
+    ["list", 1],
+    ["wrong", 1],
+    ["made", 1],
+  ]);
+  expect([...shapes.made][0]).toStartWith("[201");
+  expect([...shapes.wrong][0]).toStartWith("[401");
+});
+
+test("S1: all passwords of an address have one salt, so a sign-in costs one hash however many accounts there are", async () => {
+  const email = newEmail();
+  for (const key of [app.keyA, app.keyB]) await accept((await invite({ email }, key)).token);
+  const found = app.ctx.db.$client
+    .query<{ password_hash: string }, [string]>("SELECT password_hash FROM people WHERE email = ?")
+    .all(email);
+  expect(found).toHaveLength(2);
+  expect(new Set(found.map((row) => row.password_hash.split("$").slice(0, -1).join("$"))).size).toBe(1);
 });
 
 test("another site cannot accept for its visitor, and no token or password is stored or logged", async () => {

@@ -16,7 +16,7 @@ const PASSWORD = {
 const NO_USER = { 1: "failed: the workspace has no such user (choose the workspace with --workspace)" };
 
 const add = command({
-  summary: "Add a user and print a first password; it is shown only once",
+  summary: "Add a user and print a new password; it is shown only once",
   takes: ["email"],
   flags: {
     ...WHERE,
@@ -24,44 +24,50 @@ const add = command({
     name: { type: "string", value: "NAME", doc: "Name of the person (default: the address before the @)" },
     operator: { type: "boolean", doc: "Let this owner manage the installation too, as the scope admin does" },
     "password-stdin": PASSWORD,
+    "keep-password": {
+      type: "boolean",
+      doc: "A person whom you or the provider added before keeps password, second factor and sessions; without it they end",
+    },
   },
-  examples: ["verk users add ada@example.com --role owner --operator", "verk users add bo@example.com --role viewer"],
-  exits: { 1: "failed: the person is a user of the workspace already" },
-  async run({ workspace, json, role, name, operator, "password-stdin": fromStdin, ...where }, address = "") {
-    const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, ROLES } = await cli();
+  examples: [
+    "verk users add ada@example.com --role owner --operator",
+    "verk users add bo@example.com --role viewer",
+    "verk users add bo@example.com --workspace research --keep-password",
+  ],
+  exits: { 1: "failed: the person is a user of the workspace already, or has no password to keep" },
+  async run({ workspace, json, role, name, operator, ...rest }, address = "") {
+    const { "password-stdin": fromStdin, "keep-password": keeps, ...where } = rest;
+    const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, persons, ROLES } = await cli();
     const email = await emailOf(address);
     const given = roleOf(role ?? "member", ROLES);
     if (operator && given !== "owner")
       throw new UsageError("--operator: only an owner can be an operator (--role owner)");
+    if (keeps && fromStdin) throw new UsageError("--keep-password and --password-stdin: give one of them");
     const label = labelOf("--name", name ?? email.split("@")[0] ?? email);
-    const { password, passwordHash } = await newPassword(fromStdin);
-    const { user, isNew } = await offline(
+    const password = keeps ? undefined : await newPassword(fromStdin);
+    const { user, shown, isKnown } = await offline(
       settingsOf(where),
-      (ctx) => {
+      async (ctx) => {
         const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-        const isNew = people.findPerson(ctx, email) === undefined;
-        const row = people.add(ctx, {
-          workspaceId,
-          email,
-          name: label,
-          role: given,
-          isOperator: operator,
-          passwordHash,
-        });
+        const known = persons.findProven(ctx, email);
+        const isOfProvider = known?.passwordHash === null && persons.hasIdentity(ctx, known.id) && !fromStdin;
+        const passwordHash =
+          isOfProvider && password !== undefined ? null : password && (await persons.newHash(ctx, email, password));
+        const fields = { workspaceId, email, name: label, role: given, isOperator: operator, passwordHash };
+        const row = people.vouch(ctx, fields);
         audited(ctx, "verk users add", workspaceId, row.id);
-        return { user: people.show(ctx, row), isNew };
+        const isShown = typeof passwordHash === "string" && !fromStdin;
+        return { user: people.show(ctx, row), shown: isShown ? password : undefined, isKnown: known !== undefined };
       },
       { create: true }, // the first user may come before the first start
     );
-    const shown = isNew && !fromStdin ? password : undefined;
     if (json) printJson({ ...user, ...(shown === undefined ? {} : { password: shown }) });
     else {
       if (shown !== undefined) print(shown);
-      note(
-        isNew
-          ? `${user.email} is ${user.role} (${user.id}).${shown === undefined ? "" : " Store the password now: it is not shown again."}`
-          : `${user.email} is ${user.role} (${user.id}), and keeps the password of the other workspaces.`,
-      );
+      const ended = "The older password, second factor and sessions have ended.";
+      const known = keeps ? "The password, second factor and sessions are kept." : ended;
+      const store = shown === undefined ? "" : " Store the password now: it is not shown again.";
+      note(`${user.email} is ${user.role} (${user.id}).${isKnown ? ` ${known}` : ""}${store}`);
     }
     return EXIT.ok;
   },
@@ -139,8 +145,9 @@ const reset = command({
   exits: NO_USER,
   async run({ workspace, json, "password-stdin": fromStdin, ...where }, address = "") {
     const { people } = await cli();
-    const { password, passwordHash } = await newPassword(fromStdin);
-    const user = await change({ workspace, address, words: "reset-password", where }, (ctx, { workspaceId, id }) => {
+    const password = await newPassword(fromStdin);
+    const target = { workspace, address, words: "reset-password", where, password };
+    const user = await change(target, (ctx, { workspaceId, id, passwordHash }) => {
       const row = people.mustGet(ctx, workspaceId, id);
       people.setPassword(ctx, row.personId, passwordHash);
       return people.show(ctx, row);
@@ -190,28 +197,30 @@ type Target = {
   address: string;
   words: string;
   where: { data: string | undefined; config: string | undefined };
+  password?: string;
 };
-type UserId = { workspaceId: string; id: string };
+type Found = { workspaceId: string; id: string; passwordHash: string | null };
 
 /** Runs `body` on the user with that address, and records the command in the audit log. */
 async function change<T>(
-  { workspace, address, words, where }: Target,
-  body: (ctx: Ctx, user: UserId) => T,
+  { workspace, address, words, where, password }: Target,
+  body: (ctx: Ctx, user: Found) => T,
 ): Promise<T> {
-  const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people } = await cli();
+  const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, persons } = await cli();
   const email = await emailOf(address);
-  return await offline(settingsOf(where), (ctx) => {
+  return await offline(settingsOf(where), async (ctx) => {
+    const passwordHash = password === undefined ? null : await persons.newHash(ctx, email, password);
     const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
     const { id } = people.mustFind(ctx, workspaceId, email);
     audited(ctx, `verk users ${words} ${id}`, workspaceId);
-    return body(ctx, { workspaceId, id });
+    return body(ctx, { workspaceId, id, passwordHash });
   });
 }
 
-async function newPassword(fromStdin: boolean) {
-  const { hashPassword, NewPassword, randomPassword } = await cli();
+async function newPassword(fromStdin: boolean): Promise<string> {
+  const { NewPassword, randomPassword } = await cli();
   const password = fromStdin ? (await Bun.stdin.text()).replace(/\r?\n$/, "") : randomPassword();
   const { success, error } = NewPassword.safeParse(password);
   if (!success) throw new UsageError(`--password-stdin: ${error.issues[0]?.message ?? "not a password"}`);
-  return { password, passwordHash: await hashPassword(password) };
+  return password;
 }

@@ -1,8 +1,8 @@
-/** The page of an invitation: a person chooses a name and a password, and is signed in. */
+/** The page of an invitation: a person chooses a name and a password, or joins with an account, and is signed in. */
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, messageOf } from "../data/api.ts";
 import { Button } from "../kit/button.tsx";
-import { TextField } from "../kit/field.tsx";
+import { CheckField, TextField } from "../kit/field.tsx";
 import { navigate } from "./router.ts";
 import { acceptInvitation } from "./sign_in.ts";
 
@@ -12,6 +12,7 @@ const token = location.pathname === "/invitation" ? location.hash.slice(1) : "";
 export function InvitationPage() {
   const [name, setName] = useState("");
   const [password, setPassword] = useState("");
+  const [hasAccount, setHasAccount] = useState(false);
   const [code, setCode] = useState<string>();
   const [error, setError] = useState<string>();
   useEffect(() => {
@@ -21,8 +22,9 @@ export function InvitationPage() {
   const accept = async (event: Event) => {
     event.preventDefault();
     const more = { ...(name.trim() === "" ? {} : { name }), ...(code === undefined ? {} : { code }) };
+    const given = password === "" ? {} : { password }; // a browser that is signed in needs none
     try {
-      await acceptInvitation({ token, password, ...more });
+      await acceptInvitation({ token, has_account: hasAccount, ...given, ...more });
       navigate("/", { replace: true });
     } catch (cause) {
       if (cause instanceof ApiError && cause.code === "second_factor_required") setCode("");
@@ -38,18 +40,23 @@ export function InvitationPage() {
         <h1>You are invited</h1>
         {token === "" && <p class="muted">The address has no token. Open the whole link that you were sent.</p>}
         <form class="stack" onSubmit={accept}>
-          <TextField label="Your name" value={name} onInput={setName} />
+          <CheckField label="I have an account on this server" checked={hasAccount} onChange={setHasAccount} />
+          {!hasAccount && <TextField label="Your name" value={name} onInput={setName} />}
           <TextField
             label="Password"
             type="password"
             value={password}
             onInput={setPassword}
-            autocomplete="new-password"
+            autocomplete={hasAccount ? "current-password" : "new-password"}
             error={error}
-            hint="10 to 200 characters. If you have an account on this server, its password."
+            hint={
+              hasAccount
+                ? "The password of your account. Leave it empty if this browser is signed in to it."
+                : "10 to 200 characters. The password opens this workspace alone."
+            }
           />
           {code !== undefined && <TextField label="Code" value={code} onInput={setCode} autocomplete="one-time-code" />}
-          <Button submit kind="primary" disabled={token === "" || password === ""}>
+          <Button submit kind="primary" disabled={token === "" || (password === "" && !hasAccount)}>
             Accept
           </Button>
         </form>

@@ -1,5 +1,5 @@
 /** Users: people with a role in a workspace. A user's seat in `api_keys` carries the scopes of the role. */
-import { and, asc, eq, isNotNull, isNull, sql } from "drizzle-orm";
+import { and, asc, eq, getTableColumns, isNotNull, isNull, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { type PageQuery, page } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -8,26 +8,21 @@ import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import * as keys from "../api_keys/service.ts";
 import * as sessions from "../browser_sessions/service.ts";
+import * as persons from "./persons.ts";
 import { managerRole, mayManage, type Role, scopesOf } from "./policy.ts";
 import { present, type User } from "./schema.ts";
 import { invitations, type PersonRow, people, secondFactors, type UserRow, users } from "./table.ts";
 
 const insertUser = preparedInsert(users);
-const insertPerson = preparedInsert(people);
 const there = isNull(users.deletedAt);
 const userById = preparedRow(
   users,
   and(eq(users.id, sql.placeholder("id")), eq(users.workspaceId, sql.placeholder("workspaceId")), there),
 );
-const personById = preparedRow(people, eq(people.id, sql.placeholder("id")));
-const personByEmail = preparedRow(people, eq(people.email, sql.placeholder("email")));
 const factorOf = preparedRow(
   secondFactors,
   and(eq(secondFactors.personId, sql.placeholder("personId")), isNotNull(secondFactors.confirmedAt)),
 );
-
-export const findPerson = (ctx: Pick<Ctx, "db">, email: string): PersonRow | undefined =>
-  personByEmail(ctx.db, { email });
 
 export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): UserRow {
   const row = userById(ctx.db, { id, workspaceId });
@@ -35,16 +30,29 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): 
   return row;
 }
 
-/** By the address, which is unique in a workspace. */
+/** By the address: of all persons who have it, one is a user of the workspace. */
+export const findIn = ({ db }: Pick<Ctx, "db">, workspaceId: string, email: string): UserRow | undefined =>
+  db
+    .select(getTableColumns(users))
+    .from(users)
+    .innerJoin(people, eq(people.id, users.personId))
+    .where(and(eq(people.email, email), eq(users.workspaceId, workspaceId), there))
+    .get();
+
 export function mustFind(ctx: Pick<Ctx, "db">, workspaceId: string, email: string): UserRow {
-  const person = findPerson(ctx, email);
-  const row = person && usersOf(ctx.db, person.id).find((user) => user.workspaceId === workspaceId);
+  const row = findIn(ctx, workspaceId, email);
   if (!row) throw new AppError("resource_not_found", `${email} is not a user of this workspace`, { param: "email" });
   return row;
 }
 
-export function personOf({ db }: Pick<Ctx, "db">, { personId }: UserRow): PersonRow {
-  const row = personById(db, { id: personId });
+/** Throws if the address has a user in the workspace. */
+export function requireNew(ctx: Pick<Ctx, "db">, workspaceId: string, email: string) {
+  if (findIn(ctx, workspaceId, email))
+    throw new AppError("name_taken", `${email} is a user of this workspace already`, { param: "/email" });
+}
+
+export function personOf(ctx: Pick<Ctx, "db">, { personId }: UserRow): PersonRow {
+  const row = persons.find(ctx, personId);
   if (!row) throw new Error(`the person ${personId} of a user is missing`);
   return row;
 }
@@ -64,37 +72,55 @@ export const usersOf = (db: Db, personId: string): UserRow[] =>
     .orderBy(asc(users.createdAt), asc(users.id))
     .all();
 
-export type NewUser = {
-  workspaceId: string;
-  email: string;
-  name: string;
-  role: Role;
-  isOperator?: boolean;
-  /** For a person who is not known yet. A known person keeps the name and the password. */
-  passwordHash: string | null;
-};
+type Membership = { workspaceId: string; role: Role; isOperator?: boolean };
 
-export function add(ctx: Ctx, { workspaceId, role, isOperator = false, ...person }: NewUser): UserRow {
+/** Makes a user of a person. Whoever calls it has the person's own proof, or the word of the operator. */
+export function join(ctx: Ctx, person: PersonRow, { workspaceId, role, isOperator = false }: Membership): UserRow {
   return write(ctx.db, (tx) => {
-    const { id: personId } = findPerson({ db: tx }, person.email) ?? addPerson(ctx, tx, person);
-    if (usersOf(tx, personId).some((user) => user.workspaceId === workspaceId))
-      throw new AppError("name_taken", `${person.email} is a user of this workspace already`, { param: "/email" });
+    requireNew({ db: tx }, workspaceId, person.email);
     const now = ctx.clock.now();
     const id = newId("usr", now);
-    const seat = keys.createSeat(ctx, {
-      workspaceId,
-      userId: id,
-      name: person.email,
-      scopes: scopesOf(role, isOperator),
-    });
+    const scopes = scopesOf(role, isOperator);
+    const seat = keys.createSeat(ctx, { workspaceId, userId: id, name: person.email, scopes });
     const times = { createdAt: now, updatedAt: now, deletedAt: null };
-    return insertUser(tx, { id, workspaceId, personId, role, isOperator, keyId: seat.id, ...times });
+    return insertUser(tx, { id, workspaceId, personId: person.id, role, isOperator, keyId: seat.id, ...times });
   });
 }
 
-function addPerson(ctx: Ctx, tx: Tx, person: Pick<PersonRow, "email" | "name" | "passwordHash">): PersonRow {
-  const now = ctx.clock.now();
-  return insertPerson(tx, { ...person, id: newId("psn", now), lastSignInAt: null, createdAt: now, updatedAt: now });
+type Named = Pick<PersonRow, "email" | "name">;
+
+/** The password of an invitation: makes a person of this workspace alone, whoever else has the address. */
+export function claim(ctx: Ctx, { email, name, passwordHash, ...to }: Membership & Named & { passwordHash: string }) {
+  return write(ctx.db, (tx) => {
+    const before = persons.findUnproven({ db: tx }, to.workspaceId, email); // was removed from the workspace
+    const { workspaceId } = to;
+    const person = before ?? persons.add(ctx, { email, name, passwordHash, provenBy: null, workspaceId });
+    const user = join(ctx, person, to);
+    if (before) replaceCredentials(ctx, before.id, passwordHash);
+    return user;
+  });
+}
+
+/** `passwordHash`: null for a person without a password; undefined keeps the credentials of a proven person. */
+type Vouched = Membership & Named & { passwordHash: string | null | undefined };
+
+/** The operator's word proves the address. A person who was proven before gets new credentials, unless they are kept. */
+export function vouch(ctx: Ctx, { email, name, passwordHash, ...to }: Vouched): UserRow {
+  return write(ctx.db, (tx) => {
+    const before = findIn({ db: tx }, to.workspaceId, email);
+    if (before && personOf({ db: tx }, before).provenBy === null)
+      throw new AppError(
+        "name_taken",
+        `${email} is a user of this workspace by an invitation, which proves no address. Remove the user first (\`verk users remove\`): its password, sessions and keys end`,
+      );
+    const known = persons.findProven({ db: tx }, email);
+    if (!known && passwordHash === undefined)
+      throw new AppError("unsupported_state", `${email} is not proven, so there is no password to keep`);
+    const fresh = { email, name, passwordHash: passwordHash ?? null, provenBy: "operator", workspaceId: null } as const;
+    const user = join(ctx, known ?? persons.add(ctx, fresh), to);
+    if (known && passwordHash !== undefined) replaceCredentials(ctx, known.id, passwordHash);
+    return user;
+  });
 }
 
 /** `manager`: undefined for the operator at the command line, who may do everything. */
@@ -133,6 +159,7 @@ function markDeleted(ctx: Ctx, tx: Tx, id: string) {
 export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     for (const { id } of membersOf(tx, workspaceId)) markDeleted(ctx, tx, id);
+    for (const { id } of persons.ofWorkspace(tx, workspaceId)) replaceCredentials(ctx, id, null);
     tx.delete(invitations).where(eq(invitations.workspaceId, workspaceId)).run();
   });
 }
@@ -171,10 +198,18 @@ export function requirePersonRight(ctx: Ctx, manager: Principal, user: UserRow) 
 }
 
 /** Every session of the person ends, in all workspaces. */
-export function setPassword(ctx: Ctx, personId: string, passwordHash: string, { keep }: { keep?: string } = {}) {
+export function setPassword(ctx: Ctx, personId: string, passwordHash: string | null, { keep }: { keep?: string } = {}) {
   write(ctx.db, (tx) => {
     tx.update(people).set({ passwordHash, updatedAt: ctx.clock.now() }).where(eq(people.id, personId)).run();
     for (const { id } of usersOf(tx, personId)) sessions.removeOfUser(ctx, id, keep);
+  });
+}
+
+/** The older password, the second factor and every session of the person end. */
+export function replaceCredentials(ctx: Ctx, personId: string, passwordHash: string | null) {
+  write(ctx.db, (tx) => {
+    setPassword(ctx, personId, passwordHash);
+    tx.delete(secondFactors).where(eq(secondFactors.personId, personId)).run();
   });
 }
 

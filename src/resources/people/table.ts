@@ -2,16 +2,21 @@ import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core"
 import { workspaces } from "../workspaces/table.ts";
 import { ROLES } from "./policy.ts";
 
-/** A person, known to the whole installation. */
+/** A person: known to the whole installation, or to one workspace if the address is not proven. See persons.ts. */
 export const people = sqliteTable("people", {
   id: text("id").primaryKey(),
-  email: text("email").notNull().unique(), // lower case
+  /** Lower case. One proven person has it, and one unproven person in each workspace. */
+  email: text("email").notNull(),
   name: text("name").notNull(),
   /** Argon2id. Null: this person cannot sign in with a password. */
   passwordHash: text("password_hash"),
   lastSignInAt: integer("last_sign_in_at"),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),
+  /** Null: the address is not proven. */
+  provenBy: text("proven_by", { enum: ["operator", "provider"] }),
+  /** The only workspace of an unproven person. Null: the address is proven. */
+  workspaceId: text("workspace_id").references(() => workspaces.id),
 });
 export type PersonRow = typeof people.$inferSelect;
 

@@ -14,6 +14,7 @@ import { apiKeys } from "../api_keys/table.ts";
 import { apiKeySpending, creditAccounts } from "../billing/table.ts";
 import { detectionBatches } from "../detection/table.ts";
 import { models } from "../models/table.ts";
+import { people } from "../people/table.ts";
 import { storageUsage } from "../storage_usage/table.ts";
 import { workspaces } from "./table.ts";
 
@@ -52,6 +53,7 @@ const isLaterKey = sql`${apiKeys.id} <> (SELECT id FROM api_keys ORDER BY create
 const RECORDS: readonly Records[] = [
   { table: detectionBatches, where: isNotNull(detectionBatches.finishedAt) },
   { table: models, where: eq(models.status, "deleted") },
+  { table: people, where: isNotNull(people.workspaceId) },
 ];
 
 /** Tables whose rows belong to a workspace and are only marked when they are deleted. The schema names them. */

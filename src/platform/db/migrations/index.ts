@@ -46,6 +46,7 @@ import m0055 from "./0055_invitations.sql" with { type: "text" };
 import m0061 from "./0061_evals.sql" with { type: "text" };
 import m0070 from "./0070_oidc.sql" with { type: "text" };
 import m0072 from "./0072_deployments_in_regions.sql" with { type: "text" };
+import m0073 from "./0073_proof.sql" with { type: "text" };
 import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -98,6 +99,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 61, name: "0061_evals", sql: m0061 },
   { version: 70, name: "0070_oidc", sql: m0070 },
   { version: 72, name: "0072_deployments_in_regions", sql: m0072 },
+  { version: 73, name: "0073_proof", sql: m0073 },
   { version: 74, name: "0074_annotation_sums", sql: m0074 },
 ];
 

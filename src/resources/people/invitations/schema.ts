@@ -37,13 +37,20 @@ export type CreateInvitation = z.infer<typeof CreateInvitation>;
 export const AcceptInvitation = z
   .object({
     token: z.string().min(1).max(200).describe("The part of the link behind the #"),
-    name: PersonName.optional().describe("Name of the person; a known person keeps the name"),
+    has_account: z
+      .boolean()
+      .default(false)
+      .describe(
+        "True: join with your account on this server, whose address the operator or a provider has proven. False: make an account of this workspace alone",
+      ),
+    name: PersonName.optional().describe("Name of the person, for a new account"),
     password: z
       .string()
       .min(1)
       .max(200)
-      .describe("The new password. A person with other workspaces here gives the password that is in use"),
-    code: z.string().trim().min(1).max(40).optional().describe("For a known person with a second factor"),
+      .optional()
+      .describe("The new password. With has_account: its password; not needed in a browser that is signed in to it"),
+    code: z.string().trim().min(1).max(40).optional().describe("With has_account: a code of its second factor"),
   })
   .meta({ id: "AcceptInvitation" });
 export type AcceptInvitation = z.infer<typeof AcceptInvitation>;

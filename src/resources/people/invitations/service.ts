@@ -30,9 +30,7 @@ export function create(ctx: Ctx, { workspaceId, by, email, role, expires_in_hour
   const now = ctx.clock.now();
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url");
   const row = write(ctx.db, (tx) => {
-    const person = people.findPerson({ db: tx }, email);
-    if (person && people.usersOf(tx, person.id).some((user) => user.workspaceId === workspaceId))
-      throw new AppError("name_taken", `${email} is a user of this workspace already`, { param: "/email" });
+    people.requireNew({ db: tx }, workspaceId, email); // looks at no other workspace: the answer tells nothing of them
     const ofWorkspace = eq(invitations.workspaceId, workspaceId);
     tx.delete(invitations)
       .where(and(ofWorkspace, eq(invitations.email, email)))

@@ -5,10 +5,11 @@ import { stateOf } from "../../../http/request_state.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as keys from "../../api_keys/service.ts";
 import * as workspaces from "../../workspaces/service.ts";
+import * as persons from "../persons.ts";
 import * as secondFactor from "../second_factor/service.ts";
 import * as people from "../service.ts";
 import { deviceOf } from "../sign_in/device.ts";
-import { hashPassword, isPassword } from "../sign_in/password.ts";
+import { matchingHashes } from "../sign_in/password.ts";
 import type { PersonRow } from "../table.ts";
 import type { Me } from "./schema.ts";
 
@@ -52,7 +53,8 @@ export async function requirePassword(ctx: Ctx, request: Request, { person }: Se
   const address = addressOf(ctx, request);
   const device = deviceOf(ctx, request, person.id);
   const takeBack = ctx.state.people.attempts.begin({ account: person.email, address, device });
-  if (!(await isPassword(ctx, { password, hash: person.passwordHash, address }))) throw wrong("it is wrong");
+  const { size } = await matchingHashes(ctx, { password, hashes: [person.passwordHash], address });
+  if (size === 0) throw wrong("it is wrong");
   takeBack();
 }
 
@@ -61,7 +63,7 @@ export const issuerOf = ({ config }: Ctx): string =>
   config.http.public_url === "" ? "Verk" : `Verk ${new URL(config.http.public_url).hostname}`;
 
 export function removeSecondFactor(ctx: Ctx, { person }: Self, code: string) {
-  const takeBack = ctx.state.people.attempts.beginCode({ account: person.email, device: undefined });
+  const takeBack = ctx.state.people.attempts.beginCode({ account: person.id, device: undefined });
   if (!secondFactor.use(ctx, person.id, code))
     throw secondFactor.wrongCode("Wait for the next one, or use a recovery code");
   takeBack();
@@ -70,6 +72,6 @@ export function removeSecondFactor(ctx: Ctx, { person }: Self, code: string) {
 
 /** Ends the person's other sessions. */
 export async function changePassword(ctx: Ctx, { person, sessionId }: Self, password: string) {
-  const hash = await hashPassword(password);
+  const hash = await persons.newHash(ctx, person.email, password);
   people.setPassword(ctx, person.id, hash, { keep: sessionId });
 }

@@ -6,6 +6,7 @@ import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import * as keys from "../../api_keys/service.ts";
 import * as sessions from "../../browser_sessions/service.ts";
 import * as workspaces from "../../workspaces/service.ts";
+import * as persons from "../persons.ts";
 import type { Role } from "../policy.ts";
 import * as service from "../service.ts";
 import { type PersonRow, people, personIdentities, type UserRow, users } from "../table.ts";
@@ -24,7 +25,6 @@ const identityRow = preparedRow(
   and(eq(personIdentities.issuer, sql.placeholder("issuer")), eq(personIdentities.subject, sql.placeholder("subject"))),
 );
 const insertIdentity = preparedInsert(personIdentities);
-const personById = preparedRow(people, eq(people.id, sql.placeholder("id")));
 
 export function workspaceIdOf(ctx: Ctx): string {
   const { workspace: wanted } = ctx.config.oidc;
@@ -40,14 +40,20 @@ export function enter(ctx: Ctx, visitor: Visitor): { person: PersonRow; user: Us
     const { issuer, subject, role, name } = visitor;
     const known = knownPerson(tx, visitor);
     const before = known ?? personToLink(ctx, tx, visitor);
-    const user = before ? userIn(tx, before.id, workspaceId) : undefined;
-    if (before && !user && wasRemoved(tx, before.id, workspaceId))
-      throw new OidcError("removed", `${before.email} was removed from the workspace`);
     const email = before?.email ?? emailOf(visitor);
-    const entered = user
+    const user = service.findIn({ db: tx }, workspaceId, email);
+    if (!user && wasRemoved(tx, email, workspaceId))
+      throw new OidcError("removed", `${email} was removed from the workspace`);
+    if (before && !known) service.replaceCredentials(ctx, before.id, null);
+    const fresh = { email, name, passwordHash: null, provenBy: "provider", workspaceId: null } as const;
+    const person = before ?? persons.add(ctx, fresh);
+    if (!known) insertIdentity(tx, { issuer, subject, personId: person.id, createdAt: ctx.clock.now() });
+    const isOwn = user?.personId === person.id;
+    // An invitation of the workspace has made another account for this address: it proves nothing, so it ends.
+    if (user && !isOwn) service.remove(ctx, { workspaceId, id: user.id });
+    const entered = isOwn
       ? service.setRole(ctx, { workspaceId, id: user.id, role })
-      : service.add(ctx, { workspaceId, email, name, role, passwordHash: null });
-    if (!known) insertIdentity(tx, { issuer, subject, personId: entered.personId, createdAt: ctx.clock.now() });
+      : service.join(ctx, person, { workspaceId, role });
     return { person: service.personOf({ db: tx }, entered), user: entered };
   });
 }
@@ -71,7 +77,7 @@ export function knownUser(ctx: Ctx, identity: Identity): UserRow | undefined {
 
 function knownPerson(db: Db, { issuer, subject }: Identity): PersonRow | undefined {
   const found = identityRow(db, { issuer, subject });
-  return found && personById(db, { id: found.personId });
+  return found && persons.find({ db }, found.personId);
 }
 
 function emailOf({ email, subject }: Visitor): string {
@@ -79,33 +85,28 @@ function emailOf({ email, subject }: Visitor): string {
   return email;
 }
 
-/** The person with this address. Throws if the provider's word is not enough to open that account. */
+/** The proven person with this address. Throws if the provider's word is not enough to open that account. */
 function personToLink(ctx: Ctx, db: Db, visitor: Visitor): PersonRow | undefined {
-  const person = service.findPerson({ db }, emailOf(visitor));
+  const person = persons.findProven({ db }, emailOf(visitor));
   if (!person) return undefined;
-  if (person.passwordHash !== null && !ctx.config.oidc.link_existing)
-    throw new OidcError("account_exists", `${person.email} has a password, and oidc.link_existing is false`);
+  const isOfProvider = person.provenBy === "provider" && person.passwordHash === null;
+  if (!isOfProvider && !ctx.config.oidc.link_existing)
+    throw new OidcError("account_exists", `${person.email} is the operator's word, and oidc.link_existing is false`);
   // The provider has given the address of a former colleague to someone else.
-  if (hasOther(db, person.id, visitor.issuer))
+  if (persons.hasIdentity({ db }, person.id, visitor.issuer))
     throw new OidcError("account_exists", `${person.email} belongs to another subject of the provider`);
   return person;
 }
 
-const hasOther = (db: Db, personId: string, issuer: string) =>
-  db
-    .select({ subject: personIdentities.subject })
-    .from(personIdentities)
-    .where(and(eq(personIdentities.personId, personId), eq(personIdentities.issuer, issuer)))
-    .limit(1)
-    .get() !== undefined;
-
 const userIn = (db: Db, personId: string, workspaceId: string) =>
   service.usersOf(db, personId).find((user) => user.workspaceId === workspaceId);
 
-const wasRemoved = (db: Db, personId: string, workspaceId: string) =>
+/** By the address: an owner who removes a person means the person, whichever account it was. */
+const wasRemoved = (db: Db, email: string, workspaceId: string) =>
   db
     .select({ id: users.id })
     .from(users)
-    .where(and(eq(users.personId, personId), eq(users.workspaceId, workspaceId), isNotNull(users.deletedAt)))
+    .innerJoin(people, eq(people.id, users.personId))
+    .where(and(eq(people.email, email), eq(users.workspaceId, workspaceId), isNotNull(users.deletedAt)))
     .limit(1)
     .get() !== undefined;

@@ -10,11 +10,12 @@ import * as keys from "../../api_keys/service.ts";
 import type { BrowserSession } from "../../browser_sessions/schema.ts";
 import * as sessions from "../../browser_sessions/service.ts";
 import * as workspaces from "../../workspaces/service.ts";
+import * as persons from "../persons.ts";
 import * as secondFactor from "../second_factor/service.ts";
 import * as service from "../service.ts";
 import { type PersonRow, people, type UserRow } from "../table.ts";
 import { deviceCookie, deviceOf } from "./device.ts";
-import { isPassword } from "./password.ts";
+import { matchingHashes } from "./password.ts";
 import type { SignIn } from "./schema.ts";
 
 const refused = () =>
@@ -28,22 +29,55 @@ export async function signIn(ctx: Ctx, request: Request, input: SignIn): Promise
   return begin(ctx, request, { person, user, method: "password" });
 }
 
-/** Throws unless password and second factor are right, and the person has an active workspace. */
-export async function checkCredentials(ctx: Ctx, request: Request, input: SignIn) {
-  const { email, password, workspace, code } = input;
+/** A person with the address of the sign-in, and the user that it would enter as. */
+type Account = { person: PersonRow; user: UserRow };
+
+type Checked = SignIn & {
+  /** Only a proven person counts. */
+  isProven?: boolean;
+};
+
+/**
+ * Throws unless password and second factor are right, and the person has an active workspace. Several persons may have the
+ * address: the password says which one it is, and the proven one comes first.
+ */
+export async function checkCredentials(ctx: Ctx, request: Request, input: Checked): Promise<Account> {
+  const { email, password, code } = input;
   const address = addressOf(ctx, request);
-  const person = service.findPerson(ctx, email);
-  const device = person && deviceOf(ctx, request, person.id);
-  const takeBack = ctx.state.people.attempts.begin({ account: email, address, device });
-  const isRight = await isPassword(ctx, { password, hash: person?.passwordHash, address });
-  const user = person && chooseUser(ctx, person, workspace);
-  if (user) setCaller(request, { workspaceId: user.workspaceId, keyId: user.keyId, userId: user.id });
+  const accounts = accountsOf(ctx, input);
+  const own = accounts.find(({ person }) => deviceOf(ctx, request, person.id) !== undefined);
+  const device = own && deviceOf(ctx, request, own.person.id);
+  const { attempts } = ctx.state.people;
+  const takeBack = [attempts.begin({ account: email, address, device })];
+  const hashes = persons.hashesOf(accounts.map(({ person }) => person));
+  const matching = await matchingHashes(ctx, { password, hashes, address });
   // The password may have been changed while it was checked.
-  if (!isRight || !user || service.findPerson(ctx, email)?.passwordHash !== person.passwordHash) throw refused();
-  takeBack();
-  requireCode(ctx, { person, code, device });
-  return { person, user };
+  const isRight = ({ person: { id, passwordHash } }: Account) =>
+    passwordHash !== null && matching.has(passwordHash) && persons.find(ctx, id)?.passwordHash === passwordHash;
+  // The browser of one person has no limit of its own for another person with the address.
+  if (own && !isRight(own)) takeBack.push(attempts.begin({ account: email, address, device: undefined }));
+  const right = own && isRight(own) ? own : accounts.find(isRight);
+  const blamed = right ?? accounts.find(({ person }) => person.provenBy !== null || accounts.length === 1);
+  if (blamed) {
+    const { workspaceId, keyId, id: userId } = blamed.user;
+    setCaller(request, { workspaceId, keyId, userId });
+  }
+  if (!right) throw refused();
+  // An attempt as an unproven person counts against the others with the address: their passwords were tried too.
+  const isOnly = right === own || right.person.provenBy !== null || input.workspace !== undefined;
+  if (isOnly) for (const each of takeBack) each();
+  requireCode(ctx, { person: right.person, code, device: right === own ? device : undefined });
+  return right;
 }
+
+const accountsOf = (ctx: Ctx, { email, workspace, isProven = false }: Checked): Account[] =>
+  persons
+    .withEmail(ctx, email)
+    .filter(({ provenBy }) => !isProven || provenBy !== null)
+    .flatMap((person) => {
+      const user = chooseUser(ctx, person, workspace);
+      return user ? [{ person, user }] : [];
+    });
 
 type CodeCheck = { person: PersonRow; code: string | undefined; device: string | undefined };
 
@@ -54,7 +88,7 @@ function requireCode(ctx: Ctx, { person, code, device }: CodeCheck) {
     throw new AppError("second_factor_required", "code: send the code of your authenticator app, or a recovery code", {
       param: "/code",
     });
-  const takeBack = ctx.state.people.attempts.beginCode({ account: person.email, device });
+  const takeBack = ctx.state.people.attempts.beginCode({ account: person.id, device });
   if (!secondFactor.use(ctx, person.id, code))
     throw new AppError("invalid_credentials", "code: this code is wrong, or was used before: wait for the next one", {
       param: "/code",
