@@ -13,9 +13,9 @@ afterAll(() => server.kill("SIGKILL"));
 
 const verk = (args: string[], stdin?: string) =>
   runVerk(["users", ...args, "--data", server.dir], { cwd: server.dir, stdin });
-const signIn = async (email: string, password: string) => {
+const signIn = async (email: string, password: string, more: object = {}) => {
   const headers = { "content-type": "application/json", "sec-fetch-site": "same-origin" };
-  const body = JSON.stringify({ email, password });
+  const body = JSON.stringify({ email, password, ...more });
   const response = await fetch(`${server.url}/v1/logins`, { method: "POST", headers, body });
   const cookie = response.headers.getSetCookie().map((each) => each.split(";")[0]);
   return { status: response.status, cookie: cookie.join("; ") };
@@ -46,6 +46,63 @@ test("a user is added, signs in to the running server, changes the role, gets a 
   expect((await signIn("ada@example.com", "four rivers of glass")).status).toBe(401);
   expect((await verk(["remove", "ada@example.com"])).code).toBe(1);
   for (const text of [password, "four rivers of glass"]) expect(server.stderr()).not.toContain(text);
+}, 60_000);
+
+/** The manager of the workspace beta invites an address, and opens the link himself. */
+async function claim(email: string, password: string, workspace = "beta") {
+  const invited = await verk(["invite", email, "--workspace", workspace]);
+  const token = invited.out.trim().split("#")[1];
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ token, password });
+  return (await fetch(`${server.url}/v1/logins/invitations`, { method: "POST", headers, body })).status;
+}
+
+test("S1 A: a person who was claimed by a workspace is added with a new password, also as an operator", async () => {
+  expect((await runVerk(["workspaces", "create", "beta", "--data", server.dir], { cwd: server.dir })).code).toBe(0);
+  const [email, attackers] = ["victim@corp.test", "attacker chosen pw 1"];
+  expect(await claim(email, attackers)).toBe(201);
+  const added = await verk(["add", email, "--role", "owner", "--operator"]);
+  expect([added.code, added.out.trim()]).toEqual([0, expect.stringMatching(/^\S{23}$/)]);
+  expect((await signIn(email, attackers, { workspace: "default" })).status).toBe(401);
+  const attacker = await signIn(email, attackers);
+  expect([attacker.status, (await workspaces(attacker.cookie)).status]).toEqual([201, 403]);
+  const real = await signIn(email, added.out.trim());
+  expect((await workspaces(real.cookie)).status).toBe(200);
+}, 60_000);
+
+test("S1: a known person who is added gets a new password, and sessions end, unless --keep-password is given", async () => {
+  const email = "cy@example.com";
+  const first = (await verk(["add", email])).out.trim();
+  const { cookie } = await signIn(email, first);
+  const kept = await verk(["add", email, "--workspace", "beta", "--keep-password"]);
+  expect([kept.code, kept.out, kept.err]).toEqual([0, "", expect.stringContaining("are kept")]);
+  expect((await workspaces(cookie)).status).toBe(403); // still signed in
+  expect((await signIn(email, first, { workspace: "beta" })).status).toBe(201);
+  await verk(["remove", email, "--workspace", "beta"]);
+  const chosen = "four rivers of glass";
+  const given = await verk(["add", email, "--workspace", "beta", "--password-stdin"], `${chosen}\n`);
+  expect([given.code, given.out, given.err]).toEqual([0, "", expect.stringContaining("have ended")]);
+  expect([(await workspaces(cookie)).status, (await signIn(email, first)).status]).toEqual([401, 401]);
+  expect((await signIn(email, chosen)).status).toBe(201);
+  await verk(["remove", email, "--workspace", "beta"]);
+  const made = (await verk(["add", email, "--workspace", "beta", "--json"])).json();
+  expect((await signIn(email, chosen)).status).toBe(401);
+  expect((await signIn(email, made.password)).status).toBe(201);
+}, 60_000);
+
+test("S1: a password of an invitation is never kept, and none that is given is dropped", async () => {
+  const email = "dee@example.com";
+  expect(await claim(email, "set through an invitation", "default")).toBe(201);
+  const again = await verk(["add", email, "--role", "owner", "--operator"]);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining("Remove the user first")]);
+  const keep = await verk(["add", email, "--workspace", "beta", "--keep-password"]);
+  expect([keep.code, keep.err]).toEqual([1, expect.stringContaining("no password to keep")]);
+  const both = await verk(["add", email, "--workspace", "beta", "--keep-password", "--password-stdin"], "x");
+  expect([both.code, both.err]).toEqual([2, expect.stringContaining("--password-stdin")]);
+  await verk(["remove", email]);
+  expect((await verk(["add", email, "--role", "owner", "--password-stdin"], "seven marked rivers\n")).code).toBe(0);
+  expect((await signIn(email, "set through an invitation")).status).toBe(401);
+  expect((await signIn(email, "seven marked rivers")).status).toBe(201);
 }, 60_000);
 
 test("wrong arguments name the fix", async () => {

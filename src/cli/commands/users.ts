@@ -199,12 +199,12 @@ type Target = {
   where: { data: string | undefined; config: string | undefined };
   password?: string;
 };
-type Found = { workspaceId: string; id: string; passwordHash: string | null };
+type UserToChange = { workspaceId: string; id: string; passwordHash: string | null };
 
 /** Runs `body` on the user with that address, and records the command in the audit log. */
 async function change<T>(
   { workspace, address, words, where, password }: Target,
-  body: (ctx: Ctx, user: Found) => T,
+  body: (ctx: Ctx, user: UserToChange) => T,
 ): Promise<T> {
   const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, persons } = await cli();
   const email = await emailOf(address);

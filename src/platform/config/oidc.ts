@@ -41,7 +41,7 @@ export const oidc = section("Sign-in through an OpenID Connect provider (docs/pe
     .boolean()
     .default(false)
     .describe(
-      "Let a verified e-mail address open an account with a password; the provider then replaces both factors.",
+      "Let a verified e-mail address open an account that the operator has added; its password, second factor and sessions end.",
     ),
 });
 

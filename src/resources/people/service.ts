@@ -74,7 +74,7 @@ export const usersOf = (db: Db, personId: string): UserRow[] =>
 
 type Membership = { workspaceId: string; role: Role; isOperator?: boolean };
 
-/** Makes a user of a person. Whoever calls it has the person's own proof, or the word of the operator. */
+/** Makes a user of a person. The caller must have the person's own proof, or the operator's word. */
 export function join(ctx: Ctx, person: PersonRow, { workspaceId, role, isOperator = false }: Membership): UserRow {
   return write(ctx.db, (tx) => {
     requireNew({ db: tx }, workspaceId, person.email);
@@ -89,7 +89,7 @@ export function join(ctx: Ctx, person: PersonRow, { workspaceId, role, isOperato
 
 type Named = Pick<PersonRow, "email" | "name">;
 
-/** The password of an invitation: makes a person of this workspace alone, whoever else has the address. */
+/** Accepts an invitation: makes a person of this workspace alone, also if other persons have the address. */
 export function claim(ctx: Ctx, { email, name, passwordHash, ...to }: Membership & Named & { passwordHash: string }) {
   return write(ctx.db, (tx) => {
     const before = persons.findUnproven({ db: tx }, to.workspaceId, email); // was removed from the workspace

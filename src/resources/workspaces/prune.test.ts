@@ -7,6 +7,8 @@ import { type LoopName, loops } from "../../loops.ts";
 import { durable, write } from "../../platform/db/db.ts";
 import * as billing from "../billing/service.ts";
 import { deployments } from "../deployments/table.ts";
+import * as secondFactor from "../people/second_factor/service.ts";
+import * as people from "../people/service.ts";
 import { purge } from "./purge.ts";
 
 const { open, closeAll } = manyApps();
@@ -49,6 +51,8 @@ async function deleted(app: TestApp, clock: ReturnType<typeof fakeClock>) {
     await post("/v1/reward_functions", { name: "r", source: "def reward(completions, **kwargs):\n    return [1.0]\n" }),
   ];
   expect(made.filter(({ status }) => status > 201)).toEqual([]);
+  const invited = { workspaceId, email: "bo@example.com", name: "Bo", role: "viewer", passwordHash: "hash" } as const;
+  secondFactor.begin(app.ctx, people.personOf(app.ctx, people.claim(app.ctx, invited)), "Verk");
   const row = { ...deploymentRow(clock.now(), workspaceId, 1_000_000), status: "stopped" as const };
   write(app.ctx.db, (tx) => {
     tx.insert(deployments).values(row).run();

@@ -91,7 +91,7 @@ function personToLink(ctx: Ctx, db: Db, visitor: Visitor): PersonRow | undefined
   if (!person) return undefined;
   const isOfProvider = person.provenBy === "provider" && person.passwordHash === null;
   if (!isOfProvider && !ctx.config.oidc.link_existing)
-    throw new OidcError("account_exists", `${person.email} is the operator's word, and oidc.link_existing is false`);
+    throw new OidcError("account_exists", `${person.email} was added by the operator, and oidc.link_existing is false`);
   // The provider has given the address of a former colleague to someone else.
   if (persons.hasIdentity({ db }, person.id, visitor.issuer))
     throw new OidcError("account_exists", `${person.email} belongs to another subject of the provider`);

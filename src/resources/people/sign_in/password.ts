@@ -52,7 +52,7 @@ const standIn = newSalt();
 
 type PasswordCheck = { password: string; hashes: readonly string[]; address: string | null };
 
-/** Those of `hashes` that the password has. */
+/** Resolves with the hashes that the password has. */
 export async function matchingHashes(
   { state }: Pick<Ctx, "state">,
   { password, hashes, address }: PasswordCheck,
