@@ -106,7 +106,9 @@ test("S1: the session of a browser proves the account, if the invited address is
   const claimer = openBrowser(app);
   const first = { token: (await invite({ email: claimed })).token, password: PASSWORD };
   expect((await claimer.call("POST", "/v1/logins/invitations", first)).status).toBe(201);
-  expect((await join(claimer, (await invite({ email: claimed }, app.keyB)).token)).status).toBe(401);
+  const second = (await invite({ email: claimed }, app.keyB)).token;
+  expect((await join(claimer, second)).status).toBe(401);
+  expect((await accept(second, { has_account: true })).status).toBe(401); // its password proves nothing either
 });
 
 test("S1: no answer to an invitation tells whether the address has an account elsewhere", async () => {

@@ -97,4 +97,21 @@ describe.skipIf(CHROMIUM === null)("a user", () => {
     await page.waitForText("Bo");
     expect(server.stderr()).not.toContain(new URL(url).hash.slice(1));
   }, 60_000);
+
+  test("joins a second workspace with the account that this browser is signed in to", async () => {
+    const { page, server } = world;
+    expect((await server.verk(["workspaces", "create", "beta"])).code).toBe(0);
+    const invited = await server.verk(["users", "invite", EMAIL, "--workspace", "beta"]);
+    const { pathname, hash } = new URL(invited.out.trim());
+    await page.at(pathname + hash);
+    await page.click("checkbox", "I have an account on this server");
+    await page.waitForText("Leave it empty if this browser is signed in to it");
+    expect(await page.check({ expected: /401/ })).toEqual([]);
+    await page.click("button", "Accept");
+    await isIn(page);
+    const me = await page.run<{ workspace: { name: string }; workspaces: object[] }>(
+      "fetch('/v1/me').then((answer) => answer.json())",
+    );
+    expect([me.workspace.name, me.workspaces.length]).toEqual(["beta", 2]);
+  }, 60_000);
 });

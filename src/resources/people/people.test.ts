@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestApp, testApp } from "../../../test/harness.ts";
-import { addUser, openBrowser, PASSWORD, signedIn } from "../../../test/people_kit.ts";
+import { addUser, openBrowser, PASSWORD, signedIn, withFactor } from "../../../test/people_kit.ts";
 import { durable } from "../../platform/db/db.ts";
 import * as keys from "../api_keys/service.ts";
 import * as workspaces from "../workspaces/service.ts";
+import * as persons from "./persons.ts";
 import type { Role } from "./policy.ts";
+import * as secondFactor from "./second_factor/service.ts";
 import * as people from "./service.ts";
 
 let app: TestApp;
@@ -154,6 +156,39 @@ test("a new password ends every session of the person, in all workspaces", async
   for (const browser of [here, there]) expect(await statusOf(browser.call("GET", "/v1/account"))).toBe(401);
   expect(await statusOf(here.signIn(user.email))).toBe(401);
   expect(await statusOf(here.signIn(user.email, {}, "another password"))).toBe(201);
+});
+
+test("S1: a known person who is made an operator gets new credentials, unless the operator keeps them", async () => {
+  const { user, browser, code } = await withFactor(app);
+  const operators = app.keyOf("operators", ["admin"]).workspaceId;
+  const to = { workspaceId: operators, email: user.email, name: "x", role: "owner", isOperator: true } as const;
+  const kept = people.vouch(app.ctx, { ...to, passwordHash: undefined });
+  expect((await browser.call("GET", "/v1/me")).body).toMatchObject({ user: { second_factor: true, name: "Ada" } });
+  const { body } = await openBrowser(app).signIn(user.email, { workspace: "operators", code: code(1) });
+  expect(body.key.scopes).toEqual(["admin"]);
+  people.remove(app.ctx, { workspaceId: operators, id: kept.id });
+  const passwordHash = await Bun.password.hash("another password", {
+    algorithm: "argon2id",
+    memoryCost: 8,
+    timeCost: 1,
+  });
+  people.vouch(app.ctx, { ...to, passwordHash });
+  expect(await statusOf(browser.call("GET", "/v1/me"))).toBe(401);
+  expect(await statusOf(openBrowser(app).signIn(user.email))).toBe(401);
+  expect(await statusOf(openBrowser(app).signIn(user.email, {}, "another password"))).toBe(201); // without a code
+});
+
+test("S1: who is removed and invited again begins without the old password and second factor", async () => {
+  const email = "again@example.com";
+  const join = (passwordHash: string) =>
+    people.claim(app.ctx, { workspaceId: app.workspaceA, email, name: "Bo", role: "viewer", passwordHash });
+  const first = join("$argon2id$v=19$m=8,t=1,p=1$b2xkc2FsdA$AAAA");
+  secondFactor.begin(app.ctx, people.personOf(app.ctx, first), "Verk");
+  people.remove(app.ctx, { workspaceId: app.workspaceA, id: first.id });
+  const hash = await Bun.password.hash(PASSWORD, { algorithm: "argon2id", memoryCost: 8, timeCost: 1 });
+  expect(join(hash)).toMatchObject({ personId: first.personId });
+  expect((await (await signedIn(app, email)).call("GET", "/v1/me")).body).toMatchObject({ recovery_codes_left: null });
+  expect(persons.withEmail(app.ctx, email)).toHaveLength(1);
 });
 
 test("without users the sign-in page offers no password", async () => {

@@ -59,7 +59,11 @@ export const routes = (ctx: Ctx) =>
         detail: describe(
           "Accept an invitation: become a user, set a password and sign in",
           { 201: BrowserSession },
-          { public: true, description: "An invitation works once, until it expires." },
+          {
+            public: true,
+            description:
+              "An invitation works once, until it expires. It makes an account of its workspace alone: no answer tells whether the address has another one. With has_account a person joins with the account that the operator or a provider has proven.",
+          },
         ),
       },
     );
