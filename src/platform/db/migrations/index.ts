@@ -104,4 +104,4 @@ export const MIGRATIONS: readonly Migration[] = [
 ];
 
 /** The fingerprint of a fresh database (see ../schema.ts). */
-export const SCHEMA = "3f69fdd32c0d1b93249e3477a6015c460a6e5c8e0a7ecd090a639114d2cfca07";
+export const SCHEMA = "46df937d58b0bdfa95dba2b16d4ed0a4306f03aa38db591900703cdc51bb5e86";
