@@ -6,7 +6,7 @@ import type { Log } from "./platform/log.ts";
 import type { Dial } from "./platform/network/http_client.ts";
 import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
-import type { Storage } from "./platform/storage/storage.ts";
+import type { MeteredStorage } from "./platform/storage/storage.ts";
 import type { Supervisor } from "./platform/workers/supervisor.ts";
 import type { RewardPool } from "./sandbox/reward/types.ts";
 import type { State } from "./state.ts";
@@ -35,7 +35,7 @@ export type Ctx = {
   readonly clock: Clock;
   readonly log: Log;
   readonly secrets: SecretBox;
-  readonly storage: Storage;
+  readonly storage: MeteredStorage;
   readonly supervisor: Supervisor;
   /** Processes that run reward code. */
   readonly rewards: RewardPool;

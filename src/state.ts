@@ -28,6 +28,7 @@ import { PeopleState } from "./resources/people/live.ts";
 import { RegionsState } from "./resources/regions/live.ts";
 import { RewardsState } from "./resources/reward_functions/live.ts";
 import { SessionsState } from "./resources/sessions/live.ts";
+import { StorageUsageState } from "./resources/storage_usage/live.ts";
 import { ChecksState, ClockNote } from "./resources/system/live.ts";
 import { TracesState } from "./resources/traces/live.ts";
 import { TrackerState } from "./resources/tracker/live.ts";
@@ -64,6 +65,7 @@ export type State = {
   readonly responses: ResponsesState;
   readonly rewards: RewardsState;
   readonly sessions: SessionsState;
+  readonly storageUsage: StorageUsageState;
   readonly traces: TracesState;
   readonly tracker: TrackerState;
   readonly trainingJobs: TrainingJobsState;
@@ -100,6 +102,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),
   sessions: new SessionsState(ctx.config),
+  storageUsage: new StorageUsageState(ctx),
   traces: new TracesState(),
   tracker: new TrackerState(),
   trainingJobs: new TrainingJobsState(),

@@ -14,7 +14,7 @@ import {
   uint32Value,
 } from "../../src/lib/gguf/write.ts";
 import { openRandom, type Random } from "../../src/lib/random.ts";
-import { writeStreamAtomic } from "../../src/platform/files.ts";
+import { UNCOUNTED, writeStreamAtomic } from "../../src/platform/files.ts";
 
 export const SHAPE = { context: 1024, layers: 6, width: 192, heads: 6, keyHeads: 2, forward: 512 } as const;
 const EPSILON = 1e-5;
@@ -127,7 +127,7 @@ export async function writeInitial(path: string, seed: number): Promise<void> {
   const metadata = await metadataOf(import.meta.dir);
   const tokens = metadata.get("tokenizer.ggml.tokens") as Extract<NewValue, { type: "array" }>;
   const tensors = planned(tokens.values.length).map((each, i) => tensorOf(each, seed, i));
-  await writeStreamAtomic(path, ggufChunks(metadata, tensors));
+  await writeStreamAtomic(path, ggufChunks(metadata, tensors), { meter: UNCOUNTED });
 }
 
 if (import.meta.main) {

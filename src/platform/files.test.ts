@@ -58,6 +58,7 @@ test("hashes agree with the standard, for bytes, files and streams", async () =>
   const path = join(scratch(), "x");
   const written = await files.writeStreamAtomic(path, repeat(new TextEncoder().encode("abc"), 1), {
     expectedSha256: ABC,
+    meter: files.UNCOUNTED,
   });
   expect(written).toEqual({ bytes: 3, sha256: ABC });
   expect(files.sha256Bytes("abc")).toBe(ABC);
@@ -78,7 +79,7 @@ describe("a stream", () => {
     const dir = scratch();
     const path = join(dir, "x");
     writeFileSync(path, "old");
-    const error = await files.writeStreamAtomic(path, repeat(new Uint8Array(3), 2), options).catch((e) => e);
+    const error = await files.writeStreamAtomic(path, repeat(new Uint8Array(3), 2), { ...options, meter: files.UNCOUNTED }).catch((e) => e);
     expect(error).toBeInstanceOf(files.ContentError);
     expect(error.reason).toBe(reason);
     expect(readdirSync(dir)).toEqual(["x"]);
@@ -91,7 +92,7 @@ describe("a stream", () => {
       yield new Uint8Array(9);
       throw new Error("client went away");
     })();
-    expect(files.writeStreamAtomic(join(dir, "x"), broken)).rejects.toThrow("client went away");
+    expect(files.writeStreamAtomic(join(dir, "x"), broken, { meter: files.UNCOUNTED })).rejects.toThrow("client went away");
     await files.writeFileAtomic(join(dir, "y"), "");
     expect(readdirSync(dir)).toEqual(["y"]);
   });
@@ -104,7 +105,7 @@ describe("a stream", () => {
         cancelled = true;
       },
     });
-    const error = await files.writeStreamAtomic(join(scratch(), "x"), source, { maxBytes: 10 }).catch((e) => e);
+    const error = await files.writeStreamAtomic(join(scratch(), "x"), source, { maxBytes: 10, meter: files.UNCOUNTED }).catch((e) => e);
     expect(error.reason).toBe("too_large");
     expect(cancelled).toBe(true);
   });

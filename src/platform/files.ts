@@ -65,10 +65,24 @@ export const errorCode = (error: unknown): string | undefined => {
 const TEMP = /^\.verk-tmp-[0-9a-f]{16}(-journal|-wal|-shm)?$/; // and what SQLite keeps beside a file that it writes
 export const tempPath = (dir: string) => join(dir, `.verk-tmp-${randomBytes(8).toString("hex")}`);
 
+/** Counts bytes while they are written. */
+export type Meter = {
+  /** Throws if the bytes may not be stored. What the same meter gave before is on the disk then. */
+  take(bytes: number): void;
+};
+
+/**
+ * For files of the server itself, and for workers, whose files the server counts. test/meta/stored_bytes.test.ts lists who
+ * may use it.
+ */
+export const UNCOUNTED: Meter = { take() {} };
+
 type WriteOptions = { mode?: number };
 
+/** For small files of the server itself. */
 export async function writeFileAtomic(path: string, body: string | Uint8Array, { mode = 0o600 }: WriteOptions = {}) {
-  await writeStreamAtomic(path, [typeof body === "string" ? new TextEncoder().encode(body) : body], { mode });
+  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+  await writeStreamAtomic(path, [bytes], { mode, meter: UNCOUNTED });
 }
 
 /** For the few places that cannot wait: the start, the exit, and a worker inside a native loop. */
@@ -99,6 +113,8 @@ export function writeFileAtomicSync(path: string, body: string | Uint8Array, { m
 
 export type Chunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array> | ReadableStream<Uint8Array>;
 export type StreamOptions = WriteOptions & {
+  /** Counts each chunk before it is written. */
+  meter: Meter;
   maxBytes?: number;
   expectedSha256?: string;
   /** Sees each chunk before it is written. */
@@ -108,9 +124,9 @@ export type Written = { bytes: number; sha256: string };
 
 /**
  * Any length in constant memory. Throws ContentError (too_large, sha256_mismatch), StorageError, or what the source
- * threw; in each case the path is untouched and no temporary file remains.
+ * or the meter threw; in each case the path is untouched and no temporary file remains.
  */
-export async function writeStreamAtomic(path: string, body: Chunks, options: StreamOptions = {}): Promise<Written> {
+export async function writeStreamAtomic(path: string, body: Chunks, options: StreamOptions): Promise<Written> {
   const temp = tempPath(dirname(path));
   try {
     const written = await writeTemp(temp, body, options);
@@ -123,8 +139,8 @@ export async function writeStreamAtomic(path: string, body: Chunks, options: Str
 }
 
 /** Writes and flushes `temp` without giving it its final name: for content whose name is its hash. */
-export async function writeTemp(temp: string, body: Chunks, options: StreamOptions = {}): Promise<Written> {
-  const { maxBytes = Number.POSITIVE_INFINITY, expectedSha256, onChunk, mode = 0o600 } = options;
+export async function writeTemp(temp: string, body: Chunks, options: StreamOptions): Promise<Written> {
+  const { meter, maxBytes = Number.POSITIVE_INFINITY, expectedSha256, onChunk, mode = 0o600 } = options;
   const hasher = new Bun.CryptoHasher("sha256");
   let bytes = 0;
   const file = await open(temp, "wx", mode);
@@ -132,6 +148,7 @@ export async function writeTemp(temp: string, body: Chunks, options: StreamOptio
     for await (const chunk of body as AsyncIterable<Uint8Array>) {
       bytes += chunk.byteLength;
       if (bytes > maxBytes) throw new ContentError("too_large", `The content is larger than ${maxBytes} bytes`);
+      meter.take(chunk.byteLength);
       hasher.update(chunk);
       onChunk?.(chunk);
       await writeAll(file, chunk);

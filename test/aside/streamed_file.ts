@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { writeStreamAtomic } from "../../src/platform/files.ts";
+import { UNCOUNTED, writeStreamAtomic } from "../../src/platform/files.ts";
 import { growthBy } from "./growth.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-stream-"));
@@ -10,10 +10,10 @@ const chunk = new Uint8Array(1 << 20);
 const stream = async function* (pieces: number) {
   for (let i = 0; i < pieces; i++) yield chunk;
 };
-await writeStreamAtomic(join(dir, "small"), stream(4)); // whatever is allocated once
+await writeStreamAtomic(join(dir, "small"), stream(4), { meter: UNCOUNTED }); // whatever is allocated once
 let bytes = 0;
 const growthBytes = await growthBy(async () => {
-  ({ bytes } = await writeStreamAtomic(join(dir, "big"), stream(256)));
+  ({ bytes } = await writeStreamAtomic(join(dir, "big"), stream(256), { meter: UNCOUNTED }));
 });
 rmSync(dir, { recursive: true, force: true });
 console.log(JSON.stringify({ bytes, growthBytes }));

@@ -2,6 +2,7 @@ import { eq } from "drizzle-orm";
 import { transition } from "../../src/events/lifecycle.ts";
 import { newId } from "../../src/lib/ids.ts";
 import { write } from "../../src/platform/db/db.ts";
+import { UNCOUNTED } from "../../src/platform/files.ts";
 import { type Action, machine } from "../../src/resources/training_jobs/machine.ts";
 import { trainingExports, trainingJobs } from "../../src/resources/training_jobs/table.ts";
 import { tarGz } from "../archives.ts";
@@ -35,7 +36,7 @@ const cancelled = async (app: TestApp) => {
   return made;
 };
 const stored = async (app: TestApp, key: string) => {
-  await app.ctx.storage.put(key, [new TextEncoder().encode("text")]);
+  await app.ctx.storage.put(key, [new TextEncoder().encode("text")], { meter: UNCOUNTED });
   return { storageKey: key, sizeBytes: 4, sha256: new Bun.CryptoHasher("sha256").update("text").digest("hex") };
 };
 const logged = async (app: TestApp) => {

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { openBackend } from "../../src/native/ggml/ggml.ts";
-import { writeStreamAtomic } from "../../src/platform/files.ts";
+import { UNCOUNTED, writeStreamAtomic } from "../../src/platform/files.ts";
 import { convert } from "../../src/workers/inspector/convert/convert.ts";
 import { readVocabulary } from "../../src/workers/trainer/results/gguf_tokens.ts";
 import { openHfFolder } from "../../src/workers/trainer/results/hf_folder.ts";
@@ -34,7 +34,7 @@ test.each(["llama", "qwen3"] as const)("%s", async (arch) => {
   const folder = join(dir, `${arch}-folder`);
   mkdirSync(folder);
   const opened = await openHfFolder(backend, { base, learned, type: "F32", limit: 100_000 });
-  for (const { name, content } of opened.entries) await writeStreamAtomic(join(folder, name), content());
+  for (const { name, content } of opened.entries) await writeStreamAtomic(join(folder, name), content(), { meter: UNCOUNTED });
   await opened.close();
   const again = join(dir, `${arch}-again.gguf`);
   await convert({ files: filesIn(folder), name: "again", into: again, quantize: null, dataDir: "", onProgress() {} });

@@ -14,6 +14,9 @@ import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { type Message, planOf } from "../trainer_kit.ts";
 
+/** A meter without limits. */
+const FREE = { take() {}, expect() {} };
+
 export const dir = tempDir();
 chmodSync(dir, 0o755); // root runs reward code as another user
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
@@ -131,9 +134,9 @@ export function conforms({ provider: open, root, pidOf }: Setup) {
       expect(rest.split("\n").filter((line) => line !== "")).toHaveLength(records.length - 1);
       expect(await provider.checkpoints(handle, ["step-000001"])).toEqual(["step-000002", "step-000003"]);
       const into = join(dir, `${handle.job}-pulled`);
-      expect(await provider.pull(handle, "step-000003", into)).toBe(true);
+      expect(await provider.pull(handle, "step-000003", into, FREE)).toBe(true);
       expect(readdirSync(into).sort()).toContain("adapter.gguf");
-      expect(await provider.pull(handle, "step-000009", join(dir, "none"))).toBe(false);
+      expect(await provider.pull(handle, "step-000009", join(dir, "none"), FREE)).toBe(false);
       await provider.remove(handle.job);
       expect(existsSync(join(root, "jobs", handle.job))).toBe(false);
       expect(await stateOf(provider, handle)).toBe("missing");

@@ -16,6 +16,7 @@ import { openRepository } from "../../src/platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
 import { openDirectory } from "../../src/platform/backup/target.ts";
 import { durable } from "../../src/platform/db/db.ts";
+import { UNCOUNTED } from "../../src/platform/files.ts";
 import { keep, readCurrent } from "../../src/resources/detection/adaptation.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
 import { insert } from "../insert_row.ts";
@@ -101,7 +102,7 @@ test("a backup of a running server restores into a new directory with the same r
 test("a backup has the log of a job that has ended", async () => {
   const { app, repository, backUp } = await world();
   await fill(app);
-  await app.ctx.storage.put("logs/job_1", new Blob(["step 1\n"]).stream());
+  await app.ctx.storage.put("logs/job_1", new Blob(["step 1\n"]).stream(), { meter: UNCOUNTED });
   insert(app, "training_jobs", "job_1", 1, { log_key: "logs/job_1" });
   const backup = await backUp({ unchecked: true }); // the row has no dataset and no model
   const to = join(newDir(), "restored");

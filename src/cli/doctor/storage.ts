@@ -9,7 +9,7 @@ import { isHeld } from "../../platform/db/data_lock.ts";
 import { MIGRATIONS } from "../../platform/db/migrations/index.ts";
 import { schemaFault } from "../../platform/db/schema.ts";
 import { someSealed } from "../../platform/db/sealed.ts";
-import { errorCode, StorageError, tempPath, writeTemp } from "../../platform/files.ts";
+import { errorCode, StorageError, tempPath, UNCOUNTED, writeTemp } from "../../platform/files.ts";
 import { isPrivate } from "../../platform/master_key.ts";
 import { createSecretBox, requireMasterKey, SecretError } from "../../platform/secrets.ts";
 import { openStorage } from "../../platform/storage/open.ts";
@@ -48,7 +48,7 @@ async function dataDirectory({ config }: Scene) {
   if (at !== dir) return ok(`${dir} (the first start creates it)`);
   const temp = tempPath(dir); // permission bits do not show a read-only mount or a full disk
   try {
-    await writeTemp(temp, [new Uint8Array(4096)]);
+    await writeTemp(temp, [new Uint8Array(4096)], { meter: UNCOUNTED });
   } finally {
     await unlink(temp).catch(() => {});
   }

@@ -4,7 +4,7 @@ import { readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { isHeld } from "../../platform/db/data_lock.ts";
-import { sha256File, writeStreamAtomic } from "../../platform/files.ts";
+import { sha256File, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { CHECKPOINT, checkpointsDir, Handle, jobDir, RemoteFile, SHA256 } from "../../platform/providers/protocol.ts";
 
 const NAME = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,100}";
@@ -36,6 +36,7 @@ export async function putFile(root: string, path: string, sha256: string): Promi
   mkdirSync(dirname(at), { recursive: true, mode: 0o700 });
   const { bytes } = await writeStreamAtomic(at, Bun.stdin.stream(), {
     expectedSha256: z.string().regex(SHA256).parse(sha256),
+    meter: UNCOUNTED,
   });
   return { bytes };
 }

@@ -2,7 +2,7 @@ import { realpathSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { ContentError, writeStreamAtomic } from "../../platform/files.ts";
+import { ContentError, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { ApiError } from "../client.ts";
 import { isStream } from "./source.ts";
 
@@ -16,6 +16,7 @@ export const toFile =
     if (isStream(path)) return toStream(path, chunks, expectedSha256);
     const there = statSync(path, { throwIfNoEntry: false });
     const options = {
+      meter: UNCOUNTED,
       ...(expectedSha256 === undefined ? {} : { expectedSha256 }),
       ...(there ? { mode: there.mode & 0o777 } : {}),
     };

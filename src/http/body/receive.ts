@@ -1,21 +1,20 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Chunks, ContentError, type StreamOptions, type Written } from "../../platform/files.ts";
-import { leavingSpace } from "../../platform/machine/disk.ts";
 import { keepOpen } from "../connection.ts";
 
 /** Announced facts of the content; size and hash where they are known. */
 export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
 
 type Limits = Pick<StreamOptions, "maxBytes" | "expectedSha256">;
-/** Throws ContentError as `writeTemp` does, and keeps nothing then. */
+/** Throws ContentError as `writeTemp` does, and keeps nothing then. Counts what it writes. */
 type Put = (body: Chunks, options: Limits) => Promise<Written>;
 
 /** Stores the body of a request in constant memory, if it is what was announced. */
 export async function receive(ctx: Ctx, request: Request, expected: Expected, put: Put): Promise<Written> {
   const declared = contentLength(request);
   if (declared !== undefined) requireSize(declared, expected);
-  return take(expected, (options) => put(leavingSpace(ctx, bodyOf(ctx, request)), options));
+  return take(expected, (options) => put(bodyOf(ctx, request), options));
 }
 
 /** Stores content from any source. Every mismatch is a 4xx that names what was expected. */

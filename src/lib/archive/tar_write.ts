@@ -24,6 +24,15 @@ export async function* tarChunks(entries: readonly TarEntry[]): AsyncGenerator<U
   yield tarEnd();
 }
 
+/** The length of the archive of these files. */
+export function tarBytes(entries: readonly Pick<TarEntry, "name" | "size">[]): number {
+  const padded = (bytes: number) => Math.ceil(bytes / BLOCK) * BLOCK;
+  return entries.reduce((sum, { name, size }) => {
+    const long = bytesOf(name).length > MOST_NAME ? BLOCK + padded(paxRecord(name).length) : 0;
+    return sum + long + BLOCK + padded(size);
+  }, 2 * BLOCK);
+}
+
 /** One small file, whole. Follow the last one with `tarEnd`. */
 export function* tarEntry(
   name: string,
@@ -41,13 +50,17 @@ const bytesOf = (text: string) => new TextEncoder().encode(text);
 
 /** A pax header before the entry: a name that does not fit into the entry's own. */
 function* longName(name: string): Generator<Uint8Array> {
-  const rest = ` path=${name}\n`;
-  let length = bytesOf(rest).length + 1; // it counts its own digits
-  while (String(length).length + bytesOf(rest).length !== length) length++;
-  const record = bytesOf(`${length}${rest}`);
+  const record = paxRecord(name);
   yield tarHeader("pax", record.length, "x");
   yield record;
   yield new Uint8Array((BLOCK - (record.length % BLOCK)) % BLOCK);
+}
+
+function paxRecord(name: string): Uint8Array {
+  const rest = ` path=${name}\n`;
+  let length = bytesOf(rest).length + 1; // it counts its own digits
+  while (String(length).length + bytesOf(rest).length !== length) length++;
+  return bytesOf(`${length}${rest}`);
 }
 
 /** The same bytes for the same file, at any time and on any machine. */

@@ -7,7 +7,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { OutsideError, readOutside } from "../../lib/outside.ts";
 import { GIB } from "../../lib/units.ts";
 import { someSealed } from "../db/sealed.ts";
-import { sha256File, syncDir, tempPath, writeFileAtomic, writeTemp } from "../files.ts";
+import { sha256File, syncDir, tempPath, UNCOUNTED, writeFileAtomic, writeTemp } from "../files.ts";
 import { createSecretBox } from "../secrets.ts";
 import { checkDatabase, heads, objectPathOf, refPathOf, rowsFault, storageKeys } from "./invariants.ts";
 import { openKeys, type Sealer } from "./key_seal.ts";
@@ -73,7 +73,7 @@ async function writeFiles({ repository, manifest, sealer, skip = () => false }: 
     }
     const path = join(dir, file.path);
     await mkdir(dirname(path), MODE);
-    const written = await writeTemp(path, contentOf(repository, file));
+    const written = await writeTemp(path, contentOf(repository, file), { meter: UNCOUNTED });
     const bytes = file.patches ? await applyPatches(repository, path, file) : written.bytes;
     if (bytes !== file.bytes)
       throw new UsageError(`${file.path} has ${bytes} bytes in the backup instead of ${file.bytes}`, 1);

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../../test/harness.ts";
+import { UNCOUNTED, writeTemp } from "../files.ts";
 import { directLink } from "./link.ts";
 import { NodeError, Unreachable } from "./types.ts";
 
@@ -9,6 +10,8 @@ const dir = tempDir();
 const link = directLink(dir);
 const shell = (script: string, more: object = {}) =>
   link.run({ mostBytes: 1_000, argv: ["sh", "-c", script], ...more });
+const into = (name: string) => (output: AsyncIterable<Uint8Array>) =>
+  writeTemp(join(dir, name), output, { meter: UNCOUNTED });
 const failure = (promise: Promise<unknown>) =>
   promise.then(
     () => undefined,
@@ -17,9 +20,8 @@ const failure = (promise: Promise<unknown>) =>
 
 test("output comes back whole, or goes to a file", async () => {
   expect(new TextDecoder().decode(await shell("cat", { stdin: new TextEncoder().encode("hello") }))).toBe("hello");
-  const fd = openSync(join(dir, "out"), "w");
-  expect(await shell("head -c 300000 /dev/zero; echo end", { to: fd, mostBytes: 300_004 })).toHaveLength(0);
-  closeSync(fd);
+  const to = into("out");
+  expect(await shell("head -c 300000 /dev/zero; echo end", { to, mostBytes: 300_004 })).toHaveLength(0);
   const text = readFileSync(join(dir, "out"), "utf8");
   expect([text.length, text.slice(-4)]).toEqual([300_004, "end\n"]);
 });
@@ -30,9 +32,7 @@ test("a node that prints without end is cut off, on both streams", async () => {
     expect(error).toBeInstanceOf(NodeError);
     expect(error?.message).toMatch(/^the node sent more than the (1000|65536) bytes that this answer may have$/);
   }
-  const fd = openSync(join(dir, "long"), "w");
-  expect(await failure(shell("yes", { to: fd, mostBytes: 1000 }))).toBeInstanceOf(NodeError);
-  closeSync(fd);
+  expect(await failure(shell("yes", { to: into("long"), mostBytes: 1000 }))).toBeInstanceOf(NodeError);
   expect(readFileSync(join(dir, "long")).length).toBeLessThanOrEqual(1000);
 });
 

@@ -1,5 +1,5 @@
 /** Runs commands on a node: with the system's ssh client, or directly if the node is this machine. */
-import { unlinkSync, writeSync } from "node:fs";
+import { unlinkSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import { KIB, SECOND_MS } from "../../lib/units.ts";
 import { ambientEnv } from "../config/config.ts";
@@ -10,8 +10,8 @@ import { NodeError, Unreachable } from "./types.ts";
 type Command = {
   argv: readonly string[];
   stdin?: Uint8Array | Blob;
-  /** A file descriptor that takes the output; the result is then empty. */
-  to?: number;
+  /** Takes the output as it comes; the result is then empty. Its failure ends the command. */
+  to?: (output: AsyncIterable<Uint8Array>) => Promise<unknown>;
   /** More output than this ends the command: a node must not fill the memory or the disk of the server. */
   mostBytes: number;
   /** 0: no limit, for copies. A dead connection ends a copy too. */
@@ -132,12 +132,12 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === 0 ? {} : { timeout: timeoutMs, killSignal: "SIGKILL" as const }),
   });
-  const flooded = (most: number) => {
+  const ending = (error: unknown): never => {
     child.kill("SIGKILL");
-    return new NodeError(`the node sent more than the ${most} bytes that this answer may have`);
+    throw error;
   };
-  const output = collect(child.stdout, { most: mostBytes, to, flooded });
-  const errors = collect(child.stderr, { most: ERROR_BYTES, to: undefined, flooded });
+  const output = collect(limited(child.stdout, mostBytes), to).catch(ending);
+  const errors = collect(limited(child.stderr, ERROR_BYTES)).catch(ending);
   const [bytes, error] = await Promise.all([output, errors, child.exited]);
   const said = new TextDecoder().decode(error).trim().slice(-STDERR_BYTES);
   if (child.exitCode === 0) return bytes;
@@ -147,19 +147,20 @@ async function execute(argv: readonly string[], command: Command, cwd?: string):
   throw new NodeError(lastLine(said) || `a command ended with code ${child.exitCode}`);
 }
 
-type Collecting = { most: number; to: number | undefined; flooded: (most: number) => Error };
-
-/** The whole stream, or nothing if a file descriptor takes it. */
-async function collect(stream: ReadableStream<Uint8Array>, { most, to, flooded }: Collecting): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
+async function* limited(stream: ReadableStream<Uint8Array>, most: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const chunk of stream) {
     bytes += chunk.length;
-    if (bytes > most) throw flooded(most);
-    if (to === undefined) chunks.push(chunk);
-    else for (let at = 0; at < chunk.length; ) at += writeSync(to, chunk, at);
+    if (bytes > most) throw new NodeError(`the node sent more than the ${most} bytes that this answer may have`);
+    yield chunk;
   }
-  return Buffer.concat(chunks);
+}
+
+/** The whole stream, or nothing if `to` takes it. */
+async function collect(stream: AsyncGenerator<Uint8Array>, to?: Command["to"]): Promise<Uint8Array> {
+  if (to === undefined) return Buffer.concat(await Array.fromAsync(stream));
+  await to(stream);
+  return new Uint8Array();
 }
 
 function pick(env: Record<string, string | undefined>, ...names: string[]): Record<string, string> {

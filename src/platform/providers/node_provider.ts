@@ -1,9 +1,9 @@
 /** A provider whose node has nothing but a directory and this executable, reached over a link (ssh, or this machine). */
-import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type Outside, OutsideError, readOutside } from "../../lib/outside.ts";
 import { KIB, MINUTE_MS } from "../../lib/units.ts";
-import { sha256File, syncDir } from "../files.ts";
+import { ContentError, type Meter, sha256File, syncDir, type Written, writeTemp } from "../files.ts";
 import { type Link, quote } from "./link.ts";
 import { fits } from "./placement.ts";
 import {
@@ -23,7 +23,16 @@ import {
   type RemoteFile,
 } from "./protocol.ts";
 import { type ReplicaNode, STARTED_REPLICA } from "./replicas.ts";
-import { type InputFile, type Need, NodeError, type Offer, type Provider, type Submission } from "./types.ts";
+import {
+  DamagedFile,
+  type InputFile,
+  type Need,
+  NodeError,
+  type Offer,
+  type Provider,
+  type PullMeter,
+  type Submission,
+} from "./types.ts";
 
 export type NodeOptions = {
   region: string;
@@ -97,12 +106,13 @@ export class NodeProvider implements Provider {
     return await this.call(CHECKPOINTS, "checkpoints", [job, ...drop]);
   }
 
-  async pull({ job }: Handle, checkpoint: string, into: string): Promise<boolean> {
+  async pull({ job }: Handle, checkpoint: string, into: string, meter: PullMeter): Promise<boolean> {
     const path = `${checkpointsDir(job)}/${checkpoint}`;
     const files = await this.call(FILES, "files", [path]);
     if (files.length === 0) return false;
+    meter.expect(files.reduce((sum, { bytes }) => sum + bytes, 0));
     mkdirSync(into, { mode: 0o700 });
-    for (const file of files) await this.#pullFile(file, join(into, basename(file.path)));
+    for (const file of files) await this.#pullFile(file, join(into, basename(file.path)), meter);
     await syncDir(into);
     return true;
   }
@@ -141,15 +151,15 @@ export class NodeProvider implements Provider {
     for (const input of await this.#lacking(inputs)) await this.#push(input);
   }
 
-  async #pullFile(file: RemoteFile, to: string) {
-    const fd = openSync(to, "wx", 0o600);
-    try {
-      await this.#run("cat", [file.path], { to: fd, mostBytes: file.bytes, ...COPY });
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-    if ((await sha256File(to)) !== file.sha256) throw new NodeError(`${file.path} was damaged on the way`);
+  async #pullFile({ path, sha256, bytes }: RemoteFile, to: string, meter: Meter) {
+    let written: Written | undefined;
+    const store = async (output: AsyncIterable<Uint8Array>) => {
+      written = await writeTemp(to, output, { meter, maxBytes: bytes, expectedSha256: sha256 });
+    };
+    await this.#run("cat", [path], { to: store, mostBytes: Number.POSITIVE_INFINITY, ...COPY }).catch((error) => {
+      throw error instanceof ContentError ? new DamagedFile(path) : error;
+    });
+    if (written?.bytes !== bytes) throw new DamagedFile(path);
   }
 
   async #lacking(inputs: readonly InputFile[]): Promise<InputFile[]> {

@@ -2,6 +2,7 @@
  * Providers run training jobs. A provider offers devices, takes a plan, and reports on the runs that it has. The server
  * pulls everything: a provider never calls back, and losing the connection changes nothing for a run.
  */
+import type { Meter } from "../files.ts";
 import type { Handle, NodePlan, Observation, RemoteFile } from "./protocol.ts";
 
 /** The hardware that a job needs. `memoryBytes` 0: unknown. */
@@ -37,13 +38,19 @@ export type Provider = {
   cancel: (handle: Handle, how: "save" | "stop") => Promise<void>;
   /** Whole lines of the records from byte `from` on; empty if there are none. */
   fetch: (handle: Handle, from: number) => Promise<Uint8Array>;
-  /** Copies the files of one checkpoint into `into`, a new directory. False if the node does not have the checkpoint. */
-  pull: (handle: Handle, checkpoint: string, into: string) => Promise<boolean>;
+  /**
+   * Copies the files of one checkpoint into `into`, a new directory. False if the node does not have the checkpoint. The
+   * node says how many bytes come: `meter` is asked before the first one, and counts them as they are written.
+   */
+  pull: (handle: Handle, checkpoint: string, into: string, meter: PullMeter) => Promise<boolean>;
   /** Names of the checkpoints that the node has. `drop`: names to delete first. */
   checkpoints: (handle: Handle, drop: readonly string[]) => Promise<string[]>;
   /** Deletes everything that the node keeps for this job. Fails while the job runs. */
   remove: (job: string) => Promise<void>;
 };
+
+/** `expect` throws if an announced size does not fit. */
+export type PullMeter = Meter & { expect: (bytes: number) => void };
 
 /** The node cannot be reached. A run on it goes on. */
 export class Unreachable extends Error {
@@ -58,5 +65,13 @@ export class NodeError extends Error {
   constructor(message: string) {
     super(message);
     this.name = "NodeError";
+  }
+}
+
+/** A file of the node did not have the hash or the size that the node had said. */
+export class DamagedFile extends NodeError {
+  constructor(readonly file: string) {
+    super(`${file} was damaged on the way`);
+    this.name = "DamagedFile";
   }
 }

@@ -1,4 +1,5 @@
 import { MIB } from "../../lib/units.ts";
+import type { Meter } from "../files.ts";
 import { openRows, type RowsFile } from "./file.ts";
 
 const COMMIT_BYTES = MIB;
@@ -7,15 +8,17 @@ const COMMIT_BYTES = MIB;
 export class RowsWriter {
   readonly #file: RowsFile;
   readonly #now: number;
+  readonly #meter: Meter;
   #next = 1;
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
   /** All rows so far. */
   bytes = 0;
 
-  constructor(path: string, now: number) {
+  constructor(path: string, { now, meter }: { now: number; meter: Meter }) {
     this.#file = openRows(path, "build");
     this.#now = now;
+    this.#meter = meter;
   }
 
   /** Each body is whole rows. */
@@ -29,6 +32,7 @@ export class RowsWriter {
   }
 
   #commit() {
+    this.#meter.take(this.#pendingBytes);
     this.#file.transact(() => {
       this.#next = this.#file.append(this.#next, this.#pending, [], this.#now) + 1;
     });

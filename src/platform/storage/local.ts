@@ -50,13 +50,21 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
   /** Content named since the running sweep read the refs. */
   let namedMeanwhile: Set<string> | undefined;
 
-  async function put(key: string, body: Body, options: PutOptions = {}): Promise<files.Written> {
+  async function put(
+    key: string,
+    body: Body,
+    { meter = files.UNCOUNTED, ...options }: PutOptions = {},
+  ): Promise<files.Written> {
     const ref = refPath(key);
     const temp = files.tempPath(dirs.tmp);
     let pin: string | undefined;
     try {
       const sums = new BlockSums();
-      const written = await files.writeTemp(temp, chunksOf(body), { ...options, onChunk: (chunk) => sums.add(chunk) });
+      const written = await files.writeTemp(temp, chunksOf(body), {
+        ...options,
+        meter,
+        onChunk: (chunk) => sums.add(chunk),
+      });
       pin = written.sha256;
       pinned.set(pin, (pinned.get(pin) ?? 0) + 1);
       await objects.keep(temp, written, sums.finish());
@@ -82,7 +90,7 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
 
   async function writeRef(path: string, ref: files.Written) {
     const temp = files.tempPath(dirs.tmp);
-    await files.writeTemp(temp, [new TextEncoder().encode(JSON.stringify(ref))]);
+    await files.writeTemp(temp, [new TextEncoder().encode(JSON.stringify(ref))], { meter: files.UNCOUNTED });
     try {
       for (let left = 5; ; left--) {
         const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 });

@@ -1,11 +1,16 @@
-import { type Chunks, StorageError, type Written } from "../files.ts";
+import { type Chunks, type Meter, StorageError, type Written } from "../files.ts";
 
 /**
  * Objects by key. A put is visible whole or not at all, and durable when it returns; a reader keeps what it opened
  * even when the key is overwritten or deleted meanwhile. test/storage/conformance.ts says this in tests.
  */
 export type Body = Uint8Array | Blob | Chunks;
-export type PutOptions = { maxBytes?: number; expectedSha256?: string };
+export type PutOptions = {
+  maxBytes?: number;
+  expectedSha256?: string;
+  /** Counts each chunk before it is stored. */
+  meter?: Meter;
+};
 export type Head = { key: string; bytes: number; sha256: string; updatedAt: number };
 /** In bytes. Without a length, to the end; beyond the end is empty. */
 export type ByteRange = { offset: number; length?: number };
@@ -48,6 +53,11 @@ export interface Storage {
   verify?(isDue: (firstByte: number) => boolean, signal?: AbortSignal): Promise<Verified>;
   /** Only where clients can talk to the storage itself. */
   readonly presign?: Presign;
+}
+
+/** The storage as the server uses it: nothing is put without a meter. */
+export interface MeteredStorage extends Storage {
+  put(key: string, body: Body, options: PutOptions & { meter: Meter }): Promise<Written>;
 }
 
 export type PresignedPut = {

@@ -5,7 +5,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { keyName, type PublicKey } from "../../lib/minisign/keys.ts";
 import { isSigned, readSignature, signatureFile } from "../../lib/minisign/signature.ts";
 import { KIB, MIB } from "../../lib/units.ts";
-import { ContentError, StorageError, sha256Bytes, writeStreamAtomic } from "../files.ts";
+import { ContentError, StorageError, sha256Bytes, UNCOUNTED, writeStreamAtomic } from "../files.ts";
 import { END_BYTES, type EntryPlace, headerOf, locate, MANIFEST, modeOf, padded, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, MAX_MANIFEST, readManifest } from "./manifest.ts";
 
@@ -65,7 +65,7 @@ async function read(path: string, handle: FileHandle, keys: readonly PublicKey[]
   async function extract(file: BundleFile, to: string) {
     const found = entries.find((each) => each.file === file);
     if (!found) throw new Error(`${file.path} is not a file of this bundle`);
-    const options = { mode: modeOf(file), expectedSha256: file.sha256 };
+    const options = { mode: modeOf(file), expectedSha256: file.sha256, meter: UNCOUNTED };
     await writeStreamAtomic(to, contentOf(bytesAt, found), options).catch((error) => {
       throw error instanceof ContentError ? damaged(path, file.path) : error;
     });

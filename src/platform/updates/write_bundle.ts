@@ -7,7 +7,7 @@ import { UsageError } from "../../lib/errors.ts";
 import type { SecretKey } from "../../lib/minisign/keys.ts";
 import { sign } from "../../lib/minisign/signature.ts";
 import { MIB } from "../../lib/units.ts";
-import { sha256File, writeStreamAtomic } from "../files.ts";
+import { sha256File, UNCOUNTED, writeStreamAtomic } from "../files.ts";
 import { MANIFEST, modeOf, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, manifestText, readManifest } from "./manifest.ts";
 import { commentOf } from "./read_bundle.ts";
@@ -51,7 +51,7 @@ export async function writeBundle(options: {
       content: () => bytesOf(from),
     })),
   ];
-  await writeStreamAtomic(out, tarChunks(entries), { mode: 0o644 });
+  await writeStreamAtomic(out, tarChunks(entries), { mode: 0o644, meter: UNCOUNTED });
   return manifest;
 }
 

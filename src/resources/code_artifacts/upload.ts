@@ -12,9 +12,10 @@ import { type Creation, creates } from "../../http/idempotency.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { GIB, HOUR_MS } from "../../lib/units.ts";
-import { asStorageError, type Chunks, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";
+import { asStorageError, cleanTemp, tempPath, type Written, writeTemp } from "../../platform/files.ts";
+import type { OpenMeter } from "../../platform/storage/meter.ts";
 import * as looseKeys from "../loose_keys/service.ts";
-import { mustHaveRoom, withinQuota } from "../storage_usage/service.ts";
+import { meterOf, spaceMeter } from "../storage_usage/service.ts";
 import { inspect } from "./inspect.ts";
 import { ArtifactFields, type CodeArtifact, present } from "./schema.ts";
 import * as artifacts from "./service.ts";
@@ -30,6 +31,8 @@ type Upload = Written & { path: string; filename: string; format: CodeArtifactRo
 export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
   await mkdir(folderOf(ctx), { recursive: true, mode: 0o700 });
   const path = tempPath(folderOf(ctx));
+  const usage = { workspaceId: call.principal.workspaceId, kind: "code_artifacts" as const };
+  using meter = meterOf(ctx, usage, { param: "file", onItsWay: "archives" });
   let sent: Upload | undefined;
   try {
     const fields = await readMultipart(call.request, {
@@ -38,21 +41,20 @@ export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
       async onFile(part) {
         if (part.name !== "file" || sent)
           throw new AppError("schema", "Send exactly one file, in the field file", { param: "file" });
-        const usage = { workspaceId: call.principal.workspaceId, kind: "code_artifacts" as const };
-        sent = await receive(part, withinQuota(ctx, usage, part.stream, "file"), path);
+        sent = await receive(part, path, meter);
       },
     });
     if (!sent) throw new AppError("schema", "file: is missing: send the archive as the field file", { param: "file" });
-    return await store(ctx, call, readFields(fields, sent), sent);
+    return await store(ctx, call, readFields(fields, sent), { ...sent, meter });
   } finally {
     await rm(path, { force: true });
   }
 }
 
-async function receive(part: FilePart, body: Chunks, path: string): Promise<Upload> {
+async function receive(part: FilePart, path: string, meter: OpenMeter): Promise<Upload> {
   const format = formatOf(part.filename);
   try {
-    return { path, format, filename: part.filename, ...(await writeTemp(path, body)) };
+    return { path, format, filename: part.filename, ...(await writeTemp(path, part.stream, { meter })) };
   } catch (error) {
     throw asStorageError(path, "write", error);
   }
@@ -79,23 +81,29 @@ function readFields(fields: Record<string, string>, { filename }: Upload): Field
 }
 
 /** Returns the artifact with the same content, or a new one. Concurrent equal uploads are merged in the commit. */
-async function store(ctx: Ctx, call: Creation, named: Fields, sent: Upload): Promise<CodeArtifact> {
+async function store(
+  ctx: Ctx,
+  call: Creation,
+  named: Fields,
+  sent: Upload & { meter: OpenMeter },
+): Promise<CodeArtifact> {
   const { workspaceId } = call.principal;
-  const { sha256, format } = sent;
+  const { sha256, format, meter } = sent;
   const body = { ...named, sha256 };
   const known = artifacts.withContent(ctx, workspaceId, sha256);
   if (known) return creates(ctx, { ...call, body }, () => existing(call, known));
   const contents = await inspect(ctx, workspaceId, sent);
   const key = `artifacts/${newId("art", ctx.clock.now())}`;
-  return looseKeys.store(ctx, {
+  using copy = spaceMeter(ctx);
+  return await looseKeys.store(ctx, {
     key,
-    put: () => ctx.storage.put(key, Bun.file(sent.path), { expectedSha256: sha256 }),
+    put: () => ctx.storage.put(key, Bun.file(sent.path), { expectedSha256: sha256, meter: copy }),
     own(tx, { bytes: sizeBytes }) {
       const now = ctx.clock.now();
       const before = artifacts.withContent(ctx, workspaceId, sha256);
       const answer = creates(ctx, { ...call, body }, () => {
         if (before) return existing(call, before);
-        mustHaveRoom(ctx, { workspaceId, kind: "code_artifacts" }, { bytes: sizeBytes, param: "file" });
+        meter.keep(sizeBytes);
         const row = { workspaceId, ...named, ...contents, format, sha256, sizeBytes, storageKey: key };
         return present(artifacts.add(tx, row, now));
       });

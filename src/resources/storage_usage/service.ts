@@ -5,8 +5,8 @@ import { AppError } from "../../lib/errors.ts";
 import { type QuotaName, quotaOf } from "../../platform/config/quotas.ts";
 import type { Db } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
-import type { Chunks } from "../../platform/files.ts";
-import { leavingSpace, mustLeaveSpace } from "../../platform/machine/disk.ts";
+import { mustLeaveSpace } from "../../platform/machine/disk.ts";
+import type { OpenMeter } from "../../platform/storage/meter.ts";
 import { type Kind, storageUsage } from "./table.ts";
 
 const usageOf = preparedRow(
@@ -42,10 +42,18 @@ export function roomOf({ db, config }: Reading, key: StorageKey): number {
 /** The reason why `bytes` more do not fit; undefined: they fit. */
 export function lacksRoom(where: Reading, key: StorageKey, bytes: number): string | undefined {
   if (bytes <= roomOf(where, key)) return undefined;
-  const { most, setting } = limitOf(where.config, key);
-  const used = usedBytes(where.db, key);
-  return `the ${QUOTAS[key.kind].label} of this workspace may hold ${most} bytes (${setting}), and ${used} are in use`;
+  return fullText(key.kind, { ...limitOf(where.config, key), used: usedBytes(where.db, key) });
 }
+
+const fullText = (kind: Kind, { most, setting, used }: { most: number; setting: string; used: number }) =>
+  `the ${QUOTAS[kind].label} of this workspace may hold ${most} bytes (${setting}), and ${used} are in use`;
+
+const refusalOf = (bytes: number, why: string, param?: string) =>
+  new AppError(
+    "quota_exceeded",
+    `${bytes > 1 ? `${bytes} bytes cannot` : "Nothing more can"} be stored: ${why}. Delete some, or ask the operator to raise the setting`,
+    param === undefined ? {} : { param },
+  );
 
 /**
  * Throws 422 if the quota has no room for `bytes`. Called in the commit that keeps them, so that two callers cannot both
@@ -53,32 +61,40 @@ export function lacksRoom(where: Reading, key: StorageKey, bytes: number): strin
  */
 export function mustHaveRoom(where: Reading, key: StorageKey, { bytes, param }: { bytes: number; param?: string }) {
   const why = lacksRoom(where, key, bytes);
-  if (why !== undefined)
-    throw new AppError(
-      "quota_exceeded",
-      `${bytes > 1 ? `${bytes} bytes cannot` : "Nothing more can"} be stored: ${why}. Delete some, or ask the operator to raise the setting`,
-      param === undefined ? {} : { param },
-    );
+  if (why !== undefined) throw refusalOf(bytes, why, param);
 }
 
-/**
- * Passes the content on, and rejects it once it exceeds the whole quota or the space on the disk. Smaller content may be
- * content that the workspace has already, which takes no room: the commit decides.
- */
-export async function* withinQuota(
-  where: Reading,
-  key: StorageKey,
-  body: Chunks,
-  param: string,
-): AsyncGenerator<Uint8Array> {
-  const quota = limitOf(where.config, key).most || Number.POSITIVE_INFINITY;
-  let bytes = 0;
-  for await (const chunk of leavingSpace(where, body)) {
-    bytes += chunk.byteLength;
-    if (bytes > quota) mustHaveRoom(where, key, { bytes, param });
-    yield chunk;
-  }
+type Metering = {
+  /** Names the field in an error. */
+  param?: string;
+  /** Bytes that the commit removes which keeps the new ones. */
+  replaced?: number;
+  /**
+   * For content that the workspace may have already, which then takes no room: only the commit can tell. Everything on
+   * its way under this name may have as many bytes together as the whole quota.
+   */
+  onItsWay?: string;
+};
+
+/** Counts bytes of one kind while they are written. The caller disposes of the meter. */
+export function meterOf(ctx: Ctx, key: StorageKey, { param, onItsWay, replaced = 0 }: Metering = {}): OpenMeter {
+  const { workspaceId, kind } = key;
+  const { most, setting } = limitOf(ctx.config, key);
+  const used = () => usedBytes(ctx.db, key);
+  return ctx.state.storageUsage.meters.open({
+    key: [workspaceId, kind, onItsWay ?? ""].join(" "),
+    most: most === 0 ? Number.POSITIVE_INFINITY : most,
+    used: onItsWay === undefined ? () => used() - replaced : () => 0,
+    refusal: (bytes, others) => {
+      const written = others > 0 ? `, and ${others} more are being written` : "";
+      return refusalOf(bytes, `${fullText(key.kind, { most, setting, used: used() })}${written}`, param);
+    },
+    mustFit: (bytes) => mustHaveRoom(ctx, key, { bytes, ...(param === undefined ? {} : { param }) }),
+  });
 }
+
+/** For content without a quota: only the free space of the disk counts. The caller disposes of the meter. */
+export const spaceMeter = (ctx: Pick<Ctx, "state">): OpenMeter => ctx.state.storageUsage.meters.open();
 
 /** Called before work that stores something of unknown size. */
 export function mustBeOpen(where: Reading, key: StorageKey, param?: string) {

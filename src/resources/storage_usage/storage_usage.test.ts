@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { tarGz } from "../../../test/archives.ts";
 import { datasetCalls, prompts } from "../../../test/datasets_kit.ts";
 import { startFakeHub } from "../../../test/fake_hub.ts";
 import { jobRow } from "../../../test/fake_trainers.ts";
-import { manyApps, type TestApp, tempDir } from "../../../test/harness.ts";
+import { manyApps, type TestApp, tempDir, until } from "../../../test/harness.ts";
 import { makeModel } from "../../../test/models.ts";
 import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
@@ -27,6 +27,16 @@ afterEach(async () => {
 const used = (app: TestApp, kind: Kind) => usedBytes(app.ctx.db, { workspaceId: app.workspaceA, kind });
 const FULL = { status: 422, body: { error: { type: "validation_error", code: "quota_exceeded" } } };
 const line = (size: number) => `{"prompt":"${"x".repeat(size - 14)}"}\n`; // without its end, size - 1 bytes
+
+/** A body without a length, which ends when `end` resolves. */
+const pieces = (text: string, end?: Promise<void>) =>
+  new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start: (controller) => controller.enqueue(new TextEncoder().encode(text)),
+    async pull(controller) {
+      await end;
+      controller.close();
+    },
+  });
 
 const model = (() => {
   let bytes: Uint8Array<ArrayBuffer> | undefined;
@@ -170,6 +180,22 @@ describe("17.6: beyond the quota", () => {
     const { uploads } = datasetCalls(() => app);
     const answers = await Promise.all([uploads(line(100)), uploads(line(101)), uploads(line(102))]);
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 422, 422]);
+  });
+
+  test("S6: uploads of unknown size at the same time are counted together while they are written", async () => {
+    const app = open({ flags: { "volumes.quota_bytes": 150 } });
+    await app.call("POST", "/v1/volumes", { name: "lab" });
+    const put = (path: string, raw: BodyInit) =>
+      app.call("PUT", `/v1/volumes/lab/files/${path}`, undefined, { raw });
+    const first = Promise.withResolvers<void>();
+    const slow = put("slow", pieces(line(80), first.promise));
+    const temp = join(app.dir, "storage/tmp");
+    await until("the first bytes", () => readdirSync(temp).some((name) => statSync(join(temp, name)).size === 80));
+    expect(await put("beyond", pieces(line(90)))).toMatchObject(FULL);
+    expect((await put("fits", pieces(line(60)))).status).toBe(201);
+    first.resolve();
+    expect((await slow).status).toBe(201);
+    expect(used(app, "volumes")).toBe(140);
   });
 
   test("a connected source is not read", async () => {

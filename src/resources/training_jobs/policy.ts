@@ -24,6 +24,8 @@ export type RunEnd = {
   steps: number;
   /** A SIGKILL from outside ended the run: the job is not at fault. */
   killed: boolean;
+  /** Times in a row that a file of the node came damaged. */
+  damaged?: number;
 };
 /** The end of a run that reported nothing. */
 export const UNREPORTED_END: RunEnd = {

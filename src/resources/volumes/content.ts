@@ -7,10 +7,11 @@ import { contentLength, receive } from "../../http/body/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import type { Tx } from "../../platform/db/db.ts";
-import type { Chunks, StreamOptions, Written } from "../../platform/files.ts";
+import type { Chunks, Meter, StreamOptions, Written } from "../../platform/files.ts";
+import type { OpenMeter } from "../../platform/storage/meter.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
-import { roomFor } from "./quota.ts";
+import { meterFor, roomFor } from "./quota.ts";
 import { ContentType, pathFault, presentFile } from "./schema.ts";
 import * as volumes from "./service.ts";
 import { type VolumeFileRow, type VolumeRow, volumeFiles } from "./table.ts";
@@ -36,16 +37,17 @@ export async function put(ctx: Ctx, volume: VolumeRow, path: string, request: Re
   requireRoom(ctx, volume, path);
   const maxBytes = roomFor(ctx, volume, { path, sizeBytes: contentLength(request), param: "content-length" });
   const key = keyFor(volume, ctx.clock.now());
-  return looseKeys.store(ctx, {
+  using meter = meterFor(ctx, volume, { path });
+  return await looseKeys.store(ctx, {
     key,
-    put: () => receive(ctx, request, { maxBytes }, into(ctx, key)),
-    own: (tx, written) => keep(ctx, tx, volume, { path, contentType, key, ...written }),
+    put: () => receive(ctx, request, { maxBytes }, into(ctx, key, meter)),
+    own: (tx, written) => keep(ctx, tx, volume, { path, contentType, key, meter, ...written }),
   });
 }
 
 /** Writes content under a key of the storage. */
-export const into = (ctx: Ctx, key: string) => (body: Chunks, options: StreamOptions) =>
-  ctx.storage.put(key, body, options);
+export const into = (ctx: Ctx, key: string, meter: Meter) => (body: Chunks, options: Omit<StreamOptions, "meter">) =>
+  ctx.storage.put(key, body, { ...options, meter });
 
 /** Returns null for a request without a content type. */
 export function typeOf(request: Request): string | null {
@@ -55,16 +57,17 @@ export function typeOf(request: Request): string | null {
   throw new AppError("schema", "content-type: must be a media type such as text/plain", { param: "content-type" });
 }
 
-export type Content = Written & { path: string; contentType: string | null; key: string };
+export type Content = Written & { path: string; contentType: string | null; key: string; meter: OpenMeter };
 
 /** One commit inserts the file, updates the sums of its volume, drops the replaced content and emits the event. */
 export function keep(ctx: Ctx, tx: Tx, volume: VolumeRow, content: Content & { uploadId?: string }): StoredFile {
   const now = ctx.clock.now();
-  const { path, key, bytes, sha256, uploadId } = content;
+  const { path, key, bytes, sha256, uploadId, meter } = content;
   if (!volumes.findAny(ctx, volume.id))
     throw new AppError("resource_not_found", `Volume ${volume.name} was deleted meanwhile`, { param: "name" });
   requireRoom(ctx, volume, path);
   roomFor(ctx, volume, { path, sizeBytes: bytes, param: "path", ...(uploadId === undefined ? {} : { uploadId }) });
+  meter.keep(bytes);
   const old = volumes.findFile(ctx, volume, path);
   if (old) looseKeys.drop(tx, old.storageKey, now);
   const version = { sizeBytes: bytes, sha256, contentType: content.contentType ?? DEFAULT_TYPE, storageKey: key };

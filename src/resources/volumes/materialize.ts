@@ -6,8 +6,9 @@ import { take } from "../../http/body/receive.ts";
 import { type Chunks, errorCode, writeStreamAtomic } from "../../platform/files.ts";
 import type { Filled } from "../../sandbox/files/stage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
+import { spaceMeter } from "../storage_usage/service.ts";
 import { into, keep, keyFor, requireRoom, type StoredFile } from "./content.ts";
-import { roomFor } from "./quota.ts";
+import { meterFor, roomFor } from "./quota.ts";
 import { type VolumeFileRow, type VolumeRow, volumeFiles } from "./table.ts";
 
 const PAGE = 1_000;
@@ -42,13 +43,15 @@ export async function copyOut(
 ): Promise<Filled> {
   const opened = await ctx.storage.get(file.storageKey);
   if (!opened) return "gone";
+  using meter = spaceMeter(ctx);
   if (!opened.file) {
-    await writeStreamAtomic(to, opened.stream);
+    await writeStreamAtomic(to, opened.stream, { meter });
     return "copied";
   }
   await opened.stream.cancel();
   const path = await opened.file();
   if (share && (await linked(path, to))) return "shared";
+  meter.take(opened.totalBytes);
   await copyFile(path, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   return "copied";
 }
@@ -70,9 +73,10 @@ export async function takeIn(ctx: Ctx, volume: VolumeRow, { path, sizeBytes, bod
   requireRoom(ctx, volume, path);
   const maxBytes = roomFor(ctx, volume, { path, sizeBytes, param: "path" });
   const key = keyFor(volume, ctx.clock.now());
-  return looseKeys.store(ctx, {
+  using meter = meterFor(ctx, volume, { path });
+  return await looseKeys.store(ctx, {
     key,
-    put: () => take({ maxBytes }, (options) => into(ctx, key)(body, options)),
-    own: (tx, written) => keep(ctx, tx, volume, { path, contentType: null, key, ...written }),
+    put: () => take({ maxBytes }, (options) => into(ctx, key, meter)(body, options)),
+    own: (tx, written) => keep(ctx, tx, volume, { path, contentType: null, key, meter, ...written }),
   });
 }

@@ -6,9 +6,10 @@ import { AppError } from "../../lib/errors.ts";
 import { quotaOf } from "../../platform/config/quotas.ts";
 import type { Db } from "../../platform/db/db.ts";
 import { mustLeaveSpace } from "../../platform/machine/disk.ts";
-import { usedBytes } from "../storage_usage/service.ts";
+import type { OpenMeter } from "../../platform/storage/meter.ts";
+import { spaceMeter, usedBytes } from "../storage_usage/service.ts";
 import { isLive } from "../uploads/service.ts";
-import { uploadParts, uploads } from "../uploads/table.ts";
+import { type UploadRow, uploadParts, uploads } from "../uploads/table.ts";
 import { findFile } from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 
@@ -51,16 +52,62 @@ export function roomFor(ctx: Ctx, volume: VolumeRow, newFile: NewFile): number {
     });
   mustLeaveSpace(ctx, sizeBytes);
   if (quota === 0) return sizeBytes ?? most;
-  const reserved = reservedBytes(ctx.db, volume.workspaceId, { now: ctx.clock.now(), except: newFile.uploadId ?? "" });
-  const used = usedBytes(ctx.db, { workspaceId: volume.workspaceId, kind: "volumes" });
-  const replaced = findFile(ctx, volume, newFile.path)?.sizeBytes ?? 0;
+  const { used, reserved, replaced } = countsOf(ctx, volume, newFile);
   const room = Math.max(0, quota - used - reserved + replaced);
   if ((sizeBytes ?? 1) > room)
-    throw new AppError(
-      "quota_exceeded",
-      `${sizeBytes === undefined ? "The file" : `A file of ${sizeBytes} bytes`} cannot be stored: the volumes of this workspace may hold ${quota} bytes, ` +
-        `${used} are in use and ${reserved} reserved. Delete files, or ask the operator to raise ${setting}`,
-      { param },
+    throw full(
+      sizeBytes === undefined ? "The file" : `A file of ${sizeBytes} bytes`,
+      { quota, setting, used, reserved },
+      param,
     );
   return sizeBytes ?? Math.min(most, room);
+}
+
+function countsOf(ctx: Ctx, volume: VolumeRow, { path, uploadId = "" }: Pick<NewFile, "path" | "uploadId">) {
+  const { workspaceId } = volume;
+  return {
+    used: usedBytes(ctx.db, { workspaceId, kind: "volumes" }),
+    reserved: reservedBytes(ctx.db, workspaceId, { now: ctx.clock.now(), except: uploadId }),
+    replaced: findFile(ctx, volume, path)?.sizeBytes ?? 0,
+  };
+}
+
+type Full = { quota: number; setting: string; used: number; reserved: number };
+
+const full = (file: string, { quota, setting, used, reserved }: Full, param: string) =>
+  new AppError(
+    "quota_exceeded",
+    `${file} cannot be stored: the volumes of this workspace may hold ${quota} bytes, ` +
+      `${used} are in use and ${reserved} reserved. Delete files, or ask the operator to raise ${setting}`,
+    { param },
+  );
+
+type Incoming = {
+  path: string;
+  upload?: Pick<UploadRow, "sizeBytes">;
+  /** The size of an earlier copy of the same part. */
+  replacedPart?: number;
+};
+
+/**
+ * Counts a file while it is written. An upload with an announced size has its room already. The commit calls `roomFor`
+ * once more, because the room may have become smaller.
+ */
+export function meterFor(ctx: Ctx, volume: VolumeRow, { path, upload, replacedPart = 0 }: Incoming): OpenMeter {
+  const { most: quota, setting } = quotaOf(ctx.config, volume.workspaceId, "volume_bytes");
+  if (quota === 0 || (upload && upload.sizeBytes !== null)) return spaceMeter(ctx);
+  const counts = () => countsOf(ctx, volume, { path });
+  return ctx.state.storageUsage.meters.open({
+    key: [volume.workspaceId, "volumes", ""].join(" "),
+    most: quota,
+    used() {
+      const { used, reserved, replaced } = counts();
+      return used + reserved - replaced - replacedPart;
+    },
+    refusal(bytes, others) {
+      const { used, reserved } = counts();
+      return full(`A file of ${bytes} bytes`, { quota, setting, used, reserved: reserved + others }, "path");
+    },
+    mustFit() {},
+  });
 }

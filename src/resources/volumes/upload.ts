@@ -3,15 +3,17 @@ import type { Ctx } from "../../context.ts";
 import { receive, take } from "../../http/body/receive.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
-import type { Written } from "../../platform/files.ts";
+import type { Meter, Written } from "../../platform/files.ts";
+import type { OpenMeter } from "../../platform/storage/meter.ts";
 import { LostKeyError } from "../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as signed from "../signed_urls/service.ts";
+import { spaceMeter } from "../storage_usage/service.ts";
 import * as uploads from "../uploads/service.ts";
 import type { UploadPartRow, UploadRow } from "../uploads/table.ts";
 import { uploadUse } from "./address.ts";
 import { into, keep, keyFor, type StoredFile, typeOf } from "./content.ts";
-import { roomFor } from "./quota.ts";
+import { meterFor, roomFor } from "./quota.ts";
 import * as volumes from "./service.ts";
 import type { VolumeRow } from "./table.ts";
 
@@ -33,27 +35,29 @@ function admit(ctx: Ctx, { request, volumeId, uploadId }: Arrival, number?: numb
 /** Receives a file in one request. The URL works once. */
 export async function receiveFile(ctx: Ctx, arrival: Arrival): Promise<{ volume: VolumeRow; stored: StoredFile }> {
   const { volume, row } = admit(ctx, arrival);
-  const stored = await uploads.claimed(ctx, row.id, (claim) => {
+  const stored = await uploads.claimed(ctx, row.id, async (claim) => {
     const key = keyFor(volume, ctx.clock.now());
     const contentType = claim.contentType ?? typeOf(arrival.request);
-    return looseKeys.store(ctx, {
+    using meter = meterFor(ctx, volume, { path: claim.path, upload: claim });
+    return await looseKeys.store(ctx, {
       key,
-      put: () => receive(ctx, arrival.request, claim, into(ctx, key)),
-      own: (tx, written) => finish(ctx, tx, { volume, row: { ...claim, contentType }, key, written }),
+      put: () => receive(ctx, arrival.request, claim, into(ctx, key, meter)),
+      own: (tx, written) => finish(ctx, tx, { volume, row: { ...claim, contentType }, key, meter, written }),
     });
   });
   return { volume, stored };
 }
 
-type Finished = { volume: VolumeRow; row: UploadRow; key: string; written: Written };
+type Finished = { volume: VolumeRow; row: UploadRow; key: string; meter: OpenMeter; written: Written };
 
 /** One commit inserts the file and marks the upload as used. */
-function finish(ctx: Ctx, tx: Tx, { volume, row, key, written }: Finished): StoredFile {
+function finish(ctx: Ctx, tx: Tx, { volume, row, key, meter, written }: Finished): StoredFile {
   const stored = keep(ctx, tx, volume, {
     ...written,
     path: row.path,
     contentType: row.contentType,
     key,
+    meter,
     uploadId: row.id,
   });
   uploads.use(tx, row.id, written, ctx.clock.now());
@@ -65,14 +69,17 @@ export async function receivePart(ctx: Ctx, arrival: Arrival, number: number) {
   const { volume, row } = admit(ctx, arrival, number);
   if (row.status !== "open") throw uploads.used(row);
   const key = keyFor(volume, ctx.clock.now());
-  return looseKeys.store(ctx, {
+  const replacedPart = uploads.partsOf(ctx.db, row.id).find((part) => part.number === number)?.sizeBytes ?? 0;
+  using meter = meterFor(ctx, volume, { path: row.path, upload: row, replacedPart });
+  return await looseKeys.store(ctx, {
     key,
-    put: () => receive(ctx, arrival.request, { maxBytes: row.maxBytes }, into(ctx, key)),
+    put: () => receive(ctx, arrival.request, { maxBytes: row.maxBytes }, into(ctx, key, meter)),
     own(tx, { bytes, sha256 }) {
       const now = ctx.clock.now();
       const current = uploads.find(ctx, row.id);
       if (current?.status !== "open") throw uploads.used(current);
       requirePartsFit(ctx, volume, row, { number, bytes });
+      meter.keep(bytes);
       uploads.putPart(tx, { uploadId: row.id, number, sizeBytes: bytes, sha256, storageKey: key, createdAt: now }, now);
       return { object: "upload.part" as const, number, size_bytes: bytes, sha256 };
     },
@@ -114,13 +121,14 @@ export async function complete(ctx: Ctx, volume: VolumeRow, id: string): Promise
 }
 
 const assemble = (ctx: Ctx, volume: VolumeRow, id: string): Promise<StoredFile> =>
-  uploads.claimed(ctx, id, (claim) => {
+  uploads.claimed(ctx, id, async (claim) => {
     // The key of an adopted file follows from the upload, so that it is found again after a crash.
     const key = claim.staging === null ? keyFor(volume, ctx.clock.now()) : adoptionKey(volume, id);
-    return looseKeys.store(ctx, {
+    using meter = spaceMeter(ctx); // the parts count for the quota
+    return await looseKeys.store(ctx, {
       key,
-      put: () => (claim.staging === null ? join(ctx, claim, key) : adopt(ctx, claim, key, claim.staging)),
-      own: (tx, written) => finish(ctx, tx, { volume, row: claim, key, written }),
+      put: () => (claim.staging === null ? join(ctx, claim, key, meter) : adopt(ctx, claim, key, claim.staging)),
+      own: (tx, written) => finish(ctx, tx, { volume, row: claim, key, meter, written }),
     });
   });
 
@@ -133,9 +141,9 @@ export function mayBeCompleted(ctx: Ctx, key: string): boolean {
 }
 
 /** Reads the parts once more for the hash of the whole file. */
-async function join(ctx: Ctx, row: UploadRow, key: string): Promise<Written> {
+async function join(ctx: Ctx, row: UploadRow, key: string, meter: Meter): Promise<Written> {
   const parts = wholeOf(ctx, row);
-  return take(row, (options) => ctx.storage.put(key, joined(ctx, parts), options));
+  return take(row, (options) => ctx.storage.put(key, joined(ctx, parts), { ...options, meter }));
 }
 
 async function adopt(ctx: Ctx, row: UploadRow, key: string, staging: string): Promise<Written> {

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { takingTurns } from "../../lib/turns.ts";
-import { errorCode, StorageError, writeStreamAtomic } from "../../platform/files.ts";
+import { errorCode, StorageError, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { type ForeignDir, pathOf } from "./foreign_dir.ts";
 
 const PIECE_BYTES = 65_536;
@@ -13,7 +13,7 @@ const noteOf = (dir: ForeignDir, n: number): string => join(pathOf(dir.below("vo
 
 /** Replaces the note atomically. */
 export const writeNote = (dir: ForeignDir, n: number, lines: Iterable<string>) =>
-  writeStreamAtomic(noteOf(dir, n), pieces(lines));
+  writeStreamAtomic(noteOf(dir, n), pieces(lines), { meter: UNCOUNTED });
 
 async function* pieces(lines: Iterable<string>): AsyncGenerator<Uint8Array> {
   const turn = takingTurns();

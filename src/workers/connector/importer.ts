@@ -3,6 +3,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { createLineReader, type LineReader, RowError } from "../../lib/rows/lines.ts";
 import { createShaping, shapeOf } from "../../lib/rows/shaping.ts";
+import { UNCOUNTED } from "../../platform/files.ts";
 import { RowsWriter } from "../../platform/rows/writer.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromImporter, ToImporter } from "../protocol_importer.ts";
@@ -40,7 +41,7 @@ async function serve(host: Host<ToImporter, FromImporter>) {
 
 async function importFile(task: ToImporter, stopping: AbortSignal, beat: () => void): Promise<FromImporter> {
   const handle = await open(task.from, constants.O_RDONLY);
-  const writer = new RowsWriter(task.path, Date.now());
+  const writer = new RowsWriter(task.path, { now: Date.now(), meter: UNCOUNTED });
   try {
     const file = localFile(handle, task.name, (await handle.stat()).size);
     const kind = await kindOf(file);

@@ -7,7 +7,7 @@ import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import { describeServed } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
-import { errorCode, StorageError, writeStreamAtomic } from "../../platform/files.ts";
+import { errorCode, StorageError, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
 import type { ModelShape } from "../protocol.ts";
 import { type FromInspector, ToInspector } from "../protocol_inspector.ts";
@@ -31,7 +31,7 @@ async function serve(host: InspectorHost) {
         host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format, sink)) });
       } else if (message.type === "place") {
         // A stream, because files inside the executable cannot be opened.
-        await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256 });
+        await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256, meter: UNCOUNTED });
         host.send({ type: "placed", path });
       } else if (message.type === "check") {
         await checkFolder(message.files);

@@ -8,7 +8,7 @@ import { readHeader } from "../../lib/gguf/read.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import { MIB } from "../../lib/units.ts";
 import { QUANTIZATIONS, type Quantization } from "../../native/llama/quantize.ts";
-import { renameDurably, sha256File, tempPath, writeStreamAtomic } from "../../platform/files.ts";
+import { renameDurably, sha256File, tempPath, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
 import type { ExportTask, FromTrainer } from "../protocol_trainer.ts";
 import { ADAPTER_FILE, mustFit, readState } from "./checkpoint.ts";
@@ -71,7 +71,7 @@ async function writePeftTar(task: ExportTask) {
     const options = { heads, keyHeads, baseModel: repositoryOf(header) ?? task.base_model, dropout: lora.dropout };
     await writePeft(dir, readAdapter(task.checkpoint, lora, name), options);
     const entries = await Promise.all((await readdir(dir)).sort().map((name) => entryOf(dir, name)));
-    await writeStreamAtomic(task.out, tarChunks(entries));
+    await writeStreamAtomic(task.out, tarChunks(entries), { meter: UNCOUNTED });
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
@@ -112,7 +112,9 @@ async function writeFolder(task: ExportTask, { send, onTurn }: Report) {
       done += bytes;
       send({ type: "loading", stage: "writing", progress: Math.min(done / total, 1) });
     };
-    await writeStreamAtomic(task.out, counted(tarChunks(folder.entries), onBytes)).finally(folder.close);
+    await writeStreamAtomic(task.out, counted(tarChunks(folder.entries), onBytes), { meter: UNCOUNTED }).finally(
+      folder.close,
+    );
   } finally {
     learned.close();
     backend.close();

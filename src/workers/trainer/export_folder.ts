@@ -1,6 +1,6 @@
 /** Writes a model of the registry as a Hugging Face folder, without a job. */
 import { join } from "node:path";
-import { writeStreamAtomic } from "../../platform/files.ts";
+import { UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { WorkerError } from "../protocol.ts";
 import type { ExportFolderTask, FromTrainer } from "../protocol_trainer.ts";
 import { openMerger } from "./learned.ts";
@@ -27,7 +27,7 @@ export async function exportFolder(task: ExportFolderTask, { send, onTurn }: Rep
         send({ type: "loading", stage: "writing", progress: Math.min(shown, 1) });
       };
       for (const { name, content } of folder.entries)
-        await writeStreamAtomic(join(task.out, name), content(), { onChunk });
+        await writeStreamAtomic(join(task.out, name), content(), { onChunk, meter: UNCOUNTED });
     } finally {
       await folder.close();
     }

@@ -147,6 +147,7 @@ class Blocks {
     const { maxBytes = Number.POSITIVE_INFINITY } = this.options;
     this.bytes += value.byteLength;
     if (this.bytes > maxBytes) throw new ContentError("too_large", `The content is larger than ${maxBytes} bytes`);
+    this.options.meter?.take(value.byteLength);
     this.hasher.update(value);
     this.rest = value;
   }

@@ -5,14 +5,17 @@
 import { and, asc, eq, gt, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { write } from "../../../platform/db/db.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import * as files from "../files/service.ts";
 import { machine } from "./machine.ts";
-import { type BatchItemRow, type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
+import { type BatchError, type BatchItemRow, type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
 
 const BITE = 200; // lines in memory
+const PAUSE_MS = 1_000; // while the disk has no space
 const encoder = new TextEncoder();
 
 type Ending = "complete" | "expire" | "stop";
@@ -30,22 +33,44 @@ export async function end(ctx: Ctx, given: BatchRow, ending: Ending): Promise<vo
     batch = write(ctx.db, (tx) => transition(tx, machine, "finalize", { id, now }, { finalizingAt: now }));
   if (!batch) return; // it was cancelled meanwhile
   const failed = batch.total - batch.completed;
-  if (batch.completed > 0 && batch.outputFileId === null) await storeResults(ctx, batch, "output", ending);
-  if (failed > 0 && batch.errorFileId === null) await storeResults(ctx, batch, "error", ending);
+  const errors: BatchError[] = [];
+  try {
+    if (batch.completed > 0 && batch.outputFileId === null)
+      errors.push(...(await tryStore(ctx, batch, "output", ending)));
+    if (failed > 0 && batch.errorFileId === null) errors.push(...(await tryStore(ctx, batch, "error", ending)));
+  } catch (error) {
+    if (error instanceof AppError && error.code === "storage_unavailable")
+      return ctx.clock.sleep(PAUSE_MS, ctx.closing); // still due
+    throw error;
+  }
   write(ctx.db, (tx) => {
-    const ended = transition(tx, machine, ending, { id, now }, { failed, finishedAt: ctx.clock.now() });
+    const patch = { failed, finishedAt: ctx.clock.now(), ...(errors.length > 0 ? { errors } : {}) };
+    const ended = transition(tx, machine, ending, { id, now }, patch);
     if (ended) tx.delete(inferenceBatchItems).where(eq(inferenceBatchItems.batchId, id)).run();
     return ended;
   });
 }
 
+/** A file beyond the quota is left out, and the batch says why. */
+async function tryStore(ctx: Ctx, batch: BatchRow, which: "output" | "error", ending: Ending): Promise<BatchError[]> {
+  try {
+    await storeResults(ctx, batch, which, ending);
+    return [];
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "quota_exceeded") throw error;
+    return [{ code: error.code, line: null, message: `The ${which} file was not kept: ${error.message}`, param: null }];
+  }
+}
+
 async function storeResults(ctx: Ctx, batch: BatchRow, which: "output" | "error", ending: Ending) {
   const { id, workspaceId } = batch;
   const storageKey = files.keyFor(ctx.clock.now());
+  using meter = meterOf(ctx, { workspaceId, kind: "files" });
   await looseKeys.store(ctx, {
     key: storageKey,
-    put: () => ctx.storage.put(storageKey, linesOf(ctx, id, which, ending)),
+    put: () => ctx.storage.put(storageKey, linesOf(ctx, id, which, ending), { meter }),
     own(tx, { bytes: sizeBytes, sha256 }) {
+      meter.keep(sizeBytes);
       const named = { filename: `${id}_${which}.jsonl`, purpose: "batch_output" as const, expiresAt: null };
       const file = files.add(tx, { workspaceId, ...named, sizeBytes, sha256, storageKey }, ctx.clock.now());
       const patch = which === "output" ? { outputFileId: file.id } : { errorFileId: file.id };

@@ -8,6 +8,7 @@ import { newId } from "../../../lib/ids.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
+import { mustBeOpen } from "../../storage_usage/service.ts";
 import * as files from "../files/service.ts";
 import { machine } from "./machine.ts";
 import { type CreateBatch, present } from "./schema.ts";
@@ -36,6 +37,7 @@ export function create(ctx: Ctx, { workspaceId, keyId }: Principal, body: Create
       `input_file_id: the file has the purpose ${file.purpose}. Upload it with the purpose batch`,
       { param: "/input_file_id" },
     );
+  mustBeOpen(ctx, { workspaceId, kind: "files" }); // for its results
   const now = ctx.clock.now();
   const counts = { total: 0, completed: 0, failed: 0, inputTokens: 0, outputTokens: 0 };
   const times = { inProgressAt: null, finalizingAt: null, cancellingAt: null, finishedAt: null };

@@ -8,15 +8,15 @@ import { AppError } from "../../../lib/errors.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import type { Written } from "../../../platform/files.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
-import { mustHaveRoom, withinQuota } from "../../storage_usage/service.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import { type ClientFile, FileFields, present } from "./schema.ts";
 import * as files from "./service.ts";
 
 const LONGEST_NAME = 200;
 
-export function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ClientFile> {
+export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ClientFile> {
   const { workspaceId } = call.principal;
-  const quota = { workspaceId, kind: "files" as const };
+  using meter = meterOf(ctx, { workspaceId, kind: "files" }, { param: "file" });
   const key = files.keyFor(ctx.clock.now());
   let filename: string | undefined;
   let fields: FileFields;
@@ -30,14 +30,14 @@ export function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ClientFi
         if (part.name !== "file" || written)
           throw new AppError("schema", "file: send exactly one file, in the field `file`", { param: "file" });
         filename = part.filename.split(/[\\/]/).at(-1)?.slice(0, LONGEST_NAME) || "file";
-        written = await ctx.storage.put(key, withinQuota(ctx, quota, part.stream, "file"));
+        written = await ctx.storage.put(key, part.stream, { meter });
       },
     });
     fields = fieldsOf(given);
     if (!written) throw new AppError("schema", "file: is required: send it in the field `file`", { param: "file" });
     return written;
   };
-  return looseKeys.store(ctx, {
+  return await looseKeys.store(ctx, {
     key,
     put: receive,
     own(tx, { bytes: sizeBytes, sha256 }) {
@@ -49,7 +49,7 @@ export function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ClientFi
       };
       let made = false;
       const answer = creates(ctx, { ...call, body: { ...fields, filename, sha256 } }, () => {
-        mustHaveRoom(ctx, quota, { bytes: sizeBytes, param: "file" });
+        meter.keep(sizeBytes);
         call.set.status = 200; // as OpenAI answers
         made = true;
         return present(files.add(tx, row, now));

@@ -10,8 +10,8 @@ import type { Credentials } from "../../../lib/source.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { renameDurably } from "../../../platform/files.ts";
-import { lacksSpace } from "../../../platform/machine/disk.ts";
-import { lacksRoom } from "../../storage_usage/service.ts";
+import type { OpenMeter } from "../../../platform/storage/meter.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import { machine } from "../machine.ts";
 import { presentResolution } from "../schema.ts";
 import * as datasets from "../service.ts";
@@ -29,10 +29,16 @@ export async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Cred
   const { id, workspaceId, datasetId } = resolution;
   const signal = AbortSignal.any([abort.signal, ctx.closing]);
   const report = reporter(ctx, id);
+  using meter = meterOf(ctx, { workspaceId, kind: "datasets" });
   let full: string | undefined;
+  let counted = 0;
+  const count = (bytes: number) => {
+    full ??= refusalOf(meter, Math.max(0, bytes - counted));
+    counted = Math.max(counted, bytes);
+  };
   const onProgress = (progress: Progress) => {
     report(progress);
-    full ??= lacksStorage(ctx, resolution, progress.bytes);
+    count(progress.bytes);
     if (full !== undefined) abort.abort();
   };
   await durable(ctx.db);
@@ -50,12 +56,12 @@ export async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Cred
     : { type: "refused", code: "cancelled", message: "The dataset was deleted", param: null };
   // The row stays live: the next start fails it.
   if (ctx.closing.aborted) throw new AppError("shutting_down", "The server is shutting down");
-  if (outcome.type === "read") full ??= lacksStorage(ctx, resolution, outcome.bytes);
+  if (outcome.type === "read") count(outcome.bytes);
   if (full !== undefined) {
     await discardPart(ctx, datasetId);
     return settle(ctx, id, "fail", { code: "quota_exceeded", message: full, param: null });
   }
-  if (outcome.type === "read") return keep(ctx, id, datasetId, outcome);
+  if (outcome.type === "read") return await keep(ctx, id, datasetId, { ...outcome, meter });
   const refusal = outcome.type === "refused" ? outcome : undefined;
   // Only after an interruption can the next resolution continue with the rows read so far.
   if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discardPart(ctx, datasetId);
@@ -66,10 +72,15 @@ export async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Cred
   });
 }
 
-/** Returns the reason why this many bytes cannot be stored. */
-function lacksStorage(ctx: Ctx, { workspaceId }: ResolutionRow, bytes: number): string | undefined {
-  const why = lacksRoom(ctx, { workspaceId, kind: "datasets" }, bytes) ?? lacksSpace(ctx);
-  return why && `The rows of the source cannot be stored: ${why}`;
+/** Returns the reason why this many more bytes cannot be stored. */
+function refusalOf(meter: OpenMeter, bytes: number): string | undefined {
+  try {
+    meter.take(bytes);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return `The rows of the source cannot be stored. ${error.message}`;
+  }
 }
 
 /** Records progress at most once a second, and emits it every ten seconds. */
@@ -96,7 +107,7 @@ export function reporter(ctx: Ctx, id: string, begun = ctx.clock.now()) {
   };
 }
 
-type Read = Extract<Outcome, { type: "read" }>;
+type Read = Extract<Outcome, { type: "read" }> & { meter: OpenMeter };
 
 /** Makes the rows a snapshot. If the newest snapshot has the same content, that one is used and the rows are dropped. */
 async function keep(ctx: Ctx, id: string, datasetId: string, read: Read): Promise<ResolutionRow> {
@@ -114,6 +125,7 @@ async function keep(ctx: Ctx, id: string, datasetId: string, read: Read): Promis
       const now = ctx.clock.now();
       const job = tx.select({ jobId: table.jobId }).from(table).where(eq(table.id, id)).get();
       if (!same) {
+        read.meter.keep(bytes);
         const made = { trigger: job?.jobId ? ("job_pin" as const) : ("manual" as const), jobId: job?.jobId ?? null };
         snapshots.record(tx, ctx, datasetId, { ...made, headRow: rows, digest: { rows, bytes, sha256 } });
         tx.update(datasetTable)

@@ -12,9 +12,9 @@ import { newId } from "../../../lib/ids.ts";
 import type { Row } from "../../../lib/rows/format.ts";
 import { openCommit, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
-import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import type { Change, RowsFile } from "../../../platform/rows/file.ts";
-import { mustHaveRoom } from "../../storage_usage/service.ts";
+import type { OpenMeter } from "../../../platform/storage/meter.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import { mustFitRows } from "../row_quota.ts";
 import type { Append } from "../schema.ts";
 import * as datasets from "../service.ts";
@@ -82,7 +82,7 @@ function take(queue: AppendQueue): Pending[] {
 async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
   const row = datasets.current(ctx, id);
   if (!row) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });
-  mustLeaveSpace(ctx);
+  using meter = meterOf(ctx, { workspaceId: row.workspaceId, kind: "datasets" }, { param: "/rows" });
   const path = pathOf(ctx, id);
   if (!ctx.state.datasets.openRows.closeReplaced(path)) throw missing(path);
   const rows = row.headRow > 0 ? mustHold(ctx, path) : (hold(ctx, path, { create: true }) as RowsHandle);
@@ -92,7 +92,7 @@ async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
       rows.file.cutBeyond(row.headRow);
     }
     rows.opened.clean = true;
-    const { planned, state } = plan(ctx, row, rows.file, taken);
+    const { planned, state } = plan(ctx, row, rows.file, { taken, meter });
     if (planned.length === 0) return;
     rows.opened.clean = false; // until the head covers the new rows
     const now = ctx.clock.now();
@@ -103,7 +103,7 @@ async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
     await rows.file.flush();
     if (!rows.file.isInPlace()) throw missing(path); // An acknowledged row must be in the file that a restart opens.
     for (const { changes } of planned) for (const { target } of changes) rows.hashing.touch(target);
-    record(ctx, row, planned, state, now);
+    record(ctx, row, { planned, state, meter }, now);
     await openCommit(ctx.db); // Rejects if the commit is lost; the rows are cut off then.
     rows.opened.clean = true;
     for (const { pending, answer } of planned) pending.done(answer);
@@ -113,7 +113,9 @@ async function writeTogether(ctx: Ctx, id: string, taken: readonly Pending[]) {
   }
 }
 
-function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Pending[]) {
+type Appending = { taken: readonly Pending[]; meter: OpenMeter };
+
+function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, { taken, meter }: Appending) {
   const planned: Planned[] = [];
   const changed = new Map<number, Change>(); // planned changes, by the id of the changed row and by their own id
   let state: StreamState = row;
@@ -130,7 +132,8 @@ function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Pending
         pending.batch,
         (target) => changed.get(target) ?? newest(file, target, state),
       );
-      mustFit(ctx, row, next.state);
+      mustFitRows(ctx, { workspaceId: row.workspaceId, rows: next.state.liveRows - row.liveRows, param: "/rows" });
+      meter.take(next.state.bytes - state.bytes);
       for (const change of next.changes) changed.set(change.target, change).set(change.rowId, change);
       planned.push({
         pending,
@@ -143,12 +146,6 @@ function plan(ctx: Ctx, row: DatasetRow, file: RowsFile, taken: readonly Pending
     }
   }
   return { planned, state };
-}
-
-/** The dataset with its new rows must be within the quota of its workspace. */
-function mustFit(ctx: Ctx, { workspaceId, bytes, liveRows }: DatasetRow, after: StreamState) {
-  mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: after.bytes - bytes, param: "/rows" });
-  mustFitRows(ctx, { workspaceId, rows: after.liveRows - liveRows, param: "/rows" });
 }
 
 const newest = (file: RowsFile, target: number, { headRow }: StreamState) =>
@@ -220,12 +217,15 @@ function rootOf(named: number, head: number, changeOf: (id: number) => Change | 
   return root;
 }
 
-function record(ctx: Ctx, row: DatasetRow, planned: readonly Planned[], state: StreamState, now: number) {
+type Recorded = { planned: readonly Planned[]; state: StreamState; meter: OpenMeter };
+
+function record(ctx: Ctx, row: DatasetRow, { planned, state, meter }: Recorded, now: number) {
   failpoint("datasets.before_head");
   const { headRow, liveRows, bytes, format } = state;
   const { id, workspaceId } = row;
   write(ctx.db, (tx) => {
-    mustFit(ctx, row, state); // Other datasets may have grown meanwhile.
+    mustFitRows(ctx, { workspaceId, rows: liveRows - row.liveRows, param: "/rows" }); // Other datasets may have grown.
+    meter.keep(bytes - row.bytes);
     const patch = { headRow, liveRows, bytes, format, contentSha256: null, updatedAt: now };
     const [changed] = tx.update(table).set(patch).where(eq(table.id, id)).returning().all();
     if (!changed) throw new AppError("resource_not_found", `No dataset ${id}`, { param: "id" });

@@ -17,11 +17,11 @@ import {
   type ShapeOptions,
   shapeOf,
 } from "../../../lib/rows/shaping.ts";
-import { SECOND_MS } from "../../../lib/units.ts";
 import { writeTemp } from "../../../platform/files.ts";
-import { lacksSpace } from "../../../platform/machine/disk.ts";
 import { RowsWriter } from "../../../platform/rows/writer.ts";
-import { roomOf, withinQuota } from "../../storage_usage/service.ts";
+import { fileSize, watchGrowth } from "../../../platform/storage/growth.ts";
+import type { OpenMeter } from "../../../platform/storage/meter.ts";
+import { meterOf, roomOf } from "../../storage_usage/service.ts";
 import { partFolder } from "./files.ts";
 import { type Imported, type ImportTask, importRows, Unreadable } from "./importer.ts";
 
@@ -35,14 +35,13 @@ export type RowsUpload = {
   sha256: string;
   detected: Detected;
 };
-/** `id` is the id of the new dataset: its folder `.part` holds the temporary files. */
-type Intake = { id: string; workspaceId: string; signal: AbortSignal; options: Options };
+/** `id` is the id of the new dataset: its folder `.part` holds the temporary files. `meter` counts the rows. */
+type Intake = { id: string; workspaceId: string; signal: AbortSignal; options: Options; meter: OpenMeter };
 
 export async function readUpload(ctx: Ctx, part: FilePart, intake: Intake): Promise<RowsUpload> {
   const folder = partFolder(ctx, intake.id);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const given = withinQuota(ctx, { workspaceId: intake.workspaceId, kind: "datasets" }, part.stream, "file");
-  const { head, rest } = await peeked(given);
+  const { head, rest } = await peeked(part.stream);
   const path = join(folder, "rows.db");
   return isJsonLines(head, part.filename)
     ? readLines(ctx, rest, { ...intake, path })
@@ -60,7 +59,11 @@ const RESERVED = "_op and _row_id are for appended rows only: use POST /v1/datas
 
 type Lines = Intake & { path: string };
 
-async function readLines(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, { path, options }: Lines): Promise<RowsUpload> {
+async function readLines(
+  ctx: Ctx,
+  chunks: AsyncIterable<Uint8Array>,
+  { path, options, meter }: Lines,
+): Promise<RowsUpload> {
   const shaping = createShaping({ ...options, cells: false });
   const { first, hint } = shaping;
   const reader = createLineReader({
@@ -74,7 +77,7 @@ async function readLines(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, { path, op
     },
   });
   const hasher = new Bun.CryptoHasher("sha256");
-  const writer = new RowsWriter(path, ctx.clock.now());
+  const writer = new RowsWriter(path, { now: ctx.clock.now(), meter });
   try {
     for await (const chunk of chunks) {
       hasher.update(chunk);
@@ -99,21 +102,26 @@ async function readLines(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, { path, op
 type FileImport = Lines & { from: string; name: string };
 
 async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, given: FileImport): Promise<RowsUpload> {
-  const { id, workspaceId, signal, options, path, from, name } = given;
+  const { id, workspaceId, signal, options, path, from, name, meter } = given;
+  using sent = meterOf(ctx, { workspaceId, kind: "datasets" }, { param: "file", onItsWay: "files" });
   const hasher = new Bun.CryptoHasher("sha256");
-  await writeTemp(from, chunks, { onChunk: (chunk) => void hasher.update(chunk) });
+  await writeTemp(from, chunks, { meter: sent, onChunk: (chunk) => void hasher.update(chunk) });
   const release = await ctx.state.datasets.imports.acquire({ workspaceId, signal });
   if (!release) throw new AppError("no_capacity", "Too many files are being read: try again", { retryAfterSeconds: 5 });
   try {
     const { datasets } = ctx.config;
-    const read = await runImporter(ctx, partFolder(ctx, id), signal, {
-      from,
-      name: name.slice(0, 200) || "file",
-      path,
-      row_bytes: datasets.max_row_bytes,
-      max_bytes: Math.max(1, Math.min(datasets.max_upload_bytes, roomOf(ctx, { workspaceId, kind: "datasets" }))),
-      options,
-    });
+    const read = await runImporter(
+      ctx,
+      { folder: partFolder(ctx, id), signal, meter },
+      {
+        from,
+        name: name.slice(0, 200) || "file",
+        path,
+        row_bytes: datasets.max_row_bytes,
+        max_bytes: Math.max(1, Math.min(datasets.max_upload_bytes, roomOf(ctx, { workspaceId, kind: "datasets" }))),
+        options,
+      },
+    );
     const { kind, rows, bytes, format, shape } = read;
     return {
       path,
@@ -128,28 +136,31 @@ async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, given: Fi
   }
 }
 
-async function runImporter(ctx: Ctx, folder: string, signal: AbortSignal, task: ImportTask): Promise<Imported> {
+type Import = { folder: string; signal: AbortSignal; meter: OpenMeter };
+
+async function runImporter(ctx: Ctx, { folder, signal, meter }: Import, task: ImportTask): Promise<Imported> {
   const stop = new AbortController();
   // A packed file may grow a thousandfold.
-  const watch = setInterval(() => {
-    const full = lacksSpace(ctx);
-    if (full)
-      stop.abort(new AppError("storage_unavailable", `The rows cannot be stored: ${full}`, { retryAfterSeconds: 60 }));
-  }, SECOND_MS);
+  using growth = watchGrowth(
+    meter,
+    () => fileSize(task.path),
+    (error) => stop.abort(error),
+  );
   try {
     const limits = { writes: [folder], signal: AbortSignal.any([signal, stop.signal]) };
-    return await importRows(ctx.supervisor, task, limits);
+    const imported = await importRows(ctx.supervisor, task, limits);
+    growth.check();
+    return imported;
   } catch (error) {
     if (!(error instanceof Unreadable)) throw error;
     if (error.kind === "broken") throw new AppError("worker_failed", `${error.message}. Try again`, { param: "file" });
     throw new AppError(error.kind === "too_large" ? "quota_exceeded" : "schema", error.message, { param: "file" });
-  } finally {
-    clearInterval(watch);
   }
 }
 
 /** Returns the first bytes, and the whole stream from its beginning. */
-async function peeked(chunks: AsyncGenerator<Uint8Array>) {
+async function peeked(stream: AsyncIterable<Uint8Array>) {
+  const chunks = stream[Symbol.asyncIterator]();
   const parts: Uint8Array[] = [];
   let bytes = 0;
   while (bytes < LOOKED_AT_BYTES) {
@@ -160,7 +171,7 @@ async function peeked(chunks: AsyncGenerator<Uint8Array>) {
   }
   async function* rest() {
     yield* parts.splice(0);
-    yield* chunks;
+    yield* { [Symbol.asyncIterator]: () => chunks };
   }
   return { head: Buffer.concat(parts), rest: rest() };
 }

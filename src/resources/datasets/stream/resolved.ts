@@ -12,11 +12,10 @@ import { MAP_ROWS } from "../../../lib/rewards/contract.ts";
 import type { Format, Row } from "../../../lib/rows/format.ts";
 import { createLineReader, type LineReader, RowError } from "../../../lib/rows/lines.ts";
 import { renameDurably, tempPath } from "../../../platform/files.ts";
-import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { liveRows } from "../../../platform/rows/live.ts";
 import { RowsWriter } from "../../../platform/rows/writer.ts";
 import { openResolver, type Resolver, type ResolverCode, ResolverError } from "../../../sandbox/reward/resolver.ts";
-import { roomOf } from "../../storage_usage/service.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import { discard, mustHold } from "./files.ts";
 
 /** Rows that are sent to the sandbox together. */
@@ -75,16 +74,15 @@ export async function resolveRows(ctx: Ctx, work: Work): Promise<ResolvedRows & 
 
 async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal, param }: Work, resolver: Resolver, temp: string) {
   const held = mustHold(ctx, from.path);
-  const writer = new RowsWriter(temp, ctx.clock.now());
+  using meter = meterOf(ctx, { workspaceId, kind: "datasets" }, { param });
+  const writer = new RowsWriter(temp, { now: ctx.clock.now(), meter });
   const reader = createLineReader({ maxRowBytes: ctx.config.datasets.max_row_bytes, format: undefined });
   const hasher = new Bun.CryptoHasher("sha256");
-  const room = roomOf(ctx, { workspaceId, kind: "datasets" });
   const samples: Sample[] = [];
   let rowsIn = 0;
   try {
     for (let [after, more] = [0, true]; more; ) {
       signal.throwIfAborted();
-      mustLeaveSpace(ctx);
       const wanted = Math.min(PAGE_ROWS, (limit ?? Number.POSITIVE_INFINITY) - rowsIn);
       const { entries, hasMore } = await liveRows(held.file, after, wanted, from.head_row);
       const texts = entries.map(({ text }) => text ?? "{}");
@@ -96,10 +94,6 @@ async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal, param }: Wor
         hasher.update(body);
         writer.add([{ body }]);
       }
-      if (writer.bytes > room)
-        throw new AppError("quota_exceeded", `The resolved rows take more than the ${room} bytes that are left`, {
-          param,
-        });
       for (let i = 0; i < made.length && samples.length < SHOWN; i++)
         samples.push({ before: JSON.parse(texts[i]!) as Row, after: made[i]!.slice(0, SHOWN) });
       rowsIn += entries.length;

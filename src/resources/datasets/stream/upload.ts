@@ -14,7 +14,8 @@ import { newId } from "../../../lib/ids.ts";
 import { MAP_RULE, parseMap } from "../../../lib/rows/columns.ts";
 import { write } from "../../../platform/db/db.ts";
 import { renameDurably } from "../../../platform/files.ts";
-import { mustHaveRoom } from "../../storage_usage/service.ts";
+import type { OpenMeter } from "../../../platform/storage/meter.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import { mustFitRows } from "../row_quota.ts";
 import { present } from "../schema.ts";
 import * as datasets from "../service.ts";
@@ -30,6 +31,8 @@ export async function upload(ctx: Ctx, call: Call) {
   let options: Options | undefined;
   const id = newId("ds", ctx.clock.now());
   const { making } = ctx.state.datasets;
+  const { workspaceId } = call.principal;
+  using meter = rowsMeter(ctx, workspaceId);
   making.add(id);
   try {
     const fields = await readMultipart(call.request, {
@@ -41,21 +44,24 @@ export async function upload(ctx: Ctx, call: Call) {
           throw new AppError("schema", "file: send exactly one file, in the field `file`", { param: "file" });
         // Reject bad fields before a large file arrives.
         options = optionsOf(fieldsOf(before["name"] === undefined ? { ...before, name: "unknown yet" } : before));
-        const { workspaceId } = call.principal;
-        built = await readUpload(ctx, part, { id, workspaceId, signal: call.request.signal, options });
+        built = await readUpload(ctx, part, { id, workspaceId, signal: call.request.signal, options, meter });
       },
     });
     if (!built) throw new AppError("schema", "file: is required: send the rows in the field `file`", { param: "file" });
     const given = fieldsOf(fields);
     if (JSON.stringify(optionsOf(given)) !== JSON.stringify(options))
       throw new AppError("schema", "file: send map, shape and format before the file", { param: "file" });
-    return await keep(ctx, call, given, { ...built, id });
+    return await keep(ctx, call, given, { ...built, id, meter });
   } finally {
     making.delete(id);
     await discardPart(ctx, id);
     if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
   }
 }
+
+/** The workspace may have the same rows already. */
+const rowsMeter = (ctx: Ctx, workspaceId: string) =>
+  meterOf(ctx, { workspaceId, kind: "datasets" }, { param: "file", onItsWay: "rows" });
 
 type Importer = { workspaceId: string; signal: AbortSignal };
 
@@ -68,14 +74,15 @@ export async function importRows(
 ): Promise<DatasetRow> {
   const id = newId("ds", ctx.clock.now());
   const { making } = ctx.state.datasets;
+  using meter = rowsMeter(ctx, workspaceId);
   making.add(id);
   try {
-    const built = await readUpload(ctx, part, { id, workspaceId, signal, options: optionsOf(fields) });
+    const built = await readUpload(ctx, part, { id, workspaceId, signal, options: optionsOf(fields), meter });
     await renameDurably(built.path, pathOf(ctx, id));
     return write(ctx.db, () => {
       const existing = sameContent(ctx, workspaceId, built.sha256);
       if (existing) return existing;
-      mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+      meter.keep(built.bytes);
       mustFitRows(ctx, { workspaceId, rows: built.rows, param: "file" });
       return record(ctx, workspaceId, fields, { ...built, id });
     });
@@ -122,13 +129,15 @@ function read(name: "metadata" | "map", parse: () => unknown): unknown {
  * Creates the dataset, or returns the one that has this content. Only the commit can decide: meanwhile an equal upload
  * may have finished, or rows were appended to the equal dataset. So the row file gets its final name in any case.
  */
-async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: RowsUpload & { id: string }) {
+type NewRows = RowsUpload & { id: string; meter: OpenMeter };
+
+async function keep(ctx: Ctx, call: Call, fields: UploadFields, built: NewRows) {
   const { workspaceId } = call.principal;
   await renameDurably(built.path, pathOf(ctx, built.id));
   return creates(ctx, { ...call, body: { ...fields, sha256: built.sha256 } }, () => {
     const existing = sameContent(ctx, workspaceId, built.sha256);
     if (existing) return answerExisting(call, fields, existing);
-    mustHaveRoom(ctx, { workspaceId, kind: "datasets" }, { bytes: built.bytes, param: "file" });
+    built.meter.keep(built.bytes);
     mustFitRows(ctx, { workspaceId, rows: built.rows, param: "file" });
     return present(record(ctx, workspaceId, fields, built));
   });

@@ -15,6 +15,7 @@ import { type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { writeStreamAtomic } from "../../../platform/files.ts";
 import type { ModelName } from "../../../workers/protocol_detector.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import * as webhooks from "../../webhooks/service.ts";
 import { accountOf, charge, requireRoom } from "../accounts.ts";
 import { decodeFile } from "../intake/files.ts";
@@ -43,7 +44,8 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
   detection.writing.add(id);
   try {
     await mkdir(batchesDir(ctx), { recursive: true, mode: 0o700 });
-    await writeStreamAtomic(batchFile(ctx, id), imagesOf(ctx, input, items));
+    using meter = spaceMeter(ctx);
+    await writeStreamAtomic(batchFile(ctx, id), imagesOf(ctx, input, items), { meter });
     const answer = write(ctx.db, (tx) => {
       requireRoom(ctx, workspaceId, need);
       const made = presentBatch(add(ctx, tx, { workspaceId, id, named, items, metadata: input.metadata }));

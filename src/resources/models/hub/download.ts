@@ -9,6 +9,7 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import { MIB } from "../../../lib/units.ts";
 import { asStorageError, renameDurably, sha256Bytes } from "../../../platform/files.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import { inspect } from "../files/inspect.ts";
 import { PARTS } from "../files/sweep.ts";
 import { fileUrl, get, HubError, type HubFile, type HubResponse, refusal } from "./hub.ts";
@@ -44,6 +45,7 @@ export async function download(ctx: Ctx, task: HubDownload, watch: Watch): Promi
 /** Receives the file into `part`, from where an earlier attempt stopped. */
 export async function fill(ctx: Ctx, part: string, { repo, file }: Pick<HubDownload, "repo" | "file">, watch: Watch) {
   const { signal, onProgress } = watch;
+  using meter = spaceMeter(ctx); // the row of the model counts the size for the quota
   const handle = await open(part, "a+", 0o600);
   try {
     let { size: at } = await handle.stat();
@@ -56,6 +58,7 @@ export async function fill(ctx: Ctx, part: string, { repo, file }: Pick<HubDownl
     while (at < file.size) {
       onProgress(at / file.size);
       const chunk = await source(at);
+      meter.take(chunk.byteLength);
       await handle.appendFile(chunk);
       at += chunk.byteLength;
       signal.throwIfAborted();

@@ -6,6 +6,7 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
 import { StorageError } from "../../../platform/files.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
@@ -90,7 +91,7 @@ function start(ctx: Ctx, row: ModelRow, busy: Set<string>, closing: AbortSignal)
 /** The received part stays. */
 function giveUp(ctx: Ctx, { row, signal }: Task, error: unknown) {
   if (signal.aborted) return;
-  const known = error instanceof HubError || error instanceof StorageError;
+  const known = error instanceof HubError || error instanceof StorageError || error instanceof AppError;
   if (!known) ctx.log.error("a download failed", { model: row.id, error });
   const message =
     error instanceof StorageError ? error.advice : known ? error.message : "The download failed: see the server's log";

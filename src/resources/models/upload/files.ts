@@ -11,6 +11,7 @@ import type { Db } from "../../../platform/db/db.ts";
 import {
   type Chunks,
   cleanTemp,
+  type Meter,
   renameDurably,
   type StreamOptions,
   tempPath,
@@ -31,10 +32,11 @@ export const pathFor = (uploadId: string) => join(DIR, `${uploadId}${SUFFIX}`);
 const full = (ctx: Ctx, path: string) => join(ctx.config.data_dir, path);
 
 /** Writes the stream to the file that the model will use. */
-export const into = (ctx: Ctx, uploadId: string) => async (body: Chunks, options: StreamOptions) => {
-  await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
-  return writeStreamAtomic(full(ctx, pathFor(uploadId)), body, options);
-};
+export const into =
+  (ctx: Ctx, uploadId: string, meter: Meter) => async (body: Chunks, options: Omit<StreamOptions, "meter">) => {
+    await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
+    return writeStreamAtomic(full(ctx, pathFor(uploadId)), body, { ...options, meter });
+  };
 
 export const remove = (ctx: Ctx, uploadId: string) => rm(full(ctx, pathFor(uploadId)), { force: true });
 
@@ -79,17 +81,27 @@ const sentFiles = (db: Db, workspaceId: string, sha256: string): string[] =>
     .map(({ id }) => pathFor(id));
 
 /** Puts the content where an upload would have put it. A file of this server is linked, not copied. */
-export async function place(ctx: Ctx, uploadId: string, content: Content, sha256: string): Promise<Written> {
+type Placing = { sha256: string; meter: Meter };
+
+export async function place(
+  ctx: Ctx,
+  uploadId: string,
+  content: Content,
+  { sha256, meter }: Placing,
+): Promise<Written> {
   if ("key" in content) {
     const opened = await ctx.storage.get(content.key);
     if (!opened) throw new LostKeyError(content.key);
-    return into(ctx, uploadId)(opened.stream, { expectedSha256: sha256 });
+    return into(ctx, uploadId, meter)(opened.stream, { expectedSha256: sha256 });
   }
   const [from, to] = [full(ctx, content.file), full(ctx, pathFor(uploadId))];
   await mkdir(full(ctx, DIR), { recursive: true, mode: 0o700 });
   const temp = tempPath(full(ctx, DIR));
   try {
-    await link(from, temp).catch(() => copyFile(from, temp)); // the file system has no hard links
+    await link(from, temp).catch(async () => {
+      meter.take((await stat(from)).size);
+      await copyFile(from, temp); // the file system has no hard links
+    });
     await renameDurably(temp, to);
   } finally {
     await rm(temp, { force: true });

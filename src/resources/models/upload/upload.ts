@@ -12,10 +12,10 @@ import { newId } from "../../../lib/ids.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { withUniqueName } from "../../../platform/db/errors.ts";
-import type { Written } from "../../../platform/files.ts";
+import type { Meter, Written } from "../../../platform/files.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import * as signed from "../../signed_urls/service.ts";
-import { mustHaveRoom, roomOf } from "../../storage_usage/service.ts";
+import { meterOf, mustHaveRoom, roomOf } from "../../storage_usage/service.ts";
 import * as uploads from "../../uploads/service.ts";
 import { type UploadRow, uploads as uploadTable } from "../../uploads/table.ts";
 import { machine } from "../machine.ts";
@@ -109,17 +109,20 @@ const useOf = ({ id, targetId, sizeBytes, sha256 }: UploadRow) => ({
 export async function receiveFile(ctx: Ctx, request: Request, modelId: string, id: string): Promise<ReceivedFile> {
   const row = uploads.find(ctx, id);
   signed.admit(ctx, request, row?.purpose === "model" && row.targetId === modelId ? useOf(row) : undefined);
-  const { bytes, sha256 } = await settled(ctx, id, (claim) => receive(ctx, request, claim, files.into(ctx, id)));
+  const { bytes, sha256 } = await settled(ctx, id, (claim, meter) =>
+    receive(ctx, request, claim, files.into(ctx, id, meter)),
+  );
   return { object: "upload", id, model_id: modelId, path: row?.path ?? "", size_bytes: bytes, sha256 };
 }
 
 /** The file is written before the row. After the commit only the rows decide whether the file stays. */
-const settled = (ctx: Ctx, id: string, put: (claim: UploadRow) => Promise<Written>): Promise<Written> =>
+const settled = (ctx: Ctx, id: string, put: (claim: UploadRow, meter: Meter) => Promise<Written>): Promise<Written> =>
   uploads.claimed(ctx, id, async (claim) => {
+    using meter = meterOf(ctx, { workspaceId: claim.workspaceId, kind: "models" });
     const written = await keepOrRemove(ctx, id, async () => {
-      const done = await put(claim);
+      const done = await put(claim, meter);
       write(ctx.db, (tx) => {
-        mustHaveRoom(ctx, { workspaceId: claim.workspaceId, kind: "models" }, { bytes: done.bytes });
+        meter.keep(done.bytes);
         uploads.use(tx, id, done, ctx.clock.now());
         models.addBytes(tx, claim.targetId, done.bytes);
       });
@@ -188,5 +191,5 @@ async function arrived(ctx: Ctx, row: UploadRow): Promise<Written> {
     throw new AppError("upload_incomplete", `${row.path} was not uploaded: send it to its signed address first`, {
       param: "/files/0/path",
     });
-  return settled(ctx, row.id, () => files.place(ctx, row.id, found, sha256));
+  return settled(ctx, row.id, (_, meter) => files.place(ctx, row.id, found, { sha256, meter }));
 }

@@ -9,6 +9,7 @@ import { streamOf } from "../../../sandbox/files/chunks.ts";
 import { type Beneath, incomingPath, openWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
 import { discard, makeTheirs } from "../../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import type { LiveSession } from "../live.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
@@ -71,10 +72,11 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
     requireShallow(target);
     const maxBytes = await roomFor(ctx, row, contentLength(request));
     const temp = incomingPath(dirOf(ctx, row.id));
-    const meter = metered(ctx, live, maxBytes);
+    using meter = spaceMeter(ctx);
+    const incoming = metered(ctx, live, maxBytes);
     try {
       const { bytes, sha256 } = await receive(ctx, request, { maxBytes }, (body, options) =>
-        writeTemp(temp, meter.over(body), options),
+        writeTemp(temp, incoming.over(body), { ...options, meter }),
       ).catch((error) => {
         throw error instanceof AppError && error.code === "payload_too_large" ? noRoom(ctx) : error;
       });
@@ -87,7 +89,7 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
       const written = { object: "session.file" as const, session_id: row.id, path: at, size: bytes, sha256 };
       return { replaced, written: { ...written, volume_errors } };
     } finally {
-      meter.close();
+      incoming.close();
       await discard(temp);
     }
   });

@@ -9,6 +9,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
+import { watchGrowth } from "../../../platform/storage/growth.ts";
 import { type ForeignDir, pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import { contentOf, fileBytes, makeDir, removeTree } from "../../../sandbox/files/trees.ts";
 import { type ExportTask, FromTrainer, type ToTrainer } from "../../../workers/protocol_trainer.ts";
@@ -16,7 +17,7 @@ import * as looseKeys from "../../loose_keys/service.ts";
 import * as modelResults from "../../models/results.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
-import { mustBeOpen, mustHaveRoom } from "../../storage_usage/service.ts";
+import { meterOf, mustBeOpen } from "../../storage_usage/service.ts";
 import { grantsOf } from "../state/grants.ts";
 import { baseModelOf, deviceOf } from "../state/inputs.ts";
 import { checkpointDir, pathsOf } from "../state/paths.ts";
@@ -92,11 +93,15 @@ function insert(tx: Tx, values: NewExport, now: number): ExportRow {
 /** Creates the row for the output of a custom job. The output of an earlier run is deleted. */
 export function replaceFiles(ctx: Ctx, tx: Tx, { id: jobId, workspaceId }: JobRow): ExportRow {
   const now = ctx.clock.now();
-  const before = find(tx, jobId, { variant: "files", quantization: "" });
+  const before = filesOf(tx, jobId);
   if (before?.storageKey) looseKeys.drop(tx, before.storageKey, now);
   if (before) tx.delete(trainingExports).where(eq(trainingExports.id, before.id)).run();
   return insert(tx, { jobId, workspaceId, checkpointId: jobId, variant: "files", quantization: "" }, now);
 }
+
+/** The output of a custom job. */
+export const filesOf = (tx: Pick<Tx, "select">, jobId: string) =>
+  find(tx, jobId, { variant: "files", quantization: "" });
 
 export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, quantization }: ExportKind) =>
   tx
@@ -180,6 +185,8 @@ async function runTrainer(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }
     out: pathForWorker(out.dir, out.name),
   };
   const done = Promise.withResolvers<void>();
+  using meter = meterOf(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" });
+  using growth = watchGrowth(meter, () => fileBytes(out.dir, out.name) ?? 0, done.reject);
   const worker = ctx.supervisor.spawn<FromTrainer, ToTrainer>({
     kind: "trainer",
     incoming: FromTrainer,
@@ -194,6 +201,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }
     await worker.ready;
     worker.send(task);
     await done.promise;
+    growth.check();
   } finally {
     await worker.stop("the export is made");
   }
@@ -202,11 +210,8 @@ async function runTrainer(ctx: Ctx, job: JobRow, { row, checkpoint, out, model }
 type NewFile = { job: JobRow; row: ExportRow; checkpoint: CheckpointRow; from: File };
 
 async function store(ctx: Ctx, { job, row, checkpoint, from }: NewFile) {
-  mustHaveRoom(
-    ctx,
-    { workspaceId: job.workspaceId, kind: "checkpoints" },
-    { bytes: fileBytes(from.dir, from.name) ?? 0 },
-  );
+  using meter = meterOf(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" });
+  meter.expect(fileBytes(from.dir, from.name) ?? 0);
   const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
   const model =
     row.variant === "merged" || row.variant === "gguf"
@@ -214,9 +219,11 @@ async function store(ctx: Ctx, { job, row, checkpoint, from }: NewFile) {
       : undefined;
   await looseKeys.store(ctx, {
     key,
-    put: () => ctx.storage.put(key, contentOf(from.dir, from.name)),
-    own: (tx, { bytes, sha256 }) =>
-      attachContent(ctx, tx, row, { key, bytes, sha256, name: nameOf(job, row), modelId: model?.id }),
+    put: () => ctx.storage.put(key, contentOf(from.dir, from.name), { meter }),
+    own(tx, { bytes, sha256 }) {
+      meter.keep(bytes);
+      attachContent(ctx, tx, row, { key, bytes, sha256, name: nameOf(job, row), modelId: model?.id });
+    },
   });
 }
 

@@ -11,6 +11,7 @@ import { removeTree } from "../../../sandbox/files/trees.ts";
 import { sessionOwner } from "../../../sandbox/jail/session_jail.ts";
 import * as artifacts from "../../code_artifacts/service.ts";
 import { unpack } from "../../code_artifacts/unpack.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import * as mounting from "../../volumes/materialize.ts";
 import * as volumes from "../../volumes/service.ts";
 import { rowsOf } from "../state/inputs.ts";
@@ -38,7 +39,9 @@ export async function buildJobDir(ctx: Ctx, job: JobRow): Promise<JobDir> {
   }
   if (job.datasetId !== null && job.snapshotNumber !== null) {
     const rows = rowsOf(ctx, job, job.datasetId, job.snapshotNumber);
-    await staging(openStage(work, "", owner), (stage) => stage.put(DATASET, 0o644, (temp) => writeRows(rows, temp)));
+    await staging(openStage(work, "", owner), (stage) =>
+      stage.put(DATASET, 0o644, (temp) => writeRows(ctx, rows, temp)),
+    );
   }
   const copies: VolumeCopy[] = [];
   for (const [i, volume] of job.volumes.entries()) copies.push(await copyVolume(ctx, job, { work, volume, i }));
@@ -54,7 +57,10 @@ async function staging<T>(stage: Stage, work: (stage: Stage) => Promise<T>): Pro
   }
 }
 
-async function writeRows({ path, head_row }: { path: string; head_row: number }, to: string): Promise<"copied"> {
+type Rows = { path: string; head_row: number };
+
+async function writeRows(ctx: Ctx, { path, head_row }: Rows, to: string): Promise<"copied"> {
+  using meter = spaceMeter(ctx);
   const rows = openRows(path, "read");
   const turn = takingTurns();
   async function* lines() {
@@ -64,7 +70,7 @@ async function writeRows({ path, head_row }: { path: string; head_row: number },
     }
   }
   try {
-    await writeTemp(to, lines());
+    await writeTemp(to, lines(), { meter });
     return "copied";
   } finally {
     rows.close();

@@ -3,7 +3,7 @@
  * has no checkpoints: after a pause or a restart of the server it starts again. Its result is /workspace/output.
  */
 import type { Ctx } from "../../../context.ts";
-import { tarChunks } from "../../../lib/archive/tar_write.ts";
+import { type TarEntry, tarBytes, tarChunks } from "../../../lib/archive/tar_write.ts";
 import { AppError, UsageError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { write } from "../../../platform/db/db.ts";
@@ -14,7 +14,8 @@ import type { JailEnd } from "../../../sandbox/jail/types.ts";
 import * as gpu from "../../gpu/service.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
 import * as secrets from "../../secrets/service.ts";
-import { attachContent, replaceFiles } from "../artifacts/exports.ts";
+import { meterOf } from "../../storage_usage/service.ts";
+import { attachContent, filesOf, replaceFiles } from "../artifacts/exports.ts";
 import { type JobLog, openLog } from "../logs/file.ts";
 import { UNREPORTED_END } from "../policy.ts";
 import { startFault } from "../state/inputs.ts";
@@ -193,15 +194,32 @@ async function storeOutput(ctx: Ctx, job: JobRow, { dir, log }: { dir: JobDir; l
   try {
     for (const fault of output.faults) log.add("stderr", fault);
     if (output.entries.length === 0) return undefined;
-    const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
-    await looseKeys.store(ctx, {
-      key,
-      put: () => ctx.storage.put(key, tarChunks(output.entries)),
-      own: (tx, { bytes, sha256 }) =>
-        attachContent(ctx, tx, replaceFiles(ctx, tx, job), { key, bytes, sha256, name: `${job.id}-output.tar` }),
-    });
+    await storeArchive(ctx, job, output.entries);
     return undefined;
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const message = `The output files were not kept. ${error.message}`;
+    log.add("stderr", message);
+    return { code: "worker_crashed", message, param: "/command" } satisfies JobError;
   } finally {
     output.close();
   }
+}
+
+/** Holes of sparse files count, because the archive has them as zeros. */
+async function storeArchive(ctx: Ctx, job: JobRow, entries: readonly TarEntry[]) {
+  const { workspaceId } = job;
+  const replaced = filesOf(ctx.db, job.id)?.sizeBytes ?? 0;
+  using meter = meterOf(ctx, { workspaceId, kind: "checkpoints" }, { replaced });
+  meter.expect(tarBytes(entries));
+  const key = `jobs/${job.id}/${newId("upl", ctx.clock.now())}`;
+  await looseKeys.store(ctx, {
+    key,
+    put: () => ctx.storage.put(key, tarChunks(entries), { meter }),
+    own(tx, { bytes, sha256 }) {
+      const row = replaceFiles(ctx, tx, job);
+      meter.keep(bytes);
+      attachContent(ctx, tx, row, { key, bytes, sha256, name: `${job.id}-output.tar` });
+    },
+  });
 }

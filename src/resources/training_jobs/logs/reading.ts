@@ -8,6 +8,7 @@ import { takingTurns } from "../../../lib/turns.ts";
 import { KIB, MIB } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import * as looseKeys from "../../loose_keys/service.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
 import { type JobRow, trainingJobs } from "../table.ts";
 import { type LogLine, lastLf, lastSeq, lineAt, openForReading } from "./file.ts";
@@ -174,9 +175,10 @@ export async function storeLog(ctx: Ctx, job: JobRow): Promise<void> {
       }
       yield* textOf(ctx, job.id, "stderr");
     }
+    using meter = spaceMeter(ctx);
     await looseKeys.store(ctx, {
       key,
-      put: () => ctx.storage.put(key, text()),
+      put: () => ctx.storage.put(key, text(), { meter }),
       own: (tx, { bytes }) => {
         if (!own(tx, key, bytes, stdoutBytes)) looseKeys.drop(tx, key, ctx.clock.now()); // deleted meanwhile
       },

@@ -3,21 +3,23 @@
  * kill some come twice: messages change nothing then, and the log is cut back first.
  */
 import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { OutsideError } from "../../../lib/outside.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { write } from "../../../platform/db/db.ts";
 import { readAside } from "../../../platform/outside.ts";
 import type { Handle, Observation } from "../../../platform/providers/protocol.ts";
 import { removeStaging, stagingDir } from "../../../platform/providers/staging.ts";
-import { NodeError, type Provider } from "../../../platform/providers/types.ts";
-import { adoptTree, exists, makeDir } from "../../../sandbox/files/trees.ts";
+import { DamagedFile, NodeError, type Provider } from "../../../platform/providers/types.ts";
+import { adoptTree, bytesIn, exists, makeDir } from "../../../sandbox/files/trees.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import type { RegionRow } from "../../regions/table.ts";
+import { meterOf } from "../../storage_usage/service.ts";
 import { FILE_BYTES, type JobLog, openLog } from "../logs/file.ts";
-import type { RunEnd } from "../policy.ts";
+import { type RunEnd, UNREPORTED_END } from "../policy.ts";
 import { changeRun, openRunOf, type RemoteRunRow } from "../remote_runs.ts";
 import { takeEnd, takeMessage, withoutInternals } from "../running/door.ts";
-import { keptCheckpoints } from "../state/checkpoint_files.ts";
+import { bytesBeforeNext, keptCheckpoints } from "../state/checkpoint_files.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
@@ -44,8 +46,10 @@ export async function pullRecords(ctx: Ctx, { provider, region, run, observation
     const fetched = await provider.fetch(handle, offset);
     if (ctx.closing.aborted) return;
     if (fetched.length === 0) break; // a torn line of a run that was killed
-    const taken = await takeBatch(ctx, { provider, region, run, fetched, end });
-    if (!taken) return; // the server ends
+    const taken = await takeBatch(ctx, { provider, region, run, fetched, end }).catch((error) =>
+      postpone(ctx, { run, region, end }, error),
+    );
+    if (!taken) return; // the server ends, or the next try comes later
     offset += fetched.length;
     end = taken.end;
     write(ctx.db, (tx) => changeRun(tx, run, { offset, logBytes: taken.logBytes, runEnd: end }));
@@ -92,6 +96,39 @@ async function takeBatch(ctx: Ctx, { provider, region, run, fetched, end: before
   }
 }
 
+const PULLS = 3; // of a file that comes damaged
+const FIRST_PAUSE_MS = 5_000;
+const FULL_PAUSE_MS = 30_000;
+
+type Postponed = { run: RemoteRunRow; region: RegionRow; end: RunEnd };
+
+/** Plans the next try. The run ends when a file came damaged too often. The row counts, so a restart does not begin anew. */
+async function postpone(ctx: Ctx, { run, region, end }: Postponed, error: unknown): Promise<undefined> {
+  const { pullsNotBefore } = ctx.state.trainingJobs;
+  const now = ctx.clock.now();
+  if (error instanceof AppError && error.code === "storage_unavailable") {
+    pullsNotBefore.set(run.jobId, now + FULL_PAUSE_MS);
+    ctx.log.warn("cannot pull a checkpoint", { job: run.jobId, region: run.region, error });
+    return undefined;
+  }
+  if (!(error instanceof DamagedFile)) throw error;
+  const damaged = (run.runEnd.damaged ?? 0) + 1;
+  if (damaged >= PULLS) {
+    const message = `The node of region ${region.name} sent ${error.file} damaged ${damaged} times: its content does not have the hash or the size that the node said. Check the node and its disk, then start the job again`;
+    await concludeRun(ctx, run, { ...end, ...UNREPORTED_END, kind: "lied", message });
+    return undefined;
+  }
+  pullsNotBefore.set(run.jobId, now + FIRST_PAUSE_MS * 4 ** (damaged - 1));
+  write(ctx.db, (tx) => changeRun(tx, run, { runEnd: { ...run.runEnd, damaged } }));
+  ctx.log.warn("a file of a node was damaged on the way", {
+    job: run.jobId,
+    region: run.region,
+    file: error.file,
+    damaged,
+  });
+  return undefined;
+}
+
 const UNREADABLE = { kind: "lied", message: "The node sent a record that cannot be read" };
 
 const LF = 10;
@@ -120,25 +157,45 @@ type One = { provider: Provider; run: RemoteRunRow; log: JobLog; end: RunEnd; me
 async function takeOne(ctx: Ctx, { provider, run, log, end, message }: One) {
   const id = run.jobId;
   if (message.type !== "checkpoint") return await takeMessage(ctx, { id, log, end }, message);
-  if (!(await pullCheckpoint(ctx, { provider, run }, message.path.split("/").at(-1) ?? ""))) return;
-  await takeMessage(ctx, { id, log, end }, message);
+  const bytes = await pullOrPause(ctx, { provider, run }, message.path.split("/").at(-1) ?? "");
+  if (bytes === undefined) return;
+  delete end.damaged;
+  await takeMessage(ctx, { id, log, end }, { ...message, size_bytes: bytes }); // not as many as the node says
   await dropPruned(ctx, { provider, run });
 }
 
 type Source = { provider: Provider; run: RemoteRunRow };
 
-/** False if the node no longer has it. The directory gets its name when all files are there and flushed. */
-async function pullCheckpoint(ctx: Ctx, { provider, run }: Source, name: string): Promise<boolean> {
+/** A job whose checkpoint is beyond the quota pauses, as on this machine. */
+async function pullOrPause(ctx: Ctx, source: Source, name: string): Promise<number | undefined> {
+  try {
+    return await pullCheckpoint(ctx, source, name);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "quota_exceeded") throw error;
+    moves.pauseForStorage(ctx, source.run.jobId, `the checkpoint ${name} was not pulled. ${error.message}`);
+    return undefined;
+  }
+}
+
+/**
+ * Returns the bytes of the checkpoint, or undefined if the node no longer has it. The directory gets its name when all
+ * files are there and flushed.
+ */
+async function pullCheckpoint(ctx: Ctx, { provider, run }: Source, name: string): Promise<number | undefined> {
   const { checkpoints } = pathsOf(ctx, run.jobId);
   makeDir(checkpoints);
-  if (exists(checkpoints.below(name))) return true;
+  if (exists(checkpoints.below(name))) return bytesIn(checkpoints.below(name));
+  const job = currentJob(ctx.db, run.jobId);
+  if (!job) return undefined;
+  const { workspaceId } = job;
+  using meter = meterOf(ctx, { workspaceId, kind: "checkpoints" }, { replaced: bytesBeforeNext(ctx, job) });
   const { data_dir: dataDir } = ctx.config;
   const staging = `${run.jobId}-pull`;
   const into = `${stagingDir(dataDir, staging)}/${name}`;
   try {
-    if (!(await provider.pull(handleOf(run), name, into)) || ctx.closing.aborted) return false;
+    if (!(await provider.pull(handleOf(run), name, into, meter)) || ctx.closing.aborted) return undefined;
     await adoptTree(into, checkpoints.below(name));
-    return true;
+    return await bytesIn(checkpoints.below(name));
   } finally {
     removeStaging(dataDir, staging);
   }
@@ -150,7 +207,7 @@ async function pullNewest(ctx: Ctx, { provider, run }: Source) {
     const newest = (await provider.checkpoints(handleOf(run), [])).at(-1);
     if (newest !== undefined) await pullCheckpoint(ctx, { provider, run }, newest);
   } catch (error) {
-    if (!(error instanceof NodeError)) throw error;
+    if (!(error instanceof NodeError) && !(error instanceof AppError)) throw error;
     ctx.log.warn("cannot pull the newest checkpoint", { job: run.jobId, error });
   }
 }

@@ -10,6 +10,7 @@ import { linkFile, namesIn } from "../../../sandbox/files/trees.ts";
 import type { TrainPlan } from "../../../workers/protocol_trainer.ts";
 import * as models from "../../models/service.ts";
 import type { ModelRow } from "../../models/table.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import { taskOf } from "../running/plan.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { baseModelOf, unstartable } from "../state/inputs.ts";
@@ -25,8 +26,9 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
   const task = taskOf(ctx, job, { model: base.ready, start: base.start, devices: [], checkpoint });
   const model = await modelFile(ctx, base.ready);
   const start = base.start && (await modelFile(ctx, base.start));
-  const rows = await rowsFile(job, task.plan.rows, { name: "rows.db", staging });
-  const held = task.plan.eval_rows && (await rowsFile(job, task.plan.eval_rows, { name: "eval_rows.db", staging }));
+  const rows = await rowsFile(ctx, job, task.plan.rows, { name: "rows.db", staging });
+  const held =
+    task.plan.eval_rows && (await rowsFile(ctx, job, task.plan.eval_rows, { name: "eval_rows.db", staging }));
   const saved = checkpoint ? await checkpointFiles(ctx, job, checkpoint, staging) : undefined;
   const plan: TrainPlan = {
     ...task.plan,
@@ -56,9 +58,10 @@ const modelFile = (ctx: Ctx, model: ModelRow): Promise<InputFile> =>
 
 type Copy = { name: string; staging: string };
 
-async function rowsFile(job: JobRow, rows: TrainPlan["rows"], { name, staging }: Copy): Promise<InputFile> {
+async function rowsFile(ctx: Ctx, job: JobRow, rows: TrainPlan["rows"], { name, staging }: Copy): Promise<InputFile> {
+  using meter = spaceMeter(ctx);
   const copy = `${staging}/${name}`;
-  await copyRows(rows.path, copy, rows.head_row);
+  await copyRows(rows.path, copy, rows.head_row, meter);
   return await inputFile(`${jobDir(job.id)}/inputs/${name}`, copy);
 }
 

@@ -92,8 +92,16 @@ async function syncRun(ctx: Ctx, { provider, region, run, job, observation }: Fo
     if (wanted === "go on" && region.slurm === null) await provider.start(handleOf(run));
     moves.restartClock(ctx, job.id);
   }
+  if (isPullTooEarly(ctx, job.id)) return;
   const isOver = observation.state !== "running" && observation.state !== "ready";
   if (observation.bytes > run.offset || isOver) await pullRecords(ctx, { provider, region, run, observation });
+}
+
+function isPullTooEarly({ state, clock }: Ctx, id: string): boolean {
+  const { pullsNotBefore } = state.trainingJobs;
+  const at = pullsNotBefore.get(id) ?? 0;
+  if (at <= clock.now()) pullsNotBefore.delete(id);
+  return at > clock.now();
 }
 
 /** The files are copied in this turn, which may take long; other regions have turns of their own. */

@@ -146,6 +146,15 @@ export function prune(ctx: Ctx, tx: Tx, job: JobRow): CheckpointRow[] {
   return pruned;
 }
 
+/** Bytes of the checkpoints that are removed when the next one comes. */
+export function bytesBeforeNext(ctx: Ctx, job: JobRow): number {
+  const kept = keptCheckpoints(ctx.db, job.id);
+  const best = bestOf(job, kept)?.id ?? null;
+  const next = { id: "", step: Number.POSITIVE_INFINITY, value: null, sizeBytes: 0 };
+  const removed = superfluous([...kept, next], { last: job.keepLast, best, needed: neededOf(ctx, job.id) });
+  return removed.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
+
 /** Checkpoints that another job starts from, or that an export is made of. */
 function neededOf(ctx: Ctx, jobId: string): Set<string> {
   const rows = ctx.db.$client

@@ -63,6 +63,8 @@ export class TrainingJobsState {
 
   /** Region → the work for its runs that is under way. */
   readonly syncing = new Map<string, Promise<void>>();
+  /** Job → the time of the next try to pull its records from a node. */
+  readonly pullsNotBefore = new Map<string, number>();
   readonly changes = new ChangeSignals();
   /** Permits for dry runs. */
   readonly previews = new Semaphore({ permits: PREVIEWS, maxWaiting: MAX_WAITING_PREVIEWS });

@@ -5,6 +5,7 @@
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { afterCommit, write } from "../../../platform/db/db.ts";
+import { lacksSpace } from "../../../platform/machine/disk.ts";
 import type { FromTrainer } from "../../../workers/protocol_trainer.ts";
 import * as energy from "../../energy/service.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
@@ -51,7 +52,8 @@ export async function recordCheckpoint(ctx: Ctx, id: string, report: CheckpointR
     const added = addCheckpoint(tx, job, { step, path: checkpointPath(id, name), sizeBytes, metrics }, now);
     if (!added) return [];
     const superfluous = prune(ctx, tx, job);
-    const full = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 0);
+    const lacking = lacksRoom(ctx, { workspaceId: job.workspaceId, kind: "checkpoints" }, 0);
+    const full = lacking ?? lacksSpace(ctx, sizeBytes); // for the next checkpoint
     if (full !== undefined && step < job.totalSteps) pauseForStorage(ctx, id, full);
     return superfluous;
   });

@@ -23,7 +23,7 @@ import {
   type TensorSource,
   tensorBytes,
 } from "../../../lib/gguf/write.ts";
-import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { UNCOUNTED, type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import type { ModelShape } from "../../protocol.ts";
 import { encoderFor } from "./encode.ts";
 import { planOfEncoder } from "./encoder.ts";
@@ -62,7 +62,7 @@ export async function convert({
       done += chunk.byteLength;
       onProgress(Math.min(1, done / bytes));
     };
-    return { ...(await writeStreamAtomic(into, ggufChunks(metadata, sources), { onChunk })), shape };
+    return { ...(await writeStreamAtomic(into, ggufChunks(metadata, sources), { onChunk, meter: UNCOUNTED })), shape };
   } finally {
     await opened.close();
   }

@@ -1,11 +1,11 @@
 /** An adapter in llama.cpp's format. */
 import { float32Value, ggufChunks, type Metadata, type TensorSource, textValue } from "../../../lib/gguf/write.ts";
-import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { UNCOUNTED, type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraNames, loraScale } from "../engine/weights.ts";
 import { type Adapter, mustBeProducts } from "./adapter.ts";
 
 export const writeAdapterGguf = (path: string, adapter: Adapter, name?: string): Promise<Written> =>
-  writeStreamAtomic(path, adapterChunks(adapter, name));
+  writeStreamAtomic(path, adapterChunks(adapter, name), { meter: UNCOUNTED });
 
 /** Returns the whole file in memory, for the sampling engine. */
 export async function adapterBytes(adapter: Adapter): Promise<Uint8Array> {

@@ -15,7 +15,7 @@ import {
   uint32Value,
 } from "../../../lib/gguf/write.ts";
 import type { Backend } from "../../../native/ggml/ggml.ts";
-import { type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { UNCOUNTED, type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraScale } from "../engine/weights.ts";
 import type { Adapter, ReadRows } from "./adapter.ts";
 import { type Delta, openRowMerger } from "./merge_rows.ts";
@@ -41,7 +41,7 @@ const BLOCK = 32; // block size of Q8_0
 
 /** `backend` must be the CPU: a GPU cannot decode every type. */
 export const writeMergedGguf = (backend: Backend, options: MergeOptions): Promise<Written> =>
-  writeStreamAtomic(options.path, mergedChunks(backend, options));
+  writeStreamAtomic(options.path, mergedChunks(backend, options), { meter: UNCOUNTED });
 
 /** Yields the bytes of the file, for a target without rename. A chunk is valid until the next one is requested. */
 export async function* mergedChunks(backend: Backend, options: Omit<MergeOptions, "path">): AsyncGenerator<Uint8Array> {

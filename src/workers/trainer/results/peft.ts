@@ -6,7 +6,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
-import { type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
+import { UNCOUNTED, type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
 import { pairsNeighbours } from "../engine/architecture.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
 import { toBf16 } from "./hf_weights.ts";
@@ -32,7 +32,9 @@ const JOINED: Readonly<Record<string, string>> = { attn_qkv: "self_attn.qkv_proj
 export async function writePeft(dir: string, adapter: Adapter, options: PeftOptions): Promise<Written> {
   mustBeProducts(adapter);
   await mkdir(dir, { recursive: true });
-  const written = await writeStreamAtomic(join(dir, "adapter_model.safetensors"), peftChunks(adapter, options));
+  const written = await writeStreamAtomic(join(dir, "adapter_model.safetensors"), peftChunks(adapter, options), {
+    meter: UNCOUNTED,
+  });
   await writeFileAtomic(join(dir, "adapter_config.json"), `${JSON.stringify(peftConfig(adapter, options), null, 2)}\n`);
   return written;
 }

@@ -11,7 +11,7 @@ import {
   type TensorSpec,
 } from "../../../lib/checkpoints/safetensors.ts";
 import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
-import { writeStreamAtomic } from "../../../platform/files.ts";
+import { UNCOUNTED, writeStreamAtomic } from "../../../platform/files.ts";
 import type { Moments, Optimizer } from "../engine/optimizer.ts";
 import type { Trainable, Weights } from "../engine/weights.ts";
 
@@ -26,8 +26,8 @@ const spec = (name: string, shape: readonly number[]): TensorSpec => ({
 const bytesOf = (values: Float32Array) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 export async function saveTrained(dir: string, weights: Weights, optimizer: Optimizer): Promise<void> {
-  await writeStreamAtomic(join(dir, WEIGHTS_FILE), weightChunks(weights));
-  await writeStreamAtomic(join(dir, MOMENTS_FILE), momentChunks(weights, optimizer));
+  await writeStreamAtomic(join(dir, WEIGHTS_FILE), weightChunks(weights), { meter: UNCOUNTED });
+  await writeStreamAtomic(join(dir, MOMENTS_FILE), momentChunks(weights, optimizer), { meter: UNCOUNTED });
 }
 
 function* weightChunks({ trainable, backend }: Weights): Generator<Uint8Array> {
