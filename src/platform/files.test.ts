@@ -79,7 +79,9 @@ describe("a stream", () => {
     const dir = scratch();
     const path = join(dir, "x");
     writeFileSync(path, "old");
-    const error = await files.writeStreamAtomic(path, repeat(new Uint8Array(3), 2), { ...options, meter: files.UNCOUNTED }).catch((e) => e);
+    const error = await files
+      .writeStreamAtomic(path, repeat(new Uint8Array(3), 2), { ...options, meter: files.UNCOUNTED })
+      .catch((e) => e);
     expect(error).toBeInstanceOf(files.ContentError);
     expect(error.reason).toBe(reason);
     expect(readdirSync(dir)).toEqual(["x"]);
@@ -92,7 +94,9 @@ describe("a stream", () => {
       yield new Uint8Array(9);
       throw new Error("client went away");
     })();
-    expect(files.writeStreamAtomic(join(dir, "x"), broken, { meter: files.UNCOUNTED })).rejects.toThrow("client went away");
+    expect(files.writeStreamAtomic(join(dir, "x"), broken, { meter: files.UNCOUNTED })).rejects.toThrow(
+      "client went away",
+    );
     await files.writeFileAtomic(join(dir, "y"), "");
     expect(readdirSync(dir)).toEqual(["y"]);
   });
@@ -105,7 +109,9 @@ describe("a stream", () => {
         cancelled = true;
       },
     });
-    const error = await files.writeStreamAtomic(join(scratch(), "x"), source, { maxBytes: 10, meter: files.UNCOUNTED }).catch((e) => e);
+    const error = await files
+      .writeStreamAtomic(join(scratch(), "x"), source, { maxBytes: 10, meter: files.UNCOUNTED })
+      .catch((e) => e);
     expect(error.reason).toBe("too_large");
     expect(cancelled).toBe(true);
   });

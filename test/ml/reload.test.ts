@@ -34,7 +34,8 @@ test.each(["llama", "qwen3"] as const)("%s", async (arch) => {
   const folder = join(dir, `${arch}-folder`);
   mkdirSync(folder);
   const opened = await openHfFolder(backend, { base, learned, type: "F32", limit: 100_000 });
-  for (const { name, content } of opened.entries) await writeStreamAtomic(join(folder, name), content(), { meter: UNCOUNTED });
+  for (const { name, content } of opened.entries)
+    await writeStreamAtomic(join(folder, name), content(), { meter: UNCOUNTED });
   await opened.close();
   const again = join(dir, `${arch}-again.gguf`);
   await convert({ files: filesIn(folder), name: "again", into: again, quantize: null, dataDir: "", onProgress() {} });

@@ -2,6 +2,7 @@
 import { open } from "node:fs/promises";
 import { QUANTIZATIONS } from "../../lib/checkpoints/mix.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { UNCOUNTED } from "../../platform/files.ts";
 import type { Checkpoint } from "../../resources/models/files/checkpoint.ts";
 import type { ImportedFile } from "../../resources/models/files/import.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
@@ -79,7 +80,7 @@ export async function importFolder(
   await imports.requireFree(dataDir, { name, replace });
   return await withWorkers(settings, (supervisor) => {
     const onProgress = (fraction: number) => progress.show(isFolder ? "converting" : "joining", fraction);
-    return converted({ supervisor, dataDir }, { checkpoint, name, quantize: type, onProgress }, async (result) => {
+    return converted({ supervisor, dataDir }, { checkpoint, name, quantize: type, onProgress, meter: UNCOUNTED }, async (result) => {
       if (!result.ok) throw new UsageError(`${checkpoint.dir} cannot be imported: ${result.error}`, 1);
       const { path, shape, sizeBytes: size, sha256 } = result;
       const handle = await open(path);

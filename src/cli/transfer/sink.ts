@@ -16,12 +16,11 @@ export const toFile =
     if (isStream(path)) return toStream(path, chunks, expectedSha256);
     const there = statSync(path, { throwIfNoEntry: false });
     const options = {
-      meter: UNCOUNTED,
       ...(expectedSha256 === undefined ? {} : { expectedSha256 }),
       ...(there ? { mode: there.mode & 0o777 } : {}),
     };
     try {
-      await writeStreamAtomic(there ? realpathSync(path) : path, chunks, options);
+      await writeStreamAtomic(there ? realpathSync(path) : path, chunks, { ...options, meter: UNCOUNTED });
     } catch (error) {
       throw error instanceof ContentError ? damaged(`${error.message}. ${path} was not written. Try again.`) : error;
     }

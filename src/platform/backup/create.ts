@@ -14,17 +14,15 @@ import { checkDatabase, heads, objectPathOf, refPathOf, rowsFault, schemaOf, sto
 import { type KeyFiles, type Sealer, sealKeys } from "./key_seal.ts";
 import type { BackupFile, Manifest } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
-import { type Counter, filesBelow, readChunks, withCopy } from "./source.ts";
+import { type Counter, filesBelow, readChunks, type Staging, withCopy } from "./source.ts";
 
 const ATTEMPTS = 20;
 const HOUR_MS = 3_600_000;
 
-export type BackupOptions = {
+export type BackupOptions = Staging & {
   dataDir: string;
   masterKeyFile: string;
   repository: Repository;
-  /** For copies of databases. Nothing is written into the data directory: root would leave files that its owner cannot use. */
-  tempDir: string;
   version: string;
   nowMs: number;
   /** Undefined: the keys are left out. */
@@ -106,8 +104,8 @@ export const newCopies = (): EarlierCopies => ({ storage: new Map(), rows: new M
  * both, and a further attempt reads only what is new.
  */
 async function attempt(options: BackupOptions, kept: EarlierCopies, take: Take): Promise<Attempt> {
-  const { dataDir, tempDir } = options;
-  const copied = await withCopy(join(dataDir, "verk.db"), tempDir, async (copy) => {
+  const { dataDir } = options;
+  const copied = await withCopy(join(dataDir, "verk.db"), options, async (copy) => {
     const db = new Database(copy, { readonly: true });
     const result: Attempt = {
       files: [],
@@ -157,13 +155,7 @@ const isMadeAgain = (path: string) =>
 
 export type Take = (from: string, path: string) => Promise<BackupFile | undefined>;
 
-async function copyRows(
-  db: Database,
-  { dataDir, tempDir }: BackupOptions,
-  take: Take,
-  kept: EarlierCopies["rows"],
-  to: Attempt,
-) {
+async function copyRows(db: Database, options: BackupOptions, take: Take, kept: EarlierCopies["rows"], to: Attempt) {
   const ids = new Set(
     db
       .query<{ id: string }, []>("SELECT id FROM datasets")
@@ -171,7 +163,7 @@ async function copyRows(
       .map(({ id }) => id),
   );
   const stored = heads(db);
-  const folder = join(dataDir, "datasets");
+  const folder = join(options.dataDir, "datasets");
   const names = existsSync(folder) ? readdirSync(folder) : [];
   for (const name of names) {
     const [id = "", second = ""] = name.split(".");
@@ -179,7 +171,7 @@ async function copyRows(
     const head = second === "db" ? (stored.get(id) ?? 0) : 0;
     if (second === "db" && head === 0) continue; // a kill may have left such a file half made; the server makes it again
     if ((kept.get(name)?.lastRow ?? -1) < head)
-      await withCopy(join(folder, name), tempDir, async (copy) => {
+      await withCopy(join(folder, name), options, async (copy) => {
         const file = await take(copy, `datasets/${name}`);
         const fault = rowsFault(id, copy, head);
         if (fault) to.broken.push(fault);

@@ -3,10 +3,13 @@ import { Database } from "bun:sqlite";
 import { type Dirent, existsSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { UsageError } from "../../lib/errors.ts";
+import { AppError, UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
+import type { Config } from "../config/config.ts";
 import { failpoint } from "../failpoint.ts";
-import { errorCode, tempPath } from "../files.ts";
+import { errorCode, type Meter, tempPath, UNCOUNTED } from "../files.ts";
+import { DiskSpace } from "../machine/disk.ts";
+import { Meters } from "../storage/meter.ts";
 import type { BackupFile } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
 
@@ -46,6 +49,12 @@ export async function readChunks(
 }
 
 /**
+ * The folder for copies of databases, and what counts their bytes. Nothing is written into the data directory: root would
+ * leave files that its owner cannot use.
+ */
+export type Staging = { tempDir: string; meter?: Meter };
+
+/**
  * Runs `body` on a consistent copy of a SQLite file; undefined if the file is not there. The copy has the same pages, so a
  * later copy shares most chunks with it.
  *
@@ -55,13 +64,13 @@ export async function readChunks(
  */
 export async function withCopy<T>(
   path: string,
-  tempDir: string,
+  { tempDir, meter = UNCOUNTED }: Staging,
   body: (copy: string) => Promise<T>,
 ): Promise<T | undefined> {
   if (!existsSync(path)) return undefined;
   const copy = tempPath(tempDir);
   try {
-    if (!(await copyUnlessDeleted(path, copy))) return undefined;
+    if (!(await copyUnlessDeleted(path, copy, meter))) return undefined;
     const own = new Database(copy, { readwrite: true, create: false });
     own.run("PRAGMA wal_checkpoint(TRUNCATE)");
     own.close();
@@ -75,12 +84,13 @@ const OPEN_ATTEMPTS = 20;
 const PAUSE_MS = 50;
 
 /** SQLite fails in several ways on a file whose parts are being deleted. False: the file is gone. */
-async function copyUnlessDeleted(path: string, copy: string): Promise<boolean> {
+async function copyUnlessDeleted(path: string, copy: string, meter: Meter): Promise<boolean> {
   for (let left = OPEN_ATTEMPTS; ; left--) {
     try {
-      return await copyDatabase(path, copy);
+      return await copyDatabase(path, copy, meter);
     } catch (error) {
       if (!existsSync(path)) return false;
+      if (error instanceof AppError) throw error; // the disk has no space for the copy
       if (left === 0)
         throw new UsageError(`Cannot read the database ${path}: ${(error as Error).message}`, 1, { cause: error });
       rmSync(copy, { force: true });
@@ -90,7 +100,7 @@ async function copyUnlessDeleted(path: string, copy: string): Promise<boolean> {
 }
 
 /** False if the file was deleted or replaced meanwhile. */
-async function copyDatabase(path: string, copy: string): Promise<boolean> {
+async function copyDatabase(path: string, copy: string, meter: Meter): Promise<boolean> {
   const ino = inodeOf(path);
   const db = new Database(path, { readonly: true });
   const files: FileHandle[] = [];
@@ -103,9 +113,9 @@ async function copyDatabase(path: string, copy: string): Promise<boolean> {
     const file = await open(path, "r").catch(absent);
     if (file) files.push(file);
     if (file === undefined || (await file.stat()).ino !== ino) return false;
-    await copyBytes(file, copy);
+    await copyBytes(file, copy, meter);
     failpoint("backup.before_log");
-    if (log) await copyLog(log, `${copy}-wal`);
+    if (log) await copyLog(log, `${copy}-wal`, meter);
     return inodeOf(path) === ino;
   } finally {
     db.close();
@@ -119,12 +129,12 @@ const WAL_HEADER_BYTES = 32;
 const LOG_ATTEMPTS = 100;
 
 /** The log can be restarted while it is read, if the file has all of it. Then its header differs, and it is read again. */
-async function copyLog(log: FileHandle, copy: string) {
+async function copyLog(log: FileHandle, copy: string, meter: Meter) {
   for (let left = LOG_ATTEMPTS; left > 0; left--) {
     const before = await headerOf(log);
     if (before === undefined) return;
     rmSync(copy, { force: true });
-    await copyBytes(log, copy);
+    await copyBytes(log, copy, meter);
     if ((await headerOf(log))?.equals(before)) return;
   }
   throw new Error("The log of the database is restarted again and again");
@@ -137,13 +147,14 @@ async function headerOf(log: FileHandle): Promise<Buffer | undefined> {
   return bytesRead === WAL_HEADER_BYTES ? header : undefined;
 }
 
-async function copyBytes(from: FileHandle, path: string) {
+async function copyBytes(from: FileHandle, path: string, meter: Meter) {
   const to = await open(path, "wx", 0o600);
   const buffer = Buffer.allocUnsafe(MIB);
   try {
     for (let at = 0; ; ) {
       const { bytesRead } = await from.read(buffer, 0, buffer.length, at);
       if (bytesRead === 0) return;
+      meter.take(bytesRead);
       for (let done = 0; done < bytesRead; )
         done += (await to.write(buffer, done, bytesRead - done, at + done)).bytesWritten;
       at += bytesRead;
@@ -174,4 +185,17 @@ export async function* filesBelow(
     if (entry.isDirectory()) yield* filesBelow(root, path, skip);
     else if (entry.isFile()) yield path;
   }
+}
+
+/** Copies on the disk of the data directory leave it the space that must stay free. */
+export function stagingMeter(config: Pick<Config, "data_dir" | "storage">, tempDir: string): Meter {
+  let meter: Meter | undefined; // the folder is made later
+  const choose = () =>
+    statSync(tempDir).dev === statSync(config.data_dir).dev ? new Meters(new DiskSpace({ config })).open() : UNCOUNTED;
+  return {
+    take(bytes) {
+      meter ??= choose();
+      meter.take(bytes);
+    },
+  };
 }

@@ -65,8 +65,8 @@ async function read(path: string, handle: FileHandle, keys: readonly PublicKey[]
   async function extract(file: BundleFile, to: string) {
     const found = entries.find((each) => each.file === file);
     if (!found) throw new Error(`${file.path} is not a file of this bundle`);
-    const options = { mode: modeOf(file), expectedSha256: file.sha256, meter: UNCOUNTED };
-    await writeStreamAtomic(to, contentOf(bytesAt, found), options).catch((error) => {
+    const options = { mode: modeOf(file), expectedSha256: file.sha256 };
+    await writeStreamAtomic(to, contentOf(bytesAt, found), { ...options, meter: UNCOUNTED }).catch((error) => {
       throw error instanceof ContentError ? damaged(path, file.path) : error;
     });
   }

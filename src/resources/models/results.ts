@@ -12,6 +12,7 @@ import { durable, type Tx, write } from "../../platform/db/db.ts";
 import { asStorageError, syncDir } from "../../platform/files.ts";
 import type { ForeignDir } from "../../sandbox/files/foreign_dir.ts";
 import { linkFile } from "../../sandbox/files/trees.ts";
+import { spaceMeter } from "../storage_usage/service.ts";
 import { inspect } from "./files/inspect.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
@@ -69,7 +70,8 @@ async function linkInto(ctx: Ctx, file: Result["file"], to: string) {
   const dir = join(ctx.config.data_dir, DIR);
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    await linkFile(file.dir, file.name, to);
+    using meter = spaceMeter(ctx);
+    await linkFile(file.dir, file.name, to, meter);
     await syncDir(dir);
   } catch (error) {
     await rm(to, { force: true });

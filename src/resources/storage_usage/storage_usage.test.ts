@@ -185,8 +185,7 @@ describe("17.6: beyond the quota", () => {
   test("S6: uploads of unknown size at the same time are counted together while they are written", async () => {
     const app = open({ flags: { "volumes.quota_bytes": 150 } });
     await app.call("POST", "/v1/volumes", { name: "lab" });
-    const put = (path: string, raw: BodyInit) =>
-      app.call("PUT", `/v1/volumes/lab/files/${path}`, undefined, { raw });
+    const put = (path: string, raw: BodyInit) => app.call("PUT", `/v1/volumes/lab/files/${path}`, undefined, { raw });
     const first = Promise.withResolvers<void>();
     const slow = put("slow", pieces(line(80), first.promise));
     const temp = join(app.dir, "storage/tmp");

@@ -6,6 +6,7 @@
 import type { Ctx } from "../../context.ts";
 import { durable, isClosed, isDirty, write } from "../../platform/db/db.ts";
 import { counter } from "../../platform/metrics.ts";
+import { spaceMeter } from "../storage_usage/service.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { insertTrace, type NewRow, toRow } from "./store.ts";
 
@@ -48,15 +49,19 @@ function flushSome(ctx: Ctx, until: number) {
   const state = ctx.state.traces;
   const rows: NewRow[] = [];
   let taken = 0;
+  let bytes = 0;
   for (const { trace, createdAt } of state.buffer) {
     if (taken === MAX_ROWS || (taken > 0 && performance.now() > until)) break;
     taken++;
     state.bufferedBytes -= trace.bytes ?? 0;
+    bytes += trace.bytes ?? 0;
     const row = safeRow(ctx, trace, createdAt);
     if (row) rows.push(row);
   }
   state.buffer.splice(0, taken);
   try {
+    using meter = spaceMeter(ctx);
+    meter.take(bytes);
     write(ctx.db, (tx) => {
       for (const row of rows) insertTrace(tx, row);
     });

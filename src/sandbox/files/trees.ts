@@ -5,7 +5,7 @@ import { basename, dirname } from "node:path";
 import { promisify } from "node:util";
 import { takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
-import { errorCode } from "../../platform/files.ts";
+import { errorCode, type Meter } from "../../platform/files.ts";
 import { CallError, entriesOf, linkOpened, O, removeDirAt, renameAt, unlinkAt, within } from "./beneath_calls.ts";
 import { openAt, THE_NAME } from "./beneath_open.ts";
 import { emptyDirectory, statUnlessGone, walkTree } from "./beneath_tree.ts";
@@ -137,8 +137,8 @@ export async function readText(dir: ForeignDir, name: string, most: number): Pro
   });
 }
 
-/** Hard-links the file to `to`, a path of the server. Copies it if the file system has no hard links. */
-export async function linkFile(dir: ForeignDir, name: string, to: string): Promise<void> {
+/** Hard-links the file to `to`, a path of the server. Copies it if the file system has no hard links; `meter` counts that. */
+export async function linkFile(dir: ForeignDir, name: string, to: string, meter: Meter): Promise<void> {
   const file = openFile(dir, name);
   if (!file) throw new Error(`${name} is missing`);
   await within(file.fd, async () => {
@@ -146,6 +146,7 @@ export async function linkFile(dir: ForeignDir, name: string, to: string): Promi
       linkOpened(file.fd, to);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
+      meter.take(file.stat.bytes);
       await copyFile(`/proc/self/fd/${file.fd}`, to, constants.COPYFILE_FICLONE);
       const handle = await open(to, "r+");
       await handle.sync().finally(() => handle.close());

@@ -4,6 +4,7 @@ import { VERSION } from "../../../lib/version.ts";
 import { MOST_ENTRIES, openLog } from "../../../platform/backup/log.ts";
 import { openTarget, sealerOf, withTemp } from "../../../platform/backup/open.ts";
 import { openRepository } from "../../../platform/backup/repository.ts";
+import { stagingMeter } from "../../../platform/backup/source.ts";
 import { configFile, loadConfig } from "../../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT } from "../../args.ts";
 import { printJson } from "../../output.ts";
@@ -31,7 +32,14 @@ export const follow = command({
     const about = { dataDir: config.data_dir, masterKeyFile: config.secrets.master_key_file, version: VERSION };
     return withTemp(target, async (tempDir) => {
       for (;;) {
-        const append = openLog({ ...about, repository: openRepository(place), tempDir, sealer, storage });
+        const append = openLog({
+          ...about,
+          repository: openRepository(place),
+          tempDir,
+          meter: stagingMeter(config, tempDir),
+          sealer,
+          storage,
+        });
         for (let entries = 0; entries < MOST_ENTRIES; entries++) {
           const startedAt = performance.now();
           const nowMs = Date.now();

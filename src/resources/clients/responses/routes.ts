@@ -6,6 +6,7 @@ import { asks } from "../../../http/query.ts";
 import { newId } from "../../../lib/ids.ts";
 import { Deleted } from "../../../lib/schema.ts";
 import { durable } from "../../../platform/db/db.ts";
+import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { resolveModel } from "../../agents/apply.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
@@ -31,6 +32,7 @@ export const routes = (ctx: Ctx) => {
 
   async function create(caller: Caller, body: ResponsesRequest) {
     const { workspaceId, keyId } = caller.principal;
+    if (body.store || body.background) mustLeaveSpace(ctx);
     const { own, all } = itemsOf(caller, body);
     const task = chatBody(ctx, caller, toChat(body, all));
     const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;

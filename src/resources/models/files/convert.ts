@@ -5,7 +5,9 @@
  */
 import { join } from "node:path";
 import type { Quantization } from "../../../lib/checkpoints/mix.ts";
+import type { Meter } from "../../../platform/files.ts";
 import { makeLockedFolder, removeAbandonedFolders } from "../../../platform/locked_folder.ts";
+import { fileSize, watchGrowth } from "../../../platform/storage/growth.ts";
 import type { Supervisor } from "../../../platform/workers/supervisor.ts";
 import type { Grants } from "../../../platform/workers/types.ts";
 import type { ModelShape } from "../../../workers/protocol.ts";
@@ -24,6 +26,8 @@ export type Conversion = {
   quantize?: Quantization | undefined;
   onProgress?: OnProgress | undefined;
   signal?: AbortSignal | undefined;
+  /** Counts the new file while it is written. */
+  meter: Meter;
 };
 export type Converted = { ok: true; path: string; shape: ModelShape; sizeBytes: number; sha256: string };
 
@@ -54,18 +58,27 @@ export function refusalOf(
   );
 }
 
-function run({ supervisor, dataDir }: Deps, dir: string, wanted: Conversion): Promise<Converted | Refusal> {
+async function run({ supervisor, dataDir }: Deps, dir: string, wanted: Conversion): Promise<Converted | Refusal> {
   const into = join(dir, FILE);
-  const { checkpoint, name, quantize = null, onProgress, signal } = wanted;
+  const { checkpoint, name, quantize = null, onProgress, meter } = wanted;
+  const full = new AbortController();
+  using _growth = watchGrowth(
+    meter,
+    () => fileSize(into),
+    (error) => full.abort(error),
+  );
+  const signal = AbortSignal.any([full.signal, ...(wanted.signal ? [wanted.signal] : [])]);
   const { files, dir: path } = checkpoint;
   const grants = { reads: Object.values(files), writes: [dir] };
   const question = { type: "convert", path, name, files, into, quantize, data_dir: dataDir } as const;
-  return ask<Converted>(supervisor, { grants, signal }, question, (message) => {
+  const result = await ask<Converted>(supervisor, { grants, signal }, question, (message) => {
     if (message.type === "converting") onProgress?.(message.progress);
     if (message.type !== "converted") return undefined;
     const { shape, size_bytes: sizeBytes, sha256 } = message;
     return { done: { ok: true, path: into, shape, sizeBytes, sha256 } };
   });
+  full.signal.throwIfAborted();
+  return result;
 }
 
 /** One question to a process of its own. `read` returns the answer, or undefined for another message. */

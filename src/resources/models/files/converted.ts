@@ -6,6 +6,7 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { renameDurably } from "../../../platform/files.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import { machine } from "../machine.ts";
 import * as models from "../service.ts";
 import { type ModelRow, models as table } from "../table.ts";
@@ -33,7 +34,8 @@ export async function registerConverted(ctx: Ctx, folder: ConvertibleFolder, kno
     write(ctx.db, (tx) => tx.update(table).set({ progress }).where(eq(table.id, id)).run());
   };
   const deps = { supervisor: ctx.supervisor, dataDir: ctx.config.data_dir };
-  await converted(deps, { checkpoint, name, onProgress, signal: ctx.closing }, async (result) => {
+  using meter = spaceMeter(ctx);
+  await converted(deps, { checkpoint, name, onProgress, signal: ctx.closing, meter }, async (result) => {
     if (!result.ok) {
       ctx.log.warn("a model could not be converted", { model: id, error: result.error });
       if (!result.broken) refuse(ctx, id, folder, result.error); // otherwise the next scan tries again

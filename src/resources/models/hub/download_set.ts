@@ -8,6 +8,7 @@ import type { Ctx } from "../../../context.ts";
 import { isSafetensors } from "../../../lib/gguf/other_formats.ts";
 import { splitOf } from "../../../lib/gguf/parts.ts";
 import { asStorageError, renameDurably, sha256Bytes } from "../../../platform/files.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import { converted, refusalOf } from "../files/convert.ts";
 import { FOLDER, HUB } from "../files/folder.ts";
 import { hashFile, inspect } from "../files/inspect.ts";
@@ -112,12 +113,13 @@ async function verify(ctx: Ctx, path: string, file: HubFile) {
   throw new HubError(`${file.path} is damaged: its sha256 is not ${file.sha256}, which the hub lists`, true);
 }
 
-function convertSet(ctx: Ctx, set: HubSet, files: Record<string, string>, watch: Watch): Promise<Fetched> {
+async function convertSet(ctx: Ctx, set: HubSet, files: Record<string, string>, watch: Watch): Promise<Fetched> {
   const { repo, choice, part, target } = set;
   const deps = { supervisor: ctx.supervisor, dataDir: ctx.config.data_dir };
   const onProgress = (fraction: number) => watch.onProgress(DOWNLOAD_SHARE + (1 - DOWNLOAD_SHARE) * fraction);
   const wanted = { checkpoint: { dir: part, files }, name: posix.basename(repo), quantize: choice.quantize };
-  return converted(deps, { ...wanted, onProgress, signal: watch.signal }, async (result) => {
+  using meter = spaceMeter(ctx);
+  return await converted(deps, { ...wanted, onProgress, signal: watch.signal, meter }, async (result) => {
     if (!result.ok) throw result.broken ? new HubError(result.error, true) : new Unusable(result.error);
     const { path, shape, sizeBytes, sha256 } = result;
     const full = join(ctx.config.data_dir, target);

@@ -6,6 +6,7 @@ import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { renameDurably, type Written } from "../../../platform/files.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import type { UploadRow } from "../../uploads/table.ts";
 import { converted } from "../files/convert.ts";
 import { inspect } from "../files/inspect.ts";
@@ -41,7 +42,7 @@ export async function finishFiles(ctx: Ctx, model: ModelRow, groupId: string, se
   }
 }
 
-function convertAll(ctx: Ctx, model: ModelRow, groupId: string, sent: SentFile[]): Promise<ModelRow> {
+async function convertAll(ctx: Ctx, model: ModelRow, groupId: string, sent: SentFile[]): Promise<ModelRow> {
   const dataDir = ctx.config.data_dir;
   const named = Object.fromEntries(
     sent.map(({ upload }) => [upload.path, join(dataDir, files.pathFor(upload.id))] as const),
@@ -53,8 +54,9 @@ function convertAll(ctx: Ctx, model: ModelRow, groupId: string, sent: SentFile[]
     write(ctx.db, (tx) => tx.update(table).set({ progress }).where(eq(table.id, model.id)).run());
   };
   const checkpoint = { dir: model.name, files: named };
-  const wanted = { checkpoint, name: model.name, onProgress, signal: ctx.closing };
-  return converted({ supervisor: ctx.supervisor, dataDir }, wanted, async (result) => {
+  using meter = spaceMeter(ctx); // the files that were sent count for the quota
+  const wanted = { checkpoint, name: model.name, onProgress, signal: ctx.closing, meter };
+  return await converted({ supervisor: ctx.supervisor, dataDir }, wanted, async (result) => {
     if (!result.ok && result.broken) throw new AppError("worker_failed", `${result.error}: try again`);
     if (!result.ok) throw await refuse(ctx, model, sent, `The files cannot be used: ${result.error}`);
     const path = files.pathFor(groupId);

@@ -5,9 +5,12 @@
  */
 import { closeSync, fstatSync, ftruncateSync, readSync, writeSync } from "node:fs";
 import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { KIB, MIB } from "../../../lib/units.ts";
+import type { OpenMeter } from "../../../platform/storage/meter.ts";
 import { makeDir, openFile, openToAppend } from "../../../sandbox/files/trees.ts";
+import { spaceMeter } from "../../storage_usage/service.ts";
 import { LOG, pathsOf } from "../state/paths.ts";
 
 export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
@@ -16,6 +19,7 @@ export const LINE_BYTES = 16 * KIB;
 export const FILE_BYTES = 256 * MIB;
 const CUT = " … (cut)";
 const FULL = "The log is full; later lines are not kept";
+const GAP = "Some lines are missing here: the disk had no space for them";
 const LF = 10;
 const CHUNK = 64 * KIB;
 
@@ -35,11 +39,14 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Numbe
   let size = cutTorn(fd);
   let seq = lastSeq(fd, size);
   let closed = false;
+  let hasGap = false;
+  const meter = spaceMeter(ctx);
 
   function put(stream: LogLine["stream"], lines: readonly string[]) {
     const time = isoTime(ctx.clock.now());
     const texts: string[] = [];
-    for (const line of lines) {
+    const before = { size, seq };
+    for (const line of hasGap ? [GAP, ...lines] : lines) {
       if (size >= most) break;
       const encode = (content: string) => `${JSON.stringify({ seq: ++seq, time, stream, line: content })}\n`;
       const encoded = encode(line);
@@ -48,6 +55,11 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Numbe
       if (size >= most) texts.push(encode(FULL)); // nothing is appended after this line
     }
     const bytes = Buffer.from(texts.join(""));
+    hasGap = !isTaken(meter, bytes.length);
+    if (hasGap) {
+      ({ size, seq } = before);
+      return;
+    }
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
   }
   return {
@@ -60,8 +72,20 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Numbe
     close() {
       if (!closed) closeSync(fd);
       closed = true;
+      meter[Symbol.dispose]();
     },
   };
+}
+
+/** False: the disk has no space for a line of a log. */
+function isTaken(meter: OpenMeter, bytes: number): boolean {
+  try {
+    meter.take(bytes);
+    return true;
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
 }
 
 function capped(line: string): string {

@@ -73,7 +73,8 @@ async function checkpointFiles(ctx: Ctx, job: JobRow, { path }: CheckpointRow, s
   const files: InputFile[] = [];
   for (const each of await namesIn(dir)) {
     const copy = `${staging}/${name}-${each}`;
-    await linkFile(dir, each, copy);
+    using meter = spaceMeter(ctx);
+    await linkFile(dir, each, copy, meter);
     files.push(await inputFile(`${to}/${each}`, copy));
   }
   return { path: to, files };
