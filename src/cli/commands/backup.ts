@@ -14,7 +14,7 @@ import { ARCHIVE, openTarget, sealerOf, withTemp } from "../../platform/backup/o
 import { openRepository, type Repository } from "../../platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../platform/backup/restore.ts";
 import { dueAt } from "../../platform/backup/schedule.ts";
-import { stagingMeter } from "../../platform/backup/source.ts";
+import { stagingMeter } from "../../platform/backup/staging_meter.ts";
 import type { BackupTarget } from "../../platform/backup/target.ts";
 import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";

@@ -5,11 +5,8 @@ import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
-import type { Config } from "../config/config.ts";
 import { failpoint } from "../failpoint.ts";
 import { errorCode, type Meter, tempPath, UNCOUNTED } from "../files.ts";
-import { DiskSpace } from "../machine/disk.ts";
-import { Meters } from "../storage/meter.ts";
 import type { BackupFile } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
 
@@ -185,17 +182,4 @@ export async function* filesBelow(
     if (entry.isDirectory()) yield* filesBelow(root, path, skip);
     else if (entry.isFile()) yield path;
   }
-}
-
-/** Copies on the disk of the data directory leave it the space that must stay free. */
-export function stagingMeter(config: Pick<Config, "data_dir" | "storage">, tempDir: string): Meter {
-  let meter: Meter | undefined; // the folder is made later
-  const choose = () =>
-    statSync(tempDir).dev === statSync(config.data_dir).dev ? new Meters(new DiskSpace({ config })).open() : UNCOUNTED;
-  return {
-    take(bytes) {
-      meter ??= choose();
-      meter.take(bytes);
-    },
-  };
 }

@@ -4,7 +4,7 @@ import { VERSION } from "../../../lib/version.ts";
 import { MOST_ENTRIES, openLog } from "../../../platform/backup/log.ts";
 import { openTarget, sealerOf, withTemp } from "../../../platform/backup/open.ts";
 import { openRepository } from "../../../platform/backup/repository.ts";
-import { stagingMeter } from "../../../platform/backup/source.ts";
+import { stagingMeter } from "../../../platform/backup/staging_meter.ts";
 import { configFile, loadConfig } from "../../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT } from "../../args.ts";
 import { printJson } from "../../output.ts";
