@@ -1,4 +1,4 @@
-/** What a command leaves is counted while it is stored: against the quota and the free space that must stay. */
+/** The output of a command is counted while it is stored, against the quota and the free space that must stay. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { tarBytes } from "../../../lib/archive/tar_write.ts";
