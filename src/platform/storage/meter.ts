@@ -20,15 +20,21 @@ export type Quota = {
   mustFit: (bytes: number) => void;
 };
 
-const READ_AFTER_BYTES = MIB;
+const READ_AFTER_BYTES = 64 * MIB; // rows may also grow without a meter
+
+/** What the open meters of one quota share. */
+type Pool = {
+  meters: number;
+  /** Bytes that they have taken. */
+  taken: number;
+  /** Grows when bytes are given back, or become bytes of rows: then the rows are read again. */
+  version: number;
+};
 
 /** The open meters of a server. */
 export class Meters {
   readonly #space: DiskSpace;
-  /** Bytes of open meters by key. */
-  readonly #taken = new Map<string, number>();
-  /** Grows when bytes of a meter become bytes of rows. */
-  #version = 0;
+  readonly #pools = new Map<string, Pool>();
 
   constructor(space: DiskSpace) {
     this.#space = space;
@@ -36,72 +42,72 @@ export class Meters {
 
   /** Without a quota only the free space counts. The caller disposes of the meter. */
   open(quota?: Quota): OpenMeter {
-    const taken = this.#taken;
-    return new OpenMeter(this.#space, quota, {
-      all: () => taken.get(quota?.key ?? "") ?? 0,
-      add: (bytes) => {
-        const sum = (taken.get(quota?.key ?? "") ?? 0) + bytes;
-        if (sum > 0) taken.set(quota?.key ?? "", sum);
-        else taken.delete(quota?.key ?? "");
-        if (bytes < 0) this.#version++;
-      },
-      version: () => this.#version,
-    });
+    if (!quota || quota.most === Number.POSITIVE_INFINITY) return new OpenMeter(this.#space);
+    const { key } = quota;
+    const pool = this.#pools.get(key) ?? { meters: 0, taken: 0, version: 0 };
+    pool.meters++;
+    this.#pools.set(key, pool);
+    const onClose = () => {
+      pool.meters--;
+      if (pool.meters === 0) this.#pools.delete(key);
+    };
+    return new OpenMeter(this.#space, { quota, pool, onClose });
   }
 }
 
-type Shared = { all: () => number; add: (bytes: number) => void; version: () => number };
+type Limit = { quota: Quota; pool: Pool; onClose: () => void };
 
 export class OpenMeter implements Meter, Disposable {
   readonly #space: DiskSpace;
-  readonly #quota: Quota | undefined;
-  readonly #shared: Shared;
+  readonly #limit: Limit | undefined;
+  #isClosed = false;
   #own = 0;
   #unwritten = 0;
   #used = { bytes: 0, version: -1, since: 0 };
 
-  constructor(space: DiskSpace, quota: Quota | undefined, shared: Shared) {
+  constructor(space: DiskSpace, limit?: Limit) {
     this.#space = space;
-    this.#quota = quota?.most === Number.POSITIVE_INFINITY ? undefined : quota;
-    this.#shared = shared;
+    this.#limit = limit;
   }
 
   take(bytes: number): void {
     this.#wrote();
-    this.#mustFit(bytes, this.#used.since >= READ_AFTER_BYTES);
+    this.#mustFit(bytes);
     this.#space.take(bytes);
     this.#unwritten = bytes;
     this.#own += bytes;
-    if (!this.#quota) return;
     this.#used.since += bytes;
-    this.#shared.add(bytes);
+    if (this.#limit) this.#limit.pool.taken += bytes;
   }
 
   /** Throws if an announced size does not fit. Takes nothing. */
   expect(bytes: number): void {
-    this.#mustFit(bytes, true);
+    this.#mustFit(bytes);
     this.#space.expect(bytes);
   }
 
   /** In the commit that keeps the bytes: from here on its rows count them. Throws if they do not fit. */
   keep(bytes: number): void {
-    this.#quota?.mustFit(bytes);
+    this.#limit?.quota.mustFit(bytes);
     this.#release();
   }
 
   /** Gives back what was taken and not kept. */
   [Symbol.dispose](): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     this.#wrote();
     this.#release();
+    this.#limit?.onClose();
   }
 
-  #mustFit(bytes: number, isStale: boolean) {
-    const quota = this.#quota;
-    if (!quota) return;
-    const isOver = () => this.#used.bytes + this.#shared.all() + bytes > quota.most;
-    const version = this.#shared.version();
-    if (isStale || this.#used.version !== version || isOver()) this.#used = { bytes: quota.used(), version, since: 0 };
-    if (isOver()) throw quota.refusal(this.#own + bytes, this.#shared.all() - this.#own);
+  #mustFit(bytes: number) {
+    if (!this.#limit) return;
+    const { quota, pool } = this.#limit;
+    const isOver = () => this.#used.bytes + pool.taken + bytes > quota.most;
+    if (this.#used.since >= READ_AFTER_BYTES || this.#used.version !== pool.version || isOver())
+      this.#used = { bytes: quota.used(), version: pool.version, since: 0 };
+    if (isOver()) throw quota.refusal(this.#own + bytes, pool.taken - this.#own);
   }
 
   #wrote() {
@@ -110,7 +116,10 @@ export class OpenMeter implements Meter, Disposable {
   }
 
   #release() {
-    if (this.#quota && this.#own > 0) this.#shared.add(-this.#own);
+    if (this.#limit && this.#own > 0) {
+      this.#limit.pool.taken -= this.#own;
+      this.#limit.pool.version++;
+    }
     this.#own = 0;
   }
 }
