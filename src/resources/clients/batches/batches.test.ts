@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 import { chatAnswer, pretendServing } from "../../../../test/pretend_replica.ts";
 import { DAY_MS } from "../../../lib/units.ts";
+import { usedBytes } from "../../storage_usage/service.ts";
 import { sweep } from "../../volumes/sweep.ts";
 import { linesOf, readRequests } from "./lines.ts";
 import { prune } from "./prune.ts";
@@ -13,15 +14,20 @@ let app: TestApp;
 let held: Promise<void> | undefined;
 let busy = 0;
 beforeAll(async () => {
-  app = testApp();
-  const { body } = await app.call("POST", "/v1/deployments", { model: "owner/x", name: "d" });
+  app = await serving();
+});
+
+async function serving(flags: Record<string, unknown> = {}): Promise<TestApp> {
+  const made = testApp({ flags });
+  const { body } = await made.call("POST", "/v1/deployments", { model: "owner/x", name: "d" });
   const answer = async (_path: string, request: Json) => {
     busy++;
     await held;
     return chatAnswer(`to ${request.messages.at(-1).content}`);
   };
-  pretendServing(app, body.id, { parallel: 8, answer });
-});
+  pretendServing(made, body.id, { parallel: 8, answer });
+  return made;
+}
 afterAll(() => app.close().then(app.remove));
 
 const run = (ctx = app.ctx) => runBatches(ctx, new AbortController().signal);
@@ -72,6 +78,27 @@ describe("a batch", () => {
       ["d", 400, "/stream"],
     ]);
     expect((await app.call("GET", "/v1/batches")).body.data[0].id).toBe(id);
+  });
+
+  test("S6: a file of results beyond the quota is left out, and the batch says why", async () => {
+    const usual = app;
+    const input = line("a");
+    app = await serving({ "quotas.file_bytes": input.length + 100 });
+    try {
+      const { id } = await create([input]);
+      await run();
+      const batch = await read(id);
+      expect([batch.status, batch.output_file_id]).toEqual(["completed", null]);
+      expect(batch.errors.data).toEqual([
+        expect.objectContaining({ code: "quota_exceeded", message: expect.stringContaining("quotas.file_bytes") }),
+      ]);
+      expect(usedBytes(app.ctx.db, { workspaceId: app.workspaceA, kind: "files" })).toBe(input.length);
+      await sweep(app.ctx);
+      expect((await app.ctx.storage.list("")).items).toHaveLength(1);
+    } finally {
+      await app.close().then(app.remove);
+      app = usual;
+    }
   });
 
   test("of responses stores them", async () => {

@@ -3,6 +3,8 @@ import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
+import { DiskSpace } from "../../../platform/machine/disk.ts";
+import { Meters } from "../../../platform/storage/meter.ts";
 import * as jobs from "../service.ts";
 import { LINE_BYTES, openLog } from "./file.ts";
 import { storeLog } from "./reading.ts";
@@ -34,6 +36,27 @@ const stream = (on: TrainingApp, id: string, query = "", headers: Record<string,
   );
 const seqs = (messages: Message[]) => messages.filter(({ event }) => event === "log").map(({ data }) => data?.seq);
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+test("S6: lines for which the disk has no space are dropped, and the log says so", async () => {
+  const on = await app({ loop: false, flags: { "storage.min_free_bytes": 1 } });
+  const fakeDisk = { free: 2 ** 30 };
+  Object.assign(on.ctx.state.storageUsage, { meters: new Meters(new DiskSpace(on.ctx, () => fakeDisk.free)) });
+  const id = on.add({});
+  const log = openLog(on.ctx, id);
+  const large = "x".repeat(LINE_BYTES);
+  log.add("stdout", "one");
+  fakeDisk.free = 0;
+  let added = 0;
+  for (const before = log.bytes(); added === 0 || log.bytes() > before + added * LINE_BYTES - 1; added++)
+    log.add("stdout", large); // until the disk is asked again
+  fakeDisk.free = 2 ** 30;
+  log.add("stdout", "two");
+  log.close();
+  const lines = readFileSync(`${jobPaths(on.ctx, id).dir}/log.ndjson`, "utf8").trim().split("\n");
+  const said = lines.map((line) => JSON.parse(line) as { seq: number; line: string });
+  expect(said.map(({ seq }) => seq)).toEqual(numbers(1, said.length));
+  expect(said.slice(-2).map(({ line }) => line)).toEqual([expect.stringContaining("lines are missing here"), "two"]);
+});
 
 test("a follower gets existing lines, new lines, each status, and the end", async () => {
   const on = await app({ lives: [{ stepMs: 5 }] });
