@@ -1,5 +1,5 @@
 /** The thread of platform/outside.ts: parses and checks one text, and returns what the schema of its form lets through. */
-import { type Outside, OutsideError, readOutside } from "./lib/outside.ts";
+import { type Outside, OutsideError, readOutside } from "./lib/json/outside.ts";
 import type { FromThread, ToThread } from "./platform/outside.ts";
 import { CHAT_ANSWER, VECTORS } from "./resources/deployments/chat/forms.ts";
 import { HUB_LISTING } from "./resources/models/hub/listing.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { SERVING_BYTES } from "../lib/outside.ts";
+import { SERVING_BYTES } from "../lib/json/outside.ts";
 import { HUB_LISTING } from "../resources/models/hub/listing.ts";
 import { readAside } from "./outside.ts";
 

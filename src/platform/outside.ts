@@ -1,5 +1,13 @@
 /** Parses long texts from outside in a thread, which returns the checked value alone. The serving thread goes on. */
-import { bytesOf, mustFit, type Outside, OutsideError, readOutside, SERVING_BYTES, type Sent } from "../lib/outside.ts";
+import {
+  bytesOf,
+  mustFit,
+  type Outside,
+  OutsideError,
+  readOutside,
+  SERVING_BYTES,
+  type Sent,
+} from "../lib/json/outside.ts";
 import { type Caller, Semaphore } from "./semaphore.ts";
 import { compiled } from "./workers/self.ts";
 

@@ -4,8 +4,10 @@
  * rename) before it sends the message that points at it. A lost message then costs a delay, not work.
  */
 import { z } from "zod";
+import { table } from "../lib/json/outside.ts";
 import { later } from "../lib/schema.ts";
 import { Credentials, Source } from "../lib/source.ts";
+import { MIB } from "../lib/units.ts";
 
 export const PROTOCOL = 1;
 
@@ -41,8 +43,10 @@ export class WorkerError extends Error {
   }
 }
 
-/** Characters of a sentence, a name or a path. */
-const MOST_TEXT = 1_000_000;
+/** A worker, or the node where it runs, fills no memory with one message: its bytes have a limit, and so has each part. */
+export const Text = z.string().max(16 * MIB);
+export const List = <S extends z.ZodType>(item: S) => z.array(item).max(100_000);
+export const Values = later(() => table(z.number(), { most: 5_000, key: 200 }));
 
 export const Ready = z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) });
 /** `quiet_ms`: a native call begins that may block the worker's messages for this long. */
@@ -53,10 +57,10 @@ export const Heartbeat = z.strictObject({
 export const Failed = z.strictObject({
   type: z.literal("failed"),
   kind: z.enum(REPORTED),
-  message: z.string().max(MOST_TEXT),
+  message: Text,
 });
 /** The last message. `result` is the path of the file that holds the outcome, if there is one. */
-export const Done = z.strictObject({ type: z.literal("done"), result: z.string().max(MOST_TEXT).optional() });
+export const Done = z.strictObject({ type: z.literal("done"), result: Text.optional() });
 
 /** The messages from one kind of worker: the common ones and its own. */
 export const fromWorker = <const Own extends readonly z.core.$ZodTypeDiscriminable[]>(own: Own) =>
@@ -158,28 +162,28 @@ export const FromServing = later(() =>
       parallel: z.int(),
       memory_bytes: z.int(),
       load_ms: z.number(),
-      device: z.string().max(MOST_TEXT),
+      device: Text,
       /** One sentence: what decodes, and why it is not our own kernels. */
-      decoder: z.string().max(MOST_TEXT).optional(),
+      decoder: Text.optional(),
       /** The model reads images. */
       vision: z.boolean().optional(),
     }),
-    z.strictObject({ type: z.literal("attached"), name: z.string().max(MOST_TEXT) }),
+    z.strictObject({ type: z.literal("attached"), name: Text }),
     /** The file is no adapter of this model. Everything else keeps running. */
     z.strictObject({
       type: z.literal("unattached"),
-      name: z.string().max(MOST_TEXT),
-      error: z.string().max(MOST_TEXT),
+      name: Text,
+      error: Text,
     }),
     /** One request is over, even if its client left. `request` is the value of the header x-verk-request. */
     z.strictObject({
       type: z.literal("served"),
-      request: z.string().max(MOST_TEXT),
+      request: Text,
       status: z.int(),
       prompt_tokens: z.int(),
       cached_tokens: z.int(),
       completion_tokens: z.int(),
-      error: z.string().max(MOST_TEXT).nullable(),
+      error: Text.nullable(),
       /** How long each stage took, one after the other. */
       timings: z.strictObject({ template_ms: z.number(), prompt_ms: z.number(), decode_ms: z.number() }).optional(),
     }),

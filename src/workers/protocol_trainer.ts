@@ -4,12 +4,11 @@
  */
 import { z } from "zod";
 import { ChatMessage, Tool } from "../lib/chat/messages.ts";
-import { opaque, table } from "../lib/outside.ts";
+import { opaque, table } from "../lib/json/outside.ts";
 import { later } from "../lib/schema.ts";
 import { METHODS } from "../lib/training/fields.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
-import { MIB } from "../lib/units.ts";
-import { fromWorker } from "./protocol.ts";
+import { fromWorker, List, Text, Values } from "./protocol.ts";
 
 const rows = later(() =>
   z.strictObject({
@@ -164,18 +163,12 @@ export type TemplateTask = Extract<ToTrainer, { type: "template" }>;
 export type ExportTask = Extract<ToTrainer, { type: "export" }>;
 export type ExportFolderTask = Extract<ToTrainer, { type: "export_folder" }>;
 
-/** A node or a worker fills no memory with one message: its bytes have a limit, and so has each part. */
-const Text = z.string().max(16 * MIB);
-const MOST_ITEMS = 100_000;
-const MOST_VALUES = 5_000;
-const List = <S extends z.ZodType>(item: S) => z.array(item).max(MOST_ITEMS);
-
 const sample = later(() =>
   z.strictObject({
     prompt: opaque("shown as it came"), // a string or messages, as in the row
     completion: Text,
     reward: z.number().nullable(),
-    sub_rewards: table(z.number().nullable(), { most: MOST_VALUES }),
+    sub_rewards: table(z.number().nullable(), { most: 5_000 }),
     advantage: z.number().nullable(),
     tokens: z.int(),
     truncated: z.boolean(),
@@ -192,7 +185,7 @@ export const StepRecord = later(() =>
     time: z.int().min(0),
     step: z.int().min(1),
     epoch: z.number(),
-    values: table(z.number(), { most: MOST_VALUES, key: 200 }),
+    values: Values,
     samples: List(sample),
     alarms,
   }),
@@ -261,7 +254,7 @@ export const FromTrainer = later(() =>
       type: z.literal("step"),
       step: z.int(),
       epoch: z.number(),
-      values: table(z.number(), { most: MOST_VALUES, key: 200 }),
+      values: Values,
       eta_ms: z.number().nullable(),
       samples: List(sample),
       /** Warnings for the user: a kind and a sentence. */
@@ -274,7 +267,7 @@ export const FromTrainer = later(() =>
       step: z.int(),
       path: Text,
       size_bytes: z.int(),
-      metrics: table(z.number(), { most: MOST_VALUES, key: 200 }),
+      metrics: Values,
     }),
     /** Sent before the failure that it explains. `sample` is an example of the problem. */
     z.strictObject({

@@ -43,14 +43,14 @@ const HONEST: Paths = {
   "/finalize": {},
 };
 
-/** Orders a certificate from an authority with these answers. Returns the message, the proofs and the paths asked. */
+/** Orders a certificate from an authority with these answers. Returns the message, the proofs and the paths requests. */
 async function order(paths: Paths, directory?: (base: string) => string) {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const server = Bun.serve({
     ...{ hostname: "127.0.0.1", port: 0, tls: { cert: own.cert, key: own.key } },
     fetch(request) {
       const { pathname, origin } = new URL(request.url);
-      asked.push(pathname);
+      requests.push(pathname);
       const reply = { ...HONEST, ...paths }[pathname] ?? {};
       if (reply instanceof Response) return reply.clone();
       const body = typeof reply === "function" ? (reply as (base: string) => object)(origin) : reply;
@@ -69,9 +69,9 @@ async function order(paths: Paths, directory?: (base: string) => string) {
         return () => {};
       },
     });
-    return { message: "", proofs, asked, certificate };
+    return { message: "", proofs, requests, certificate };
   } catch (error) {
-    return { message: (error as Error).message, proofs, asked, certificate: "" };
+    return { message: (error as Error).message, proofs, requests, certificate: "" };
   } finally {
     await server.stop(true);
   }
@@ -142,14 +142,14 @@ describe("an ACME authority", () => {
 
   test("whose directory is plain is refused before a connection", async () => {
     const found = await order({}, (base) => `${base.replace("https:", "http:")}/dir`);
-    expect(found).toMatchObject({ message: expect.stringContaining("https"), asked: [] });
+    expect(found).toMatchObject({ message: expect.stringContaining("https"), requests: [] });
   });
 
   test("that rejects every nonce is left after some tries", async () => {
     const rejected = Response.json({ type: "urn:ietf:params:acme:error:badNonce" }, { status: 400 });
     const found = await order({ "/account": rejected });
     expect(found.message).toContain("answers 400");
-    expect(found.asked.length).toBeLessThan(50);
+    expect(found.requests.length).toBeLessThan(50);
   });
 
   test("that keeps to the rules gets its proof, and its certificate is taken", async () => {

@@ -104,6 +104,7 @@ const ROOTS = [
   "src/state.ts",
   "src/parts.ts",
   "src/ports.ts",
+  "src/outside_thread.ts",
   "src/cli/offline.ts",
 ];
 

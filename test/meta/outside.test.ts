@@ -1,11 +1,11 @@
 /**
- * All that others send is read through a form of `src/lib/outside.ts`. A type cannot say that, so the sources are read:
+ * All that others send is read through a form of `src/lib/json/outside.ts`. A type cannot say that, so the sources are read:
  * each place that parses bytes is in a form, or in the table below with the author of the bytes.
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { FORMS, opaque, outside, readOutside, SERVING_BYTES, table } from "../../src/lib/outside.ts";
+import { FORMS, opaque, outside, readOutside, SERVING_BYTES, table } from "../../src/lib/json/outside.ts";
 import { MIB } from "../../src/lib/units.ts";
 import { ROOT, read, sources } from "./imports.ts";
 import { unboundedIn } from "./outside_limits.ts";
@@ -26,14 +26,14 @@ const CHILD = "a child process of this program, which prints one line";
 const SEALED = "this server sealed it";
 
 /** File → the number of places, and the author of the bytes. A new place in a listed file fails too. */
-const PARSED: Record<string, [places: number, author: string]> = {
+const PARSED: Record<string, [count: number, author: string]> = {
   "src/http/body/json.ts": [3, BODY],
   "src/http/body/read_bytes.ts": [1, BODY],
   "src/http/idempotency.ts": [1, SEALED],
   "src/lib/audit_chain.ts": [1, OWN_ROWS],
   "src/lib/checkpoints/safetensors.ts": [1, "a header of 100 MB at most, read by the inspector and the trainer"],
   "src/lib/json/list.ts": [2, BODY],
-  "src/lib/outside.ts": [1, "the form"],
+  "src/lib/json/outside.ts": [1, "the form"],
   "src/lib/pricing/pricing.ts": [1, "a file of the operator"],
   "src/lib/rewards/frames.ts": [1, "a reward process, with frames of limited length"],
   "src/lib/rows/columns.ts": [1, "a line of an upload, limited by the importer"],
@@ -106,16 +106,16 @@ const PARSERS = [
 const parser = new RegExp(PARSERS.map(({ source }) => source).join("|"), "g");
 const withoutComments = (text: string) =>
   text.replaceAll(/\/\*[\s\S]*?\*\//g, "").replaceAll(/(^|[^:])\/\/[^\n]*/g, "$1");
-const placesIn = (text: string) => withoutComments(text).match(parser)?.length ?? 0;
+const parsersIn = (text: string) => withoutComments(text).match(parser)?.length ?? 0;
 const isServer = (file: string) => !Object.keys(ELSEWHERE).some((folder) => file.startsWith(folder));
 
 test("the server parses nothing outside the forms that is not in the table", () => {
   const found = sources.filter(isServer).flatMap((file) => {
-    const places = placesIn(read(file));
-    return places === 0 ? [] : [`${file}: ${places}`];
+    const count = parsersIn(read(file));
+    return count === 0 ? [] : [`${file}: ${count}`];
   });
-  expect(found).toEqual(Object.entries(PARSED).map(([file, [places]]) => `${file}: ${places}`));
-  expect(placesIn("const a = JSON.parse(b);\n// JSON.parse\nconst c = await response.text();")).toBe(2);
+  expect(found).toEqual(Object.entries(PARSED).map(([file, [count]]) => `${file}: ${count}`));
+  expect(parsersIn("const a = JSON.parse(b);\n// JSON.parse\nconst c = await response.text();")).toBe(2);
 });
 
 /** Every module that declares a form has declared it after this. */

@@ -1,6 +1,6 @@
 /** Finds texts, lists, tables and numbers of a schema that have no limit. */
 import type { z } from "zod";
-import { OPAQUE, TABLES } from "../../src/lib/outside.ts";
+import { OPAQUE, TABLES } from "../../src/lib/json/outside.ts";
 
 type Check = { _zod: { def: { check: string; maximum?: number; length?: number; value?: number; pattern?: RegExp } } };
 type Definition = {

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { newId } from "../../src/lib/ids.ts";
-import { readOutside } from "../../src/lib/outside.ts";
+import { readOutside } from "../../src/lib/json/outside.ts";
 import { isRolled, type Method } from "../../src/lib/training/fields.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import type { NodeProvider } from "../../src/platform/providers/node_provider.ts";

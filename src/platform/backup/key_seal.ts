@@ -12,7 +12,7 @@ import {
   scryptSync,
 } from "node:crypto";
 import { UsageError } from "../../lib/errors.ts";
-import { OutsideError, readOutside } from "../../lib/outside.ts";
+import { OutsideError, readOutside } from "../../lib/json/outside.ts";
 import { KEY_FILES, type SealedKeys } from "./manifest.ts";
 
 /** Path below the data directory → text of the key file. */

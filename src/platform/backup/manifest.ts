@@ -1,9 +1,9 @@
 /**
- * What a place of backups holds. Its owner may be another than the operator, and sealing needs only a public key: nothing
- * of it is believed without these limits.
+ * The content of a place of backups. Its owner may be another than the operator, and sealing needs only a public key.
+ * So nothing is believed without these limits.
  */
 import { z } from "zod";
-import { outside, table } from "../../lib/outside.ts";
+import { outside, table } from "../../lib/json/outside.ts";
 import { later } from "../../lib/schema.ts";
 import { MIB } from "../../lib/units.ts";
 

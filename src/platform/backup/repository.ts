@@ -7,7 +7,7 @@
  */
 import { UsageError } from "../../lib/errors.ts";
 import { timeOf } from "../../lib/ids.ts";
-import { type Outside, OutsideError, readOutside } from "../../lib/outside.ts";
+import { type Outside, OutsideError, readOutside } from "../../lib/json/outside.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { sha256Bytes } from "../files.ts";
 import { LOG_ENTRY, type LogEntry, MANIFEST, type Manifest, MOST_CHUNK_BYTES, WRAPPED } from "./manifest.ts";

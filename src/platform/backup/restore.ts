@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { mkdir, rename, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import { OutsideError, readOutside } from "../../lib/outside.ts";
+import { OutsideError, readOutside } from "../../lib/json/outside.ts";
 import { GIB } from "../../lib/units.ts";
 import { someSealed } from "../db/sealed.ts";
 import { sha256File, syncDir, tempPath, UNCOUNTED, writeFileAtomic, writeTemp } from "../files.ts";

@@ -1,5 +1,5 @@
 /** An ssh client that stays connected: lines in both directions, and one socket of the node on this machine. */
-import { SERVING_BYTES } from "../../lib/outside.ts";
+import { SERVING_BYTES } from "../../lib/json/outside.ts";
 import { createTail } from "../../lib/text/tail.ts";
 import { KIB, SECOND_MS } from "../../lib/units.ts";
 

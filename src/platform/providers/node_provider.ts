@@ -1,7 +1,7 @@
 /** A provider whose node has nothing but a directory and this executable, reached over a link (ssh, or this machine). */
 import { mkdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { type Outside, OutsideError, readOutside } from "../../lib/outside.ts";
+import { type Outside, OutsideError, readOutside } from "../../lib/json/outside.ts";
 import { KIB, MINUTE_MS } from "../../lib/units.ts";
 import { ContentError, type Meter, sha256File, syncDir, type Written, writeTemp } from "../files.ts";
 import { type Link, quote } from "./link.ts";

@@ -12,7 +12,7 @@
  *                                   runs on several nodes
  */
 import { z } from "zod";
-import { outside, table } from "../../lib/outside.ts";
+import { outside, table } from "../../lib/json/outside.ts";
 import { later } from "../../lib/schema.ts";
 import { MIB } from "../../lib/units.ts";
 

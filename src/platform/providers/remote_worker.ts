@@ -4,7 +4,7 @@
  */
 import type { ZodType } from "zod";
 import { newId } from "../../lib/ids.ts";
-import { readOutside } from "../../lib/outside.ts";
+import { readOutside } from "../../lib/json/outside.ts";
 import { SECOND_MS } from "../../lib/units.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";

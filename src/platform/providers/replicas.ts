@@ -6,7 +6,7 @@
  * replicas/<name>/plan.json      sockets.json, exit.json; stop is a request to the supervisor
  */
 import { z } from "zod";
-import { opaque, outside } from "../../lib/outside.ts";
+import { opaque, outside } from "../../lib/json/outside.ts";
 import { later } from "../../lib/schema.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import type { Channel } from "./channel.ts";

@@ -1,6 +1,6 @@
 /** A cluster with Slurm: its login node is reached over a link, and its nodes share the work directory. */
 import { randomBytes } from "node:crypto";
-import type { Outside } from "../../lib/outside.ts";
+import type { Outside } from "../../lib/json/outside.ts";
 import { type NodeOptions, NodeProvider } from "./node_provider.ts";
 import { DONE, type Handle, INFO, type NodeInfo, OBSERVATIONS, type Observation } from "./protocol.ts";
 import type { SlurmSettings } from "./slurm_text.ts";

@@ -4,8 +4,8 @@
  */
 import { createHash, createPublicKey, type KeyObject, sign } from "node:crypto";
 import { UsageError } from "../../lib/errors.ts";
+import { type Outside, OutsideError, readOutside, SERVING_BYTES, tryOutside } from "../../lib/json/outside.ts";
 import { parseIp } from "../../lib/net/ip.ts";
-import { type Outside, OutsideError, readOutside, SERVING_BYTES, tryOutside } from "../../lib/outside.ts";
 import type { Dial, GuardedResponse } from "../network/http_client.ts";
 import { AUTHORIZATION, CERTIFICATE_BYTES, DIRECTORY, ORDER, PROBLEM, type Problem } from "./acme_forms.ts";
 

@@ -1,6 +1,6 @@
 /** The answers of an ACME authority (RFC 8555, section 7.1). Other members are dropped. */
 import { z } from "zod";
-import { outside } from "../../lib/outside.ts";
+import { outside } from "../../lib/json/outside.ts";
 import { MIB } from "../../lib/units.ts";
 
 const Address = z.string().max(2_000);

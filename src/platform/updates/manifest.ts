@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
-import { OutsideError, outside, readOutside } from "../../lib/outside.ts";
+import { OutsideError, outside, readOutside } from "../../lib/json/outside.ts";
 import { MIB } from "../../lib/units.ts";
 
 /** A path inside the bundle, short enough for the header of a tar archive. */

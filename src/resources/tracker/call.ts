@@ -1,6 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
-import { type Outside, OutsideError, type Sent } from "../../lib/outside.ts";
+import { type Outside, OutsideError, type Sent } from "../../lib/json/outside.ts";
 import { KIB } from "../../lib/units.ts";
 import { DialError } from "../../platform/network/address.ts";
 import { readAside } from "../../platform/outside.ts";
@@ -11,7 +11,7 @@ import type { IntegrationRow } from "./table.ts";
 import { wandb } from "./wandb.ts";
 
 const TIMEOUT_MS = 10_000;
-/** Of an answer whose status is enough: the beginning, for messages. */
+/** The beginning of an answer whose status is enough, for messages. */
 const UNREAD_BYTES = 4 * KIB;
 const SHOWN_CHARACTERS = 300;
 

@@ -1,5 +1,5 @@
 /** The interface of an experiment tracker. `mlflow.ts` and `wandb.ts` implement it. */
-import type { Outside } from "../../lib/outside.ts";
+import type { Outside } from "../../lib/json/outside.ts";
 
 export const TRACKER_TYPES = ["mlflow", "wandb"] as const;
 export type TrackerType = (typeof TRACKER_TYPES)[number];

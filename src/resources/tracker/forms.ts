@@ -1,6 +1,6 @@
-/** What trackers answer. Only the members that are used pass; each has a limit. */
+/** The answers of trackers. Only the members that are used pass; each has a limit. */
 import { z } from "zod";
-import { outside } from "../../lib/outside.ts";
+import { outside } from "../../lib/json/outside.ts";
 import { later } from "../../lib/schema.ts";
 import { MIB } from "../../lib/units.ts";
 

@@ -4,7 +4,7 @@
  */
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
-import { outside, tryOutside } from "../../lib/outside.ts";
+import { outside, tryOutside } from "../../lib/json/outside.ts";
 import { readText } from "./body.ts";
 import type { Dialer } from "./dialer.ts";
 import { SourceError } from "./types.ts";

@@ -7,7 +7,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from "@aws-sdk/client-s3";
-import { SERVING_BYTES } from "../../../lib/outside.ts";
+import { SERVING_BYTES } from "../../../lib/json/outside.ts";
 import type { Config } from "../../config/config.ts";
 import { asBucketError, isMissing } from "./errors.ts";
 import { type FetchOptions, fetchHandler } from "./fetch.ts";

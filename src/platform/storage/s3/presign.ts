@@ -11,7 +11,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { getSignedUrl } from "@aws-sdk/s3-request-presigner";
 import { z } from "zod";
-import { outside, readOutside } from "../../../lib/outside.ts";
+import { outside, readOutside } from "../../../lib/json/outside.ts";
 import { failpoint } from "../../failpoint.ts";
 import { ContentError, type Written } from "../../files.ts";
 import { eachOf } from "../batches.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { outside, readOutside } from "../../../lib/outside.ts";
+import { outside, readOutside } from "../../../lib/json/outside.ts";
 import { failpoint } from "../../failpoint.ts";
 import { eachOf, inGroups } from "../batches.ts";
 import type { Head } from "../storage.ts";

@@ -1,7 +1,7 @@
 /** Answers of replicas that this server reads itself. A replica may run on a node of a tenant. */
 import { z } from "zod";
 import { FINISH_REASONS } from "../../../lib/chat/chat_completion.ts";
-import { outside } from "../../../lib/outside.ts";
+import { outside } from "../../../lib/json/outside.ts";
 import { later } from "../../../lib/schema.ts";
 import { MIB } from "../../../lib/units.ts";
 

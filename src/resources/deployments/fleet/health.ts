@@ -1,6 +1,6 @@
 /** Health checks of processes that hold a model. liveness.ts judges the answers. */
 import type { Ctx } from "../../../context.ts";
-import { outside, readOutside, SERVING_BYTES } from "../../../lib/outside.ts";
+import { outside, readOutside, SERVING_BYTES } from "../../../lib/json/outside.ts";
 import { readUpTo } from "../../../platform/network/answer_body.ts";
 import { ServingHealth } from "../../../workers/protocol.ts";
 import { messageOf } from "../chat/error_message.ts";

@@ -1,6 +1,6 @@
 /** Limits of an answer from a node, whose owner answers in the name of the replica. */
 import { AppError } from "../../../lib/errors.ts";
-import { SERVING_BYTES } from "../../../lib/outside.ts";
+import { SERVING_BYTES } from "../../../lib/json/outside.ts";
 import { MIB } from "../../../lib/units.ts";
 
 const STREAM_BYTES = 256 * MIB;

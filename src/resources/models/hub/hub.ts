@@ -3,7 +3,7 @@
  * the address guard. A token is sent to the origin of the endpoint only.
  */
 import type { Ctx } from "../../../context.ts";
-import { OutsideError } from "../../../lib/outside.ts";
+import { OutsideError } from "../../../lib/json/outside.ts";
 import { DialError } from "../../../platform/network/address.ts";
 import type { GuardedResponse } from "../../../platform/network/http_client.ts";
 import { readAside } from "../../../platform/outside.ts";

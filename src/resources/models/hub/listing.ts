@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { outside } from "../../../lib/outside.ts";
+import { outside } from "../../../lib/json/outside.ts";
 import { later } from "../../../lib/schema.ts";
 import { MIB } from "../../../lib/units.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { OutsideError } from "../../../lib/outside.ts";
+import { OutsideError } from "../../../lib/json/outside.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { write } from "../../../platform/db/db.ts";
 import { readAside } from "../../../platform/outside.ts";

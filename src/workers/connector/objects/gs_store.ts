@@ -1,6 +1,6 @@
 /** Google Cloud Storage over its JSON API. The version of an object is its generation. */
 import { z } from "zod";
-import { type Outside, outside, tryOutside } from "../../../lib/outside.ts";
+import { type Outside, outside, tryOutside } from "../../../lib/json/outside.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
 import { SourceError } from "../types.ts";

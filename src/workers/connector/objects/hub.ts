@@ -3,7 +3,7 @@
  * origin, because files are redirected to other hosts.
  */
 import { z } from "zod";
-import { type Outside, outside, tryOutside } from "../../../lib/outside.ts";
+import { type Outside, outside, tryOutside } from "../../../lib/json/outside.ts";
 import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";

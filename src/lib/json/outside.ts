@@ -4,7 +4,7 @@
  * bytes. `test/meta/outside.test.ts` checks the limits of all declared schemas, and that nothing is parsed elsewhere.
  */
 import { z } from "zod";
-import { KIB } from "./units.ts";
+import { KIB } from "../units.ts";
 
 /** The serving thread parses no more than this at once. */
 export const SERVING_BYTES = 256 * KIB;
