@@ -7,7 +7,7 @@ import { type LoopName, loops } from "./loops.ts";
 import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts";
 import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
-import { inTurns, type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
+import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { type Listener, openPorts, reserveDescriptors, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginBilling } from "./resources/billing/service.ts";
@@ -149,9 +149,8 @@ export const PARTS: readonly (Part & { name: PartName })[] = TABLE;
 
 async function beginLoops({ ctx, loops: running }: Running) {
   await durable(ctx.db);
-  const turn = inTurns();
   const { db, log, clock } = ctx;
-  for (const spec of loops(ctx)) running.set(spec.name, startLoop(durably(db, spec), { log, clock, turn }));
+  for (const spec of loops(ctx)) running.set(spec.name, startLoop(durably(db, spec), { log, clock }));
 }
 
 async function closeLoops(ctx: Ctx, running: ReadonlyMap<LoopName, Loop>) {

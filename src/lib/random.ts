@@ -35,7 +35,11 @@ export const randomState = (...parts: readonly number[]): [number, number, numbe
 
 /** sfc32: 128 bits of state, a counter in it, so no short cycles. Moves the state on and returns 32 bits. */
 export function nextRandom(state: Int32Array): number {
-  const [a, b, c, counter] = state as unknown as [number, number, number, number];
+  // By index: taking an array apart asks its iterator, which is ten times slower.
+  const a = state[0]!;
+  const b = state[1]!;
+  const c = state[2]!;
+  const counter = state[3]!;
   const sum = (((a + b) | 0) + counter) | 0;
   state[0] = b ^ (b >>> 9);
   state[1] = c + (c << 3);

@@ -1,24 +1,47 @@
-const TURN_MS = 8;
+/**
+ * The one way to do long work on the serving thread: in pieces, with the event loop free to answer others in between.
+ * Awaiting settled promises is not enough. Timers, requests and files wait until the chain of promises ends.
+ */
+const OWN_MS = 8; // that one piece of work keeps a turn of the event loop
+const ALL_MS = 24; // that all of them together keep one turn
 
 const waiting: (() => void)[] = [];
+let begunAt: number | undefined; // when work began in this turn of the event loop
 
-/** One for each turn of the event loop, however many there are: the others are not kept longer for that. */
-function next() {
-  waiting.shift()?.();
-  if (waiting.length > 0) setImmediate(next);
+function begin(): number {
+  if (begunAt === undefined) {
+    begunAt = performance.now();
+    setImmediate(setImmediate, end); // behind all that the work itself has put off, such as the end of its commit
+  }
+  return begunAt;
 }
 
-/** For long work on the serving thread: what it returns is awaited between two pieces, and lets others in when it is time. */
-export function takingTurns(): () => Promise<void> | undefined {
-  let begun = performance.now();
+/** One that waits goes on in each turn, however many wait: the others are not kept longer for that. */
+function end() {
+  begunAt = undefined;
+  const resume = waiting.shift();
+  if (resume === undefined) return;
+  begin();
+  resume();
+}
+
+/** Resolves in a later turn of the event loop. Work that waits already goes first. */
+export function nextTurn(): Promise<void> {
+  begin();
+  return new Promise((resolve) => waiting.push(resolve));
+}
+
+/** To await between two pieces of work. It waits only when the work or the turn of the event loop has been long. */
+export type Turn = () => Promise<void> | undefined;
+
+export function takingTurns(): Turn {
+  begin();
+  let ownAt = performance.now();
   return () => {
-    if (performance.now() - begun < TURN_MS) return undefined;
-    return new Promise((resolve) => {
-      waiting.push(() => {
-        begun = performance.now();
-        resolve();
-      });
-      if (waiting.length === 1) setImmediate(next);
-    });
+    const turnAt = begin();
+    const now = performance.now();
+    if (ownAt < turnAt) ownAt = turnAt; // the work itself has waited for a file or an answer
+    if (now - ownAt < OWN_MS && now - turnAt < ALL_MS) return undefined;
+    return nextTurn();
   };
 }

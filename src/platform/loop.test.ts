@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock.ts";
-import { inTurns, type LoopSpec, nextDelay, startLoop } from "./loop.ts";
+import { type LoopSpec, nextDelay, startLoop } from "./loop.ts";
 
 /** A clock that moves only when told; sleepers wake in order of their time. */
 function manualClock(startMs = 0) {
@@ -179,8 +179,7 @@ test("stop during a back-off does not wait for it", async () => {
   await loop.stop();
 });
 
-test("those who take turns begin one by one, and what came in between is answered", async () => {
-  const turn = inTurns();
+test("loops begin one by one, and what came in between is answered", async () => {
   const seen: string[] = [];
   const log = { error: () => {} };
   const all = ["a", "b", "c"].map((name) => {
@@ -188,7 +187,7 @@ test("those who take turns begin one by one, and what came in between is answere
       seen.push(name);
       if (name === "a") setImmediate(() => seen.push("a request"));
     };
-    return startLoop({ name, schedule: { everyMs: 3_600_000 }, tick }, { log, clock: systemClock, turn });
+    return startLoop({ name, schedule: { everyMs: 3_600_000 }, tick }, { log, clock: systemClock });
   });
   expect(seen).toEqual([]);
   while (seen.length < 4) await new Promise(setImmediate);
@@ -198,8 +197,7 @@ test("those who take turns begin one by one, and what came in between is answere
 
 test("a loop that is stopped before its turn never ticks", async () => {
   let ticks = 0;
-  const turn = inTurns();
   const spec = { name: "late", schedule: { everyMs: 1 }, tick: () => void ticks++ };
-  await startLoop(spec, { log: { error: () => {} }, clock: systemClock, turn }).stop();
+  await startLoop(spec, { log: { error: () => {} }, clock: systemClock }).stop();
   expect(ticks).toBe(0);
 });

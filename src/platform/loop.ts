@@ -4,6 +4,7 @@
  */
 
 import { Cron } from "croner";
+import { nextTurn } from "../lib/turns.ts";
 import { MINUTE_MS, SECOND_MS } from "../lib/units.ts";
 import type { Clock } from "./clock.ts";
 
@@ -28,8 +29,6 @@ export type Loop = {
 type Deps = {
   log: { error: (msg: string, fields?: Record<string, unknown>) => void };
   clock: Clock;
-  /** Resolves when the first tick may begin; unset: at once. */
-  turn?: () => Promise<void>;
 };
 
 const FIRST_RETRY_MS = SECOND_MS;
@@ -41,16 +40,7 @@ export function nextDelay(failures: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** Math.max(0, failures - 1), LAST_RETRY_MS);
 }
 
-/** Each call waits for a turn of the event loop of its own, so that requests are answered between many who begin. */
-export function inTurns(): () => Promise<void> {
-  let last = Promise.resolve();
-  return () => {
-    last = last.then(() => new Promise<void>((resolve) => setTimeout(resolve, 0)));
-    return last;
-  };
-}
-
-export function startLoop(spec: LoopSpec, { log, clock, turn }: Deps): Loop {
+export function startLoop(spec: LoopSpec, { log, clock }: Deps): Loop {
   const stopping = new AbortController();
   const pause = pauses(spec, clock);
   let woken = false;
@@ -82,7 +72,6 @@ export function startLoop(spec: LoopSpec, { log, clock, turn }: Deps): Loop {
 
   async function run() {
     let first = true;
-    await turn?.();
     while (!stopping.signal.aborted) {
       bell = new AbortController();
       if (failures > 0) {
@@ -91,9 +80,9 @@ export function startLoop(spec: LoopSpec, { log, clock, turn }: Deps): Loop {
         await pause(first, bell.signal);
       }
       first = false;
+      await nextTurn(); // of its own: requests are answered between many loops that begin, and ticks that wake each other
       if (stopping.signal.aborted) break;
       await once();
-      await new Promise(setImmediate); // a tick that always wakes itself must not starve the server
     }
     woken = false;
     settle();

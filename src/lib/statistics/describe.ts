@@ -1,4 +1,5 @@
 import { openRandom } from "../random.ts";
+import { takingTurns } from "../turns.ts";
 
 export type Interval = { low: number; high: number };
 
@@ -33,17 +34,17 @@ export function quantile(sorted: ArrayLike<number>, fraction: number): number {
 }
 
 /** Above this many values the interval comes from the normal distribution: the two agree, and a bootstrap is slow. */
-const BOOTSTRAP_MAX_VALUES = 5_000;
+const BOOTSTRAP_MAX_VALUES = 1_000;
 const NORMAL_975 = 1.959963984540054;
 
 /**
  * The 95 % interval of the mean by the percentile bootstrap. Null for fewer than two values.
  * The same values, seed and count of resamples give the same interval.
  */
-export function bootstrapInterval(
+export async function bootstrapInterval(
   values: readonly number[],
   options: { seed: number; resamples?: number },
-): Interval | null {
+): Promise<Interval | null> {
   const n = values.length;
   if (n < 2) return null;
   if (n > BOOTSTRAP_MAX_VALUES) {
@@ -54,7 +55,9 @@ export function bootstrapInterval(
   const random = openRandom(options.seed);
   const source = Float64Array.from(values);
   const means = new Float64Array(resamples);
+  const turn = takingTurns();
   for (let i = 0; i < resamples; i++) {
+    await turn();
     let sum = 0;
     for (let j = 0; j < n; j++) sum += source[Math.floor(random() * n)]!;
     means[i] = sum / n;

@@ -1,4 +1,5 @@
 import { openRandom } from "../random.ts";
+import { takingTurns } from "../turns.ts";
 import { mean, standardError } from "./describe.ts";
 import { fairCoins, normalTwoSided, studentTwoSided } from "./distributions.ts";
 
@@ -101,10 +102,10 @@ const SIGN_FLIP_EXACT_PAIRS = 16;
  * The sign-flip permutation test. The statistic is the mean difference. Small samples try every pattern of signs; larger
  * ones draw `resamples` patterns from the seed, and p counts the observed pattern too, so it is never 0.
  */
-export function signFlip(
+export async function signFlip(
   deltas: readonly number[],
   options: { seed: number; resamples?: number },
-): PairedTest & { exact: boolean } {
+): Promise<PairedTest & { exact: boolean }> {
   const moved = deltas.filter((d) => d !== 0);
   const n = deltas.length;
   const exact = moved.length <= SIGN_FLIP_EXACT_PAIRS;
@@ -117,7 +118,9 @@ export function signFlip(
   const resamples = options.resamples ?? 10_000;
   const random = openRandom(options.seed);
   let extreme = 1;
+  const turn = takingTurns();
   for (let i = 0; i < resamples; i++) {
+    await turn();
     let sum = 0;
     for (const d of moved) sum += random() < 0.5 ? d : -d;
     if (Math.abs(sum) >= limit) extreme++;

@@ -1,3 +1,4 @@
+import { nextTurn } from "../../lib/turns.ts";
 import { type Db, type Tx, write } from "./db.ts";
 
 const BITE_ROWS = 1_000; // a few milliseconds
@@ -11,6 +12,6 @@ export async function gradually(db: Db, bite: (tx: Tx, rows: number) => number):
     const removed = write(db, (tx) => bite(tx, BITE_ROWS));
     total += removed;
     if (removed < BITE_ROWS) return total;
-    await new Promise(setImmediate);
+    await nextTurn();
   }
 }

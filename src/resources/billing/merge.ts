@@ -6,6 +6,7 @@
 import { and, asc, eq, gt, gte, inArray, lt, min, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { formatDuration } from "../../lib/time.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import { DAY_MS } from "../../lib/units.ts";
 import { type Db, type Tx, write } from "../../platform/db/db.ts";
 import { type EntryRow, ledgerEntries, ledgerMerge } from "./table.ts";
@@ -25,7 +26,7 @@ export async function mergeCharges(ctx: Pick<Ctx, "db" | "clock" | "config">, si
   let removed = 0;
   for (let subject = nextSubject(ctx.db, ""); subject !== null; subject = nextSubject(ctx.db, subject)) {
     const own = subject;
-    for (let merged = 0; merged >= 0; await new Promise(setImmediate)) {
+    for (let merged = 0; merged >= 0; await nextTurn()) {
       if (signal?.aborted) return removed;
       merged = write(ctx.db, (tx) => mergeOldest(tx, own, before));
       removed += Math.max(0, merged);

@@ -6,7 +6,7 @@ import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import type { AnnotationLink } from "../annotation_queues/schema.ts";
 import { type ExperimentSummary, presentItem } from "./results_schema.ts";
-import { type ResultItem, type ResultScore, summarize } from "./summary.ts";
+import { addScores, type Cells, type ResultItem, type ResultScore, summarize } from "./summary.ts";
 import { type ExperimentRow, experimentItems, experimentScores, type ItemRow, type ScoreRow } from "./table.ts";
 
 type ItemsQuery = PageQuery & { target?: string | undefined; regression?: boolean | undefined };
@@ -81,12 +81,12 @@ export function baselineItems(ctx: Ctx, experiment: ExperimentRow, rowIds: numbe
 }
 
 /** Rows that are read at once, so that other requests get their turn. */
-const SUMMARY_ROWS = 2_000;
+const SUMMARY_ROWS = 250; // with up to 16 scores each
 
 export async function summary(ctx: Ctx, experiment: ExperimentRow): Promise<ExperimentSummary> {
   const turn = takingTurns();
   const items: ResultItem[] = [];
-  const scores: ResultScore[] = [];
+  const cells: Cells = new Map();
   for (const index of experiment.targets.keys()) {
     for (let after = -1; ; ) {
       await turn();
@@ -94,11 +94,11 @@ export async function summary(ctx: Ctx, experiment: ExperimentRow): Promise<Expe
       const last = page.at(-1);
       if (!last) break;
       items.push(...page);
-      scores.push(...scoresBetween(ctx, experiment, { index, after, last: last.rowId }));
+      addScores(cells, scoresBetween(ctx, experiment, { index, after, last: last.rowId }));
       after = last.rowId;
     }
   }
-  return await summarize(experiment, { items, scores });
+  return await summarize(experiment, { items, cells });
 }
 
 function itemsAfter(ctx: Ctx, { id }: ExperimentRow, { index, after }: { index: number; after: number }) {

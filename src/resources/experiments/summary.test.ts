@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { compare, type ResultItem, type ResultScore, summarize } from "./summary.ts";
+import { addScores, compare, type ResultItem, type ResultScore, summarize } from "./summary.ts";
 import type { ExperimentRow } from "./table.ts";
 
 const target = (name: string) => ({ name });
@@ -21,22 +21,31 @@ const score = (index: number, rowId: number, value: number | null): ResultScore 
 /** Values of base and tuned, row by row. */
 const scored = (base: (number | null)[], tuned: (number | null)[]) => ({
   items: [...base.map((_, i) => item(0, i + 1)), ...tuned.map((_, i) => item(1, i + 1))],
-  scores: [...base.map((value, i) => score(0, i + 1, value)), ...tuned.map((value, i) => score(1, i + 1, value))],
+  cells: addScores(new Map(), [
+    ...base.map((value, i) => score(0, i + 1, value)),
+    ...tuned.map((value, i) => score(1, i + 1, value)),
+  ]),
 });
-const scoresOf = (values: number[]) => new Map(values.map((value, i) => [i, value]));
+const cellOf = (scores: number[], rowIds = [...scores.keys()]) => ({
+  rowIds,
+  scores,
+  unscored: 0,
+  judged: 0,
+  passed: 0,
+});
 
 describe("a comparison", () => {
-  test("of yes and no is McNemar's exact test: 8 gained and 1 lost of 20 have p = 20 / 512", () => {
+  test("of yes and no is McNemar's exact test: 8 gained and 1 lost of 20 have p = 20 / 512", async () => {
     const base = [...Array(8).fill(0), 1, ...Array(11).fill(1)];
     const tuned = [...Array(8).fill(1), 0, ...Array(11).fill(1)];
-    const made = compare(scoresOf(tuned), scoresOf(base));
+    const made = await compare(cellOf(tuned), cellOf(base));
     expect(made).toMatchObject({ pairs: 20, wins: 8, losses: 1, ties: 11, test: "mcnemar", significant: true });
     expect(made?.p_value).toBeCloseTo(20 / 512, 12); // 2 · (C(9,0) + C(9,1)) / 2⁹
     expect(made?.mean_difference).toBeCloseTo(7 / 20, 12);
   });
 
-  test("of numbers flips signs: five gains of five have p = 2 / 32", () => {
-    const made = compare(scoresOf([0.6, 0.7, 0.9, 0.8, 0.75]), scoresOf([0.5, 0.5, 0.5, 0.5, 0.5]));
+  test("of numbers flips signs: five gains of five have p = 2 / 32", async () => {
+    const made = await compare(cellOf([0.6, 0.7, 0.9, 0.8, 0.75]), cellOf([0.5, 0.5, 0.5, 0.5, 0.5]));
     expect(made).toMatchObject({ test: "sign_flip", wins: 5, losses: 0, significant: false });
     expect(made?.p_value).toBeCloseTo(2 / 32, 12);
     expect(made?.mean_difference).toBeCloseTo(0.25, 12);
@@ -44,26 +53,16 @@ describe("a comparison", () => {
     expect(made!.ci_high!).toBeLessThan(0.5);
   });
 
-  test("of more than 1,000 pairs of numbers is the t-test: it takes no draws", () => {
+  test("of more than 1,000 pairs of numbers is the t-test: it takes no draws", async () => {
     const base = Array.from({ length: 1_002 }, (_, i) => (i % 2 === 0 ? 0.4 : 0.6));
-    const made = compare(scoresOf(base.map((value, i) => value + (i % 3 === 0 ? -0.1 : 0.1))), scoresOf(base));
+    const made = await compare(cellOf(base.map((value, i) => value + (i % 3 === 0 ? -0.1 : 0.1))), cellOf(base));
     expect(made).toMatchObject({ test: "paired_t", wins: 668, losses: 334, significant: true });
   });
 
-  test("uses only rows that both have a score for", () => {
-    expect(
-      compare(
-        new Map([
-          [1, 1],
-          [2, 0],
-        ]),
-        new Map([
-          [2, 1],
-          [3, 1],
-        ]),
-      ),
-    ).toMatchObject({ pairs: 1, losses: 1 });
-    expect(compare(new Map([[1, 1]]), new Map([[2, 1]]))).toBeNull();
+  test("uses only rows that both have a score for", async () => {
+    const made = await compare(cellOf([1, 0, 1], [1, 2, 5]), cellOf([1, 1, 1], [2, 3, 4]));
+    expect(made).toMatchObject({ pairs: 1, losses: 1 });
+    expect(await compare(cellOf([1], [1]), cellOf([1], [2]))).toBeNull();
   });
 });
 
@@ -98,7 +97,7 @@ describe("a summary", () => {
 
   test("does not count items that are not scored yet, and counts errors", async () => {
     const items = [item(0, 1), item(0, 2, { finishedAt: null }), item(0, 3, { error: "too long", latencyMs: null })];
-    const made = await summarize(row, { items, scores: [score(0, 1, 1)] });
+    const made = await summarize(row, { items, cells: addScores(new Map(), [score(0, 1, 1)]) });
     expect(made.targets[0]).toMatchObject({ items: 2, errors: 1, latency_ms_p95: 10 });
     expect(made.targets[1]).toMatchObject({ items: 0, latency_ms_p50: null });
   });

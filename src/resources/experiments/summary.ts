@@ -19,31 +19,48 @@ export type ResultScore = Pick<ScoreRow, "target" | "rowId" | "evaluator" | "sco
 type Figures = ExperimentSummary["targets"][number];
 type EvaluatorFigures = Figures["evaluators"][number];
 type Comparison = NonNullable<EvaluatorFigures["comparison"]>;
-/** Row → score. */
-type Scores = Map<number, number>;
 
-type Results = { items: readonly ResultItem[]; scores: readonly ResultScore[] };
+/** The scores of one evaluator for one target, in the order of the rows. */
+export type Cell = { rowIds: number[]; scores: number[]; unscored: number; judged: number; passed: number };
+/** By target and evaluator. */
+export type Cells = Map<string, Cell>;
+
+const NONE: Cell = { rowIds: [], scores: [], unscored: 0, judged: 0, passed: 0 };
+
+/** Adds scores to their cells. An experiment may have a million: they are kept as two lists of numbers. */
+export function addScores(cells: Cells, scores: readonly ResultScore[]): Cells {
+  for (const { target, evaluator, rowId, score, passed } of scores) {
+    const key = `${target} ${evaluator}`;
+    const cell = cells.get(key) ?? { ...NONE, rowIds: [], scores: [] };
+    cells.set(key, cell);
+    if (score === null) cell.unscored++;
+    else {
+      cell.rowIds.push(rowId);
+      cell.scores.push(score);
+    }
+    if (passed !== null) cell.judged++;
+    if (passed === true) cell.passed++;
+  }
+  return cells;
+}
+
+type Results = { items: readonly ResultItem[]; cells: Cells };
 
 /** Lets other work of the server in between two evaluators. */
-export async function summarize(row: ExperimentRow, { items, scores }: Results): Promise<ExperimentSummary> {
+export async function summarize(row: ExperimentRow, { items, cells }: Results): Promise<ExperimentSummary> {
   const turn = takingTurns();
-  const cells = new Map<string, ResultScore[]>();
-  for (const score of scores) {
-    const key = `${score.target} ${score.evaluator}`;
-    const cell = cells.get(key);
-    if (cell) cell.push(score);
-    else cells.set(key, [score]);
-  }
-  const cell = (target: number, evaluator: number) => cells.get(`${target} ${evaluator}`) ?? [];
+  const cell = (target: number, evaluator: number) => cells.get(`${target} ${evaluator}`) ?? NONE;
+  const itemsOf = Map.groupBy(items, (item) => item.target);
   const targets: Figures[] = [];
   for (const [target, { name }] of row.targets.entries()) {
-    const done = items.filter((item) => item.target === target && item.finishedAt !== null);
+    await turn();
+    const done = itemsOf.get(target)?.filter((item) => item.finishedAt !== null) ?? [];
     const evaluators: EvaluatorFigures[] = [];
     for (const [evaluator, { label }] of row.evaluators.entries()) {
       await turn();
       const own = cell(target, evaluator);
-      const other = target === row.baseline ? [] : cell(row.baseline, evaluator);
-      evaluators.push({ evaluator: label, ...figuresOf(own), comparison: compare(scoresOf(own), scoresOf(other)) });
+      const other = target === row.baseline ? NONE : cell(row.baseline, evaluator);
+      evaluators.push({ evaluator: label, ...(await figuresOf(own)), comparison: await compare(own, other) });
     }
     targets.push({ target: name, ...costOf(done), evaluators });
   }
@@ -58,7 +75,7 @@ export async function summarize(row: ExperimentRow, { items, scores }: Results):
 }
 
 function costOf(items: readonly ResultItem[]): Omit<Figures, "target" | "evaluators"> {
-  const latencies = items.flatMap(({ latencyMs }) => latencyMs ?? []).sort((a, b) => a - b);
+  const latencies = Float64Array.from(items.flatMap(({ latencyMs }) => latencyMs ?? [])).sort();
   const sum = (of: (item: ResultItem) => number | null) => items.reduce((total, item) => total + (of(item) ?? 0), 0);
   return {
     items: items.length,
@@ -70,46 +87,44 @@ function costOf(items: readonly ResultItem[]): Omit<Figures, "target" | "evaluat
   };
 }
 
-function figuresOf(cell: readonly ResultScore[]) {
-  const values = cell.flatMap(({ score }) => score ?? []);
-  const judged = cell.filter(({ passed }) => passed !== null);
-  const interval = bootstrapInterval(values, { seed: SEED });
+async function figuresOf({ scores, unscored, judged, passed }: Cell) {
+  const interval = await bootstrapInterval(scores, { seed: SEED });
   return {
-    scored: values.length,
-    unscored: cell.length - values.length,
-    mean: values.length === 0 ? null : mean(values),
+    scored: scores.length,
+    unscored,
+    mean: scores.length === 0 ? null : mean(scores),
     ci_low: interval?.low ?? null,
     ci_high: interval?.high ?? null,
-    pass_rate: judged.length === 0 ? null : judged.filter(({ passed }) => passed).length / judged.length,
+    pass_rate: judged === 0 ? null : passed / judged,
   };
 }
 
-const scoresOf = (cell: readonly ResultScore[]): Scores =>
-  new Map(cell.flatMap(({ rowId, score }) => (score === null ? [] : [[rowId, score] as const])));
-
 type Pairs = { deltas: number[]; wins: number; losses: number };
-const TESTS: Record<Comparison["test"], (pairs: Pairs) => { p: number }> = {
+const TESTS: Record<Comparison["test"], (pairs: Pairs) => { p: number } | Promise<{ p: number }>> = {
   mcnemar: ({ wins, losses }) => mcnemar({ gained: wins, lost: losses }),
   paired_t: ({ deltas }) => pairedT(deltas),
   sign_flip: ({ deltas }) => signFlip(deltas, { seed: SEED }),
 };
 
 /** Only rows that both have a score for. Null: there are none. */
-export function compare(candidate: Scores, baseline: Scores): Comparison | null {
-  const pairs = [...candidate].flatMap(([rowId, score]) => {
-    const other = baseline.get(rowId);
-    return other === undefined ? [] : [[score, other] as const];
-  });
-  if (pairs.length === 0) return null;
-  const deltas = pairs.map(([score, other]) => score - other);
+export async function compare(candidate: Cell, baseline: Cell): Promise<Comparison | null> {
+  const deltas: number[] = [];
+  let isBinary = true;
+  for (let i = 0, j = 0; i < candidate.rowIds.length; i++) {
+    while (baseline.rowIds[j]! < candidate.rowIds[i]!) j++;
+    if (baseline.rowIds[j] !== candidate.rowIds[i]) continue;
+    const [score, other] = [candidate.scores[i]!, baseline.scores[j]!];
+    isBinary &&= (score === 0 || score === 1) && (other === 0 || other === 1);
+    deltas.push(score - other);
+  }
+  if (deltas.length === 0) return null;
   const wins = deltas.filter((delta) => delta > 0).length;
   const losses = deltas.filter((delta) => delta < 0).length;
-  const isBinary = pairs.every((pair) => pair.every((value) => value === 0 || value === 1));
-  const test = isBinary ? "mcnemar" : pairs.length > MAX_PERMUTED_PAIRS ? "paired_t" : "sign_flip";
-  const { p } = TESTS[test]({ deltas, wins, losses });
-  const interval = bootstrapInterval(deltas, { seed: SEED });
+  const test = isBinary ? "mcnemar" : deltas.length > MAX_PERMUTED_PAIRS ? "paired_t" : "sign_flip";
+  const { p } = await TESTS[test]({ deltas, wins, losses });
+  const interval = await bootstrapInterval(deltas, { seed: SEED });
   return {
-    pairs: pairs.length,
+    pairs: deltas.length,
     mean_difference: mean(deltas),
     ci_low: interval?.low ?? null,
     ci_high: interval?.high ?? null,
@@ -118,7 +133,7 @@ export function compare(candidate: Scores, baseline: Scores): Comparison | null 
     significant: p < SIGNIFICANT,
     wins,
     losses,
-    ties: pairs.length - wins - losses,
+    ties: deltas.length - wins - losses,
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { flush, settled } from "./flush.ts";
 import type { TraceFilter } from "./schema.ts";
 import { type Position, rowsAt } from "./search/positions.ts";
@@ -21,9 +22,10 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
   let batch: Position[] = [];
   let after: Position | undefined;
   let isLast = false;
+  const turn = takingTurns();
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      await new Promise(setImmediate); // requests get their turn in between
+      await turn();
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
       if (batch.length === 0 && !isLast) {
         const { page, next } = await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH });

@@ -4,6 +4,7 @@
  * traces that are on the disk.
  */
 import type { Ctx } from "../../context.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import { durable, isClosed, isDirty, write } from "../../platform/db/db.ts";
 import { counter } from "../../platform/metrics.ts";
 import { spaceMeter } from "../storage_usage/service.ts";
@@ -27,7 +28,7 @@ async function flushSoon(ctx: Ctx) {
   const { traces } = ctx.state;
   while (traces.buffer.length > 0 && !isClosed(ctx.db)) {
     flushSome(ctx, performance.now() + TURN_MS);
-    await new Promise(setImmediate);
+    await nextTurn();
   }
   traces.scheduled = false;
 }

@@ -1,6 +1,7 @@
 /** Compares the output with a text or a pattern: 1 or 0. */
 import type { z } from "zod";
 import { compilePattern, type Pattern } from "../../../lib/text/pattern.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import type { StringCheckConfig } from "../config.ts";
 import { type EvaluationItem, failed, scored, type Verdict } from "../item.ts";
 
@@ -12,7 +13,9 @@ export async function stringCheck(
 ): Promise<Verdict[]> {
   const patterns = new Map<string, ReturnType<typeof compilePattern>>();
   const verdicts: Verdict[] = [];
+  const turn = takingTurns();
   for (const item of items) {
+    await turn();
     signal.throwIfAborted();
     const startedAt = performance.now();
     const answer = await check(config, item, patterns);

@@ -3,7 +3,8 @@ import { and, count, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { watchWrites, write } from "../../../platform/db/db.ts";
+import { nextTurn, type Turn, takingTurns } from "../../../lib/turns.ts";
+import { durable, watchWrites, write } from "../../../platform/db/db.ts";
 import { machine } from "../machine.ts";
 import { afterFault, dueRows, failureOf, targetOrder } from "../policy.ts";
 import { current, end, releaseTarget } from "../service.ts";
@@ -16,7 +17,10 @@ import { type QuestionRow, readRows } from "./rows.ts";
 /** Returns when the experiment has ended, or when `signal` aborts. Faults of the server are thrown. */
 export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promise<void> {
   const settled = watchWrites(ctx.db);
+  const turn = takingTurns();
   try {
+    await durable(ctx.db); // the request that made the experiment waits for the same flush, and is answered first
+    await nextTurn();
     const begun = write(ctx.db, (tx) => {
       const now = ctx.clock.now();
       return transition(tx, machine, "begin", { id, now }, { startedAt: now });
@@ -24,7 +28,7 @@ export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promis
     const row = begun ?? current(ctx, id);
     if (!row) return;
     for (const target of targetOrder(row.targets.length, row.baseline)) {
-      await runTarget(ctx, row, target, signal);
+      await runTarget({ ctx, row, signal, turn }, target);
       signal.throwIfAborted();
       await settled(); // a commit that was lost took results with it: they are due again, and need the deployment
       releaseTarget(ctx, current(ctx, id) ?? row, target);
@@ -48,7 +52,9 @@ function failureFor(error: unknown): { code: string; message: string } | undefin
   return isGone ? { code: error.code, message: error.message } : undefined;
 }
 
-async function runTarget(ctx: Ctx, row: ExperimentRow, index: number, signal: AbortSignal) {
+type Run = { ctx: Ctx; row: ExperimentRow; signal: AbortSignal; turn: Turn };
+
+async function runTarget({ ctx, row, signal, turn }: Run, index: number) {
   const target = row.targets[index];
   if (!target) return;
   const lookUp = async <T>(find: () => Promise<T>): Promise<T> => {
@@ -62,10 +68,11 @@ async function runTarget(ctx: Ctx, row: ExperimentRow, index: number, signal: Ab
   let deploymentId: string | null | undefined;
   for await (const rows of readRows(ctx, row)) {
     signal.throwIfAborted();
+    await turn();
     const due = dueRows(rows, finishedRows(ctx, row, index, rows));
     if (due.length === 0) continue;
     if (deploymentId === undefined) deploymentId = await lookUp(() => openTarget(ctx, row, index));
-    await runPage({ ctx, row, index, target, deploymentId, signal }, due);
+    await runPage({ ctx, row, index, target, deploymentId, signal, turn }, due);
   }
 }
 

@@ -4,6 +4,7 @@ import { ZodError } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import type { Turn } from "../../../lib/turns.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { StorageError } from "../../../platform/files.ts";
@@ -32,6 +33,8 @@ export type Work = {
   /** Null: the outputs are recorded in the rows. */
   deploymentId: string | null;
   signal: AbortSignal;
+  /** Awaited between two items: recorded outputs and string checks wait for nothing else. */
+  turn: Turn;
 };
 
 export type Answered = { item: ItemRow; question: QuestionRow; output: string };

@@ -8,7 +8,7 @@ const SCORED_AT_ONCE = 16;
 
 /** The first fault stops the page, and is thrown when nothing of the page runs any more. */
 export async function runPage(work: Work, due: readonly QuestionRow[]): Promise<void> {
-  const { row, signal } = work;
+  const { row, signal, turn } = work;
   const answered: Answered[] = [];
   const faults: unknown[] = [];
   const note = (error: unknown) => void faults.push(error);
@@ -20,7 +20,7 @@ export async function runPage(work: Work, due: readonly QuestionRow[]): Promise<
   let scoring: Promise<void> | undefined;
   let next = 0;
   const lane = async () => {
-    while (next < due.length && isOn()) {
+    for (; next < due.length && isOn(); await turn()) {
       const done = await answerRow(work, due[next++] as QuestionRow).catch(note);
       if (!done) continue;
       answered.push(done);

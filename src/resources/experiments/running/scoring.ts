@@ -24,12 +24,14 @@ export async function scoreItems(work: Work, answered: readonly Answered[]): Pro
   });
   const results = await Promise.all(work.row.evaluators.map((_, evaluator) => score(work, evaluator, inputs)));
   work.signal.throwIfAborted();
-  for (const [i, { item }] of answered.entries())
+  for (const [i, { item }] of answered.entries()) {
+    await work.turn();
     finish(
       work,
       item,
       results.map((each) => each[i] ?? failed(NO_RESULT)),
     );
+  }
 }
 
 const NO_RESULT = "The evaluator returned no result for this item";

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import type { Ctx, Principal } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { type Turn, takingTurns } from "../../../lib/turns.ts";
 import { write } from "../../../platform/db/db.ts";
 import type { NewTrace } from "../new_trace.ts";
 import { insertTrace, type NewRow, toRow } from "../store.ts";
@@ -13,7 +14,6 @@ import { type Attributes, type OtelSpan, ResourceSpans, readSpan, toObject } fro
 import { contentOf } from "./content.ts";
 
 const MAX_SPANS = 2_000;
-const TURN_MS = 5; // then other requests get their turn
 
 /** Other fields of the format are ignored. */
 export const ExportTraces = z
@@ -28,40 +28,47 @@ export type ExportedTraces = z.infer<typeof ExportedTraces>;
 type Caller = Pick<Principal, "workspaceId" | "keyId">;
 type Received = { span: OtelSpan; resource: Attributes };
 
-/** All of a batch or nothing. A batch that is sent twice makes no trace twice. */
+/**
+ * A batch that is sent twice makes no trace twice, so a client may repeat one whose answer was an error. A batch of bad
+ * form or of too many spans stores nothing.
+ */
 export async function ingest(
   ctx: Ctx,
   caller: Caller,
   { resourceSpans }: z.infer<typeof ExportTraces>,
 ): Promise<ExportedTraces> {
-  const { received, rejected } = read(resourceSpans);
+  const turn = takingTurns();
+  const { received, rejected } = await read(resourceSpans, turn);
   const calls = received.filter(({ span }) => isModelCall(span));
   const tools = toolsOf(calls, received);
   const now = ctx.clock.now();
   const rows: NewRow[] = [];
-  let until = performance.now() + TURN_MS;
+  const store = () => write(ctx.db, (tx) => rows.splice(0).forEach((row) => void insertTrace(tx, row)));
   for (const call of calls) {
+    const pause = turn();
+    if (pause) store();
+    await pause;
     rows.push(toRow(ctx, toTrace(call, caller, tools.get(call.span) ?? []), now));
-    if (performance.now() < until) continue;
-    await new Promise(setImmediate);
-    until = performance.now() + TURN_MS;
   }
-  write(ctx.db, (tx) => {
-    for (const row of rows) insertTrace(tx, row);
-  });
+  store();
   if (rejected === 0) return {};
   const errorMessage = "Some spans do not have the form of OTLP/JSON: traceId, spanId and times are required";
   return { partialSuccess: { rejectedSpans: rejected, errorMessage } };
 }
 
-function read(resourceSpans: readonly unknown[]): { received: Received[]; rejected: number } {
+async function read(
+  resourceSpans: readonly unknown[],
+  turn: Turn,
+): Promise<{ received: Received[]; rejected: number }> {
   const received: Received[] = [];
   let rejected = 0;
   for (const value of resourceSpans) {
+    await turn();
     const { data } = ResourceSpans.safeParse(value);
     if (!data) rejected++;
     const resource = toObject(data?.resource?.attributes ?? []);
     for (const each of data?.scopeSpans.flatMap(({ spans }) => spans) ?? []) {
+      await turn();
       const span = readSpan(each);
       if (span) received.push({ span, resource });
       else rejected++;

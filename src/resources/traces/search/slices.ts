@@ -1,14 +1,15 @@
 /** A list under filters is found in slices, so that one request neither takes long nor stops the others. */
+import { takingTurns } from "../../../lib/turns.ts";
 import type { Position } from "./positions.ts";
 
-const TURN_MS = 8; // then other work gets its turn
+const SLICE_MS = 4;
 const GROWTH = 8; // a slice is at most so many times as large as the one before, or as small
 
 export type Sizes = { least: number; most: number };
 
-/** The size of the next slice: as much as takes about half a turn, at the pace of the last slice. */
+/** The size of the next slice: as much as takes about `SLICE_MS`, at the pace of the last slice. */
 export function nextSize(size: number, ms: number, { least, most }: Sizes): number {
-  const ratio = Math.min(GROWTH, Math.max(1 / GROWTH, TURN_MS / 2 / Math.max(ms, Number.MIN_VALUE)));
+  const ratio = Math.min(GROWTH, Math.max(1 / GROWTH, SLICE_MS / Math.max(ms, Number.MIN_VALUE)));
   return Math.min(most, Math.max(least, Math.floor(size * ratio)));
 }
 
@@ -25,15 +26,12 @@ export async function collect(
   until = Number.POSITIVE_INFINITY,
 ): Promise<ListPage> {
   const page: Position[] = [];
-  let turn = performance.now() + TURN_MS;
+  const turn = takingTurns();
   for (const { found, reached } of steps) {
     page.push(...found);
     if (page.length > limit) return { page: page.slice(0, limit), next: page[limit - 1] };
-    const now = performance.now();
-    if (now > until && reached) return { page, next: reached };
-    if (now < turn) continue;
-    await new Promise(setImmediate);
-    turn = performance.now() + TURN_MS;
+    if (performance.now() > until && reached) return { page, next: reached };
+    await turn();
   }
   return { page, next: undefined };
 }

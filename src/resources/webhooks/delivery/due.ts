@@ -5,6 +5,7 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import { type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
@@ -136,11 +137,11 @@ const makeDue = prepared((db) =>
 export async function redate({ db, clock }: Pick<Ctx, "db" | "clock">): Promise<void> {
   const now = clock.now();
   const latest = now + LONGEST_WAIT_MS;
-  let looked = 0;
+  const turn = takingTurns();
   for (let row = nextEndpoint(db).get(""); row; row = nextEndpoint(db).get(row.endpoint_id)) {
     const { endpoint_id: id } = row;
     if (isAhead(db).get(id, latest)) await gradually(db, (tx, rows) => bringBack(tx, id, now, rows));
-    if (++looked % SCANNED_ENDPOINTS === 0) await new Promise(setImmediate);
+    await turn();
   }
 }
 

@@ -5,6 +5,7 @@
 import { and, asc, eq, gt, gte, inArray, lte, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { type EventRow, eventCursors, events } from "../../../events/table.ts";
+import { nextTurn } from "../../../lib/turns.ts";
 import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
 import { prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { resendPatch } from "../deliveries.ts";
@@ -38,7 +39,7 @@ async function pageByPage<T>(ctx: Ctx, first: T, take: (tx: Tx, last: T) => Page
     total += page.sent;
     if (!page.isFull) return total;
     last = page.last ?? last;
-    await new Promise(setImmediate);
+    await nextTurn();
   }
 }
 
