@@ -104,46 +104,65 @@ function lengths(kind: "" | "_terminated", completions: readonly CompletionLengt
 
 /** One step's metrics. */
 export type MetricPoint = { step: number; epoch: number; time: string; values: Record<string, number> };
-export type Thinned = { points: MetricPoint[]; sampled: boolean };
 
 /**
- * Keeps at most `maxPoints` values of each key. A series is cut into buckets of adjacent points, and each keeps its
- * minimum and maximum at their own steps, so that spikes survive. First and last stay too. A point has only the keys
- * that were kept.
+ * Keeps at most `maxPoints` values of each key, without holding the others. A series is cut into buckets of adjacent
+ * points, and each keeps its minimum and maximum at their own steps, so that spikes survive. First and last stay too. A
+ * point has only the keys that were kept. `counts`: how many points have each key; other keys are left out.
  */
-export function thin(points: readonly MetricPoint[], maxPoints: number): Thinned {
-  if (points.length <= maxPoints) return { points: [...points], sampled: false };
-  const keys = new Set(points.flatMap(({ values }) => Object.keys(values)));
-  const kept = new Map<number, Record<string, number>>();
-  for (const key of keys) {
-    const series = points.flatMap(({ values }, at) => (values[key] === undefined ? [] : [{ at, value: values[key] }]));
-    for (const { at, value } of thinSeries(series, maxPoints)) {
-      const values = kept.get(at) ?? {};
-      values[key] = value;
-      kept.set(at, values);
-    }
-  }
-  const order = [...kept.keys()].sort((a, b) => a - b);
-  return { points: order.map((at) => ({ ...points[at]!, values: kept.get(at)! })), sampled: true };
+export function createThinner(counts: ReadonlyMap<string, number>, maxPoints: number) {
+  const kept = new Map<number, MetricPoint>(); // by step
+  const keep = (key: string, { point, value }: Sample) => {
+    const { step, epoch, time } = point;
+    const known = kept.get(step);
+    if (known) known.values[key] = value;
+    else kept.set(step, { step, epoch, time, values: { [key]: value } });
+  };
+  const series = new Map<string, Series>();
+  for (const [key, count] of counts)
+    series.set(
+      key,
+      thinSeries(count, maxPoints, (sample) => keep(key, sample)),
+    );
+  return {
+    /** Points come in the order of their steps. */
+    add(point: MetricPoint) {
+      for (const key in point.values) series.get(key)?.add({ point, value: point.values[key]! });
+    },
+    end(): MetricPoint[] {
+      for (const each of series.values()) each.end();
+      return [...kept.values()].sort((a, b) => a.step - b.step);
+    },
+  };
 }
 
-type Sample = { at: number; value: number };
+type Sample = { point: MetricPoint; value: number };
+type Series = { add: (sample: Sample) => void; end: () => void };
 
-function thinSeries(series: readonly Sample[], maxPoints: number): Sample[] {
-  if (series.length <= maxPoints) return [...series];
-  const first = series[0]!;
-  const last = series.at(-1)!;
-  if (maxPoints < 4) return [first, last].slice(0, Math.max(1, maxPoints));
-  const between = series.slice(1, -1);
-  const buckets = Math.floor((maxPoints - 2) / 2);
-  const kept = [first];
-  for (let b = 0; b < buckets; b++) {
-    const from = Math.floor((b * between.length) / buckets);
-    const bucket = between.slice(from, Math.floor(((b + 1) * between.length) / buckets));
-    const least = bucket.reduce((a, c) => (c.value < a.value ? c : a));
-    const greatest = bucket.reduce((a, c) => (c.value > a.value ? c : a));
-    kept.push(least, ...(least.at === greatest.at ? [] : [greatest]));
-  }
-  kept.push(last);
-  return kept;
+function thinSeries(count: number, maxPoints: number, keep: (sample: Sample) => void): Series {
+  if (count <= maxPoints) return { add: keep, end: () => {} };
+  const buckets = Math.floor((maxPoints - 2) / 2); // between the first and the last
+  let at = 0;
+  let bucket = 0;
+  let least: Sample | undefined;
+  let greatest: Sample | undefined;
+  const close = () => {
+    if (least) keep(least);
+    if (greatest && greatest !== least) keep(greatest);
+    least = undefined;
+    greatest = undefined;
+  };
+  const add = (sample: Sample) => {
+    const number = at++;
+    if (number === 0) return keep(sample);
+    if (number >= count - 1) return void (maxPoints > 1 && keep(sample));
+    if (buckets < 1) return;
+    if (number - 1 >= Math.floor(((bucket + 1) * (count - 2)) / buckets)) {
+      close();
+      bucket++;
+    }
+    if (!least || sample.value < least.value) least = sample;
+    if (!greatest || sample.value > greatest.value) greatest = sample;
+  };
+  return { add, end: close };
 }

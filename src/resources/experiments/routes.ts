@@ -4,6 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { listOf, PageQuery } from "../../http/answer/pagination.ts";
 import { area } from "../../http/auth.ts";
 import { createsLater } from "../../http/idempotency.ts";
+import { longRead } from "../../http/limits/long_reads.ts";
 import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { Deleted } from "../../lib/schema.ts";
@@ -80,7 +81,10 @@ export const routes = (ctx: Ctx) => {
     )
     .get(
       "/:id/summary",
-      ({ principal, params }) => results.summary(ctx, experiments.mustGet(ctx, principal.workspaceId, params.id)),
+      ({ principal, params }) => {
+        const experiment = experiments.mustGet(ctx, principal.workspaceId, params.id);
+        return longRead(ctx, principal, () => results.summary(ctx, experiment));
+      },
       {
         detail: describe(
           "Compare the targets of an experiment with its baseline",

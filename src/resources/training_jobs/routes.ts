@@ -146,10 +146,7 @@ const reading = (ctx: Ctx) => {
     })
     .get(
       "/metrics",
-      ({ principal, params, query }) => {
-        const job = own(principal, params.id);
-        return query.format === "csv" ? metrics.csv(ctx, job, query) : metrics.show(ctx, job, query);
-      },
+      ({ principal, params, query }) => metrics.answer(ctx, principal, own(principal, params.id), query),
       {
         ...asks(shapes.MetricsQuery),
         detail: describe(

@@ -4,12 +4,13 @@ import { tarGz } from "../../../../test/archives.ts";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";
 import { jobPaths } from "../../../../test/foreign_paths.ts";
 import { until } from "../../../../test/harness.ts";
+import { LONGEST_TURN_MS, longestTurnMsOf } from "../../../../test/turns.ts";
 import { startJailed } from "../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../sandbox/jail/support.ts";
 import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
-import { linesOf, pointOf } from "./output.ts";
+import { limitPoints, linesOf, pointOf } from "./output.ts";
 
 setDefaultTimeout(120_000);
 const support = await jailSupport(sessionJail("/tmp")).catch((error) => ({
@@ -108,6 +109,32 @@ jailed("a command that prints without end does not block the server, and can be 
   await on.reaches(id, "cancelled", 10_000);
 });
 
+jailed("S4: a run records 200 names of metrics, and its log and events name the others", async () => {
+  const on = await app();
+  const line = "{ printf '{\"step\":1'; for i in $(seq 300); do printf ',\"k%s\":1' $i; done; echo '}'; }";
+  const id = custom(on, `${line}; echo '{"step":2,"k1":2,"late":1}'`);
+  await on.reaches(id, "completed", 30_000);
+  const [first, second] = on.metrics(id);
+  expect(Object.keys(first as object)).toHaveLength(201); // and the step
+  expect(second).toEqual({ step: 2, k1: 2 } as never);
+  const warning = "at most 200 metrics. Others are only in the log: k201, k202, k203, k204, k205 and 95 more";
+  expect(await logOf(on, id)).toContain(warning);
+  const { data } = (await on.call("GET", `/v1/training_jobs/${id}/events`)).body;
+  const dropped = data.filter(({ type }: { type: string }) => type === "metrics_dropped");
+  expect(dropped).toEqual([expect.objectContaining({ level: "warn", message: expect.stringContaining(warning) })]);
+});
+
+jailed("S4: a command that prints many points lets others in", async () => {
+  const on = await app();
+  let id = "";
+  const longest = await longestTurnMsOf(async () => {
+    id = custom(on, `for i in $(seq 2000); do printf '{"step":%s,"a":1}\\n' $i; done`);
+    await on.reaches(id, "completed", 60_000);
+  });
+  expect(on.metrics(id)).toHaveLength(2_000);
+  expect(longest).toBeLessThan(LONGEST_TURN_MS);
+});
+
 jailed("a device of the host can be mounted in the jail and works there", async () => {
   const said: string[] = [];
   const run = startJailed(
@@ -150,6 +177,15 @@ test("lines are whole, however the bytes arrive, and have no secrets", () => {
   lines.push({ stream: "stderr", bytes: new TextEncoder().encode("abc") });
   lines.end();
   expect(seen).toEqual(["stdout: é one", "stdout: two [secret]", "stdout: three", "stderr: [secret]"]);
+});
+
+test("S4: a run records 200,000 points, and says from which step on it does not", () => {
+  const warnings: string[] = [];
+  const limited = limitPoints((message) => warnings.push(message));
+  const point = (step: number) => limited({ step, epoch: 0, values: { loss: 1 } });
+  for (let step = 1; step <= 200_000; step++) if (!point(step)) throw new Error(`no step ${step}`);
+  expect([point(200_001), point(200_002)]).toEqual([undefined, undefined]);
+  expect(warnings).toEqual([expect.stringContaining("Metrics from step 200001 on are only in the log")]);
 });
 
 test.each([

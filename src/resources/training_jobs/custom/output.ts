@@ -10,7 +10,8 @@ export type Lines = { push: (output: Output) => void; end: () => void };
 
 const MOST_PENDING = 64 * KIB; // characters of a line without an end
 const HIDDEN = "[secret]";
-const PIECE_BYTES = 16 * KIB;
+const PIECE_BYTES = KIB; // may hold sixty points, and each is recorded
+const WORK_MS = 4;
 const REST = 3; // times as long as the work took
 
 /**
@@ -20,11 +21,15 @@ const REST = 3; // times as long as the work took
 export const throttled =
   (push: Lines["push"], ended: AbortSignal) =>
   async ({ stream, bytes }: Output) => {
+    let begun = performance.now();
     for (let at = 0; at < bytes.byteLength && !ended.aborted; at += PIECE_BYTES) {
-      const begun = performance.now();
       push({ stream, bytes: bytes.subarray(at, at + PIECE_BYTES) });
-      await Bun.sleep(REST * (performance.now() - begun));
+      const ms = performance.now() - begun;
+      if (ms < WORK_MS) continue;
+      await Bun.sleep(REST * ms);
+      begun = performance.now();
     }
+    await Bun.sleep(REST * (performance.now() - begun));
   };
 
 /** `hidden`: values of secrets, which are replaced in every line. */
@@ -56,6 +61,47 @@ export function linesOf(hidden: readonly string[], onLines: (stream: Stream, lin
     },
   };
 }
+
+const MOST_KEYS = 200; // names of metrics in one run
+const MOST_POINTS = 200_000;
+const MOST_VALUES = 5_000_000;
+const NAMED = 5; // names in a warning
+
+/**
+ * Limits the metrics of one run: they are read together. Returns the part of a point that is recorded; the rest is only
+ * in the log. `warn` is called once for names and once for points.
+ */
+export function limitPoints(warn: (message: string) => void): (point: Point) => Point | undefined {
+  const keys = new Set<string>();
+  const dropped = new Set<string>();
+  let [points, values] = [0, 0];
+  let isFull = false;
+  const isKept = (key: string) => {
+    if (keys.size < MOST_KEYS) keys.add(key);
+    return keys.has(key);
+  };
+  return (point) => {
+    if (isFull) return undefined;
+    const [kept, others] = [Object.entries(point.values).filter(([key]) => isKept(key)), Object.keys(point.values)];
+    if (kept.length < others.length && dropped.size === 0) {
+      for (const key of others) if (!keys.has(key)) dropped.add(key);
+      warn(`A run has at most ${MOST_KEYS} metrics. Others are only in the log: ${namesOf([...dropped])}`);
+    }
+    points++;
+    values += kept.length;
+    if (points > MOST_POINTS || values > MOST_VALUES) {
+      isFull = true;
+      warn(
+        `A run has at most ${MOST_POINTS} points with ${MOST_VALUES} values. Metrics from step ${point.step} on are only in the log`,
+      );
+      return undefined;
+    }
+    return kept.length === 0 ? undefined : { ...point, values: Object.fromEntries(kept) };
+  };
+}
+
+const namesOf = (names: readonly string[]) =>
+  names.length > NAMED ? `${names.slice(0, NAMED).join(", ")} and ${names.length - NAMED} more` : names.join(", ");
 
 const NAME = /^[a-z_][\w./:@ -]{0,99}$/i; // no formula that a spreadsheet would run
 const MOST_STEPS = 1e9;

@@ -21,16 +21,16 @@ import { UNREPORTED_END } from "../policy.ts";
 import { startFault } from "../state/inputs.ts";
 import type { Run } from "../state/live.ts";
 import * as moves from "../state/moves.ts";
+import { note } from "../state/notes.ts";
 import { recordStep } from "../state/progress.ts";
 import { currentJob } from "../state/rows.ts";
 import type { JobError, JobRow } from "../table.ts";
 import { buildJobDir, type JobDir, removeJobDir } from "./files.ts";
-import { linesOf, type Point, pointOf, throttled } from "./output.ts";
+import { limitPoints, linesOf, type Point, pointOf, throttled } from "./output.ts";
 import { outputOf, writeBack } from "./results.ts";
 import { type Gpu, nodesOf, specOf } from "./spec.ts";
 
 const LAST_LINES = 20;
-const MOST_POINTS = 200_000; // metrics of one run; later ones are only in the log
 
 /** Returns at once. `cards`: UUIDs of the leased GPUs; empty for the CPU. */
 export function startCustom(ctx: Ctx, job: JobRow, cards: readonly string[]) {
@@ -129,13 +129,18 @@ type Command = Pick<CustomRun, "log" | "signal"> & { dir: JobDir; gpu: Gpu };
 async function runCommand(ctx: Ctx, job: JobRow, { dir, gpu, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
-  let points = 0;
+  const limited = limitPoints((message) => {
+    log.add("stderr", message);
+    const type = "metrics_dropped";
+    write(ctx.db, (tx) => note(tx, job, ctx.clock.now(), { level: "warn", type, message }));
+  });
   const lines = linesOf(Object.values(hidden), (stream, printed) => {
     log.add(stream, printed.join("\n"));
     last.splice(0, last.length, ...[...last, ...printed.slice(-LAST_LINES)].slice(-LAST_LINES));
-    for (const point of stream === "stdout" ? pointsOf(printed) : [])
-      if (points++ < MOST_POINTS)
-        recordStep(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
+    for (const printedPoint of stream === "stdout" ? pointsOf(printed) : []) {
+      const point = limited(printedPoint);
+      if (point) recordStep(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
+    }
   });
   const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { dir, gpu, secrets: hidden }), {
     stdin: "ignore",
