@@ -6,7 +6,7 @@
 import type { z } from "zod";
 import { AppError } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
-import { editDistance } from "../../lib/text/nearest.ts";
+import { editDistance, LONGEST_NAME, MOST_SUGGESTED } from "../../lib/text/nearest.ts";
 import { schemaError } from "../answer/issues.ts";
 import { warn } from "../warnings.ts";
 import { fieldsOf, insideOf, namesOf, ofKind, type Schema } from "./schema_parts.ts";
@@ -14,8 +14,7 @@ import { fieldsOf, insideOf, namesOf, ofKind, type Schema } from "./schema_parts
 /** Their own checks know every name that is allowed inside, or every name is allowed. */
 const EXEMPT = new Set(["hyperparameters", "lora", "metadata", "env"]);
 const MOST_OBJECTS = 1_000; // of one body; a list of rows is not walked to its end
-const MOST_UNKNOWN = 100; // of one body; to compare names takes time
-const LONGEST_NAME = 64;
+const MOST_UNKNOWN = 100; // that are named, of one body
 const MOST_EDITS = 2;
 /** Clients send parts of an answer back as they got them. */
 const OF_ANSWERS = new Set(["id", "type", "status", "annotations", "logprobs", "refusal", "summary"]);
@@ -41,7 +40,7 @@ export function formFieldCheck(request: Request, schema: z.core.$ZodObject): (na
   let unknown = 0;
   return (name) => {
     if (known.includes(name) || ++unknown > MOST_UNKNOWN) return;
-    const meant = similar(name, known);
+    const meant = unknown > MOST_SUGGESTED ? undefined : similar(name, known);
     if (meant === undefined) return warn(request, `unknown form field ${name}`);
     throw new AppError("schema", `${name}: there is no such field. Did you mean ${meant}?`, { param: name });
   };
@@ -61,7 +60,7 @@ function walk(state: Walk, schemas: readonly Schema[], value: object, path: Prop
     const fields = fieldsOf(objects, name);
     if (fields.length > 0) {
       if (state.named || !EXEMPT.has(name)) step(state, fields, field, path, name);
-    } else if (objects.every((schema) => schema._zod.def.catchall === undefined)) {
+    } else if (state.unknown <= MOST_UNKNOWN && objects.every((schema) => schema._zod.def.catchall === undefined)) {
       if (state.named) nameOnce(state, state.named, [...path, name], field);
       else refuseOrWarn(state, [...path, name], namesOf(objects));
     }
@@ -85,7 +84,7 @@ function nameOnce(state: Walk, named: Set<string>, path: Path, value: unknown) {
 
 function refuseOrWarn(state: Walk, path: Path, known: readonly string[]) {
   if (++state.unknown > MOST_UNKNOWN) return;
-  const meant = similar(String(path.at(-1)), known);
+  const meant = state.unknown > MOST_SUGGESTED ? undefined : similar(String(path.at(-1)), known);
   if (meant !== undefined) throw schemaError({ path, message: `there is no such field. Did you mean ${meant}?` });
   warn(state.request, `unknown field ${jsonPointer(path)}`);
 }
@@ -93,9 +92,7 @@ function refuseOrWarn(state: Walk, path: Path, known: readonly string[]) {
 /** The known name within two edits. With nothing in common, two short names are within two edits too: `id` and `to`. */
 export function similar(name: string, known: readonly string[]): string | undefined {
   if (name.length > LONGEST_NAME) return undefined;
-  const near = known
-    .filter((each) => Math.abs(each.length - name.length) <= MOST_EDITS)
-    .map((each) => ({ each, edits: editDistance(name.toLowerCase(), each.toLowerCase()) }));
+  const near = known.map((each) => ({ each, edits: editDistance(name.toLowerCase(), each.toLowerCase(), MOST_EDITS) }));
   const best = near.sort((a, b) => a.edits - b.edits)[0];
   if (best === undefined || best.edits > Math.min(MOST_EDITS, name.length - 1, best.each.length - 1)) return undefined;
   return best.each;

@@ -1,22 +1,33 @@
 /** The cost of a suggestion grows with the length of the name, and a longer name is no typing mistake. */
-const LONGEST_NAME = 64;
+export const LONGEST_NAME = 64;
+/** Names of one request that are compared with the known ones. Further names get no suggestion. */
+export const MOST_SUGGESTED = 20;
+const MOST_CANDIDATES = 1_000;
 
 /** The candidate closest to a mistyped name, or undefined when nothing is close enough to be worth suggesting. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length > LONGEST_NAME) return undefined;
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
+  let compared = 0;
   for (const candidate of candidates) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    if (++compared > MOST_CANDIDATES) break;
+    const most = Math.max(2, Math.floor(candidate.length / 3));
+    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase(), Math.min(most, bestDistance - 1));
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
-  return best !== undefined && bestDistance <= Math.max(2, Math.floor(best.length / 3)) ? best : undefined;
+  return best;
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours, each counted once. */
-export function editDistance(a: string, b: string): number {
+/**
+ * Insertions, deletions, substitutions and swaps of neighbours, each counted once. More than `most` of them are
+ * Infinity, which is found sooner.
+ */
+export function editDistance(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
+  if (Math.abs(a.length - b.length) > most) return Number.POSITIVE_INFINITY;
   let before: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
+  let [least, leastBefore] = [0, 0];
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
     for (let j = 1; j <= b.length; j++) {
@@ -26,6 +37,9 @@ export function editDistance(a: string, b: string): number {
       row.push(cost);
     }
     [before, previous] = [previous, row];
+    [leastBefore, least] = [least, Math.min(...row)];
+    if (least > most && leastBefore > most) return Number.POSITIVE_INFINITY; // a swap reaches two rows back
   }
-  return previous[b.length]!;
+  const distance = previous[b.length]!;
+  return distance > most ? Number.POSITIVE_INFINITY : distance;
 }

@@ -3,12 +3,13 @@
  * ignored. Every field may be "auto"; resolve.ts replaces it and absent fields.
  */
 import { z } from "zod";
+import { MOST_SUGGESTED } from "../text/nearest.ts";
 import { FIELDS, type HyperparameterInput, LrSchedulerKwargs, METHODS, type Method } from "./fields.ts";
 import { ALIASES, ELSEWHERE, IGNORED } from "./foreign_names.ts";
 import { shortened, sortNames, suggestion } from "./names.ts";
 
 /** A response lists at most this many problems: each unknown name costs a search for a similar one. */
-export const MOST_PROBLEMS = 20;
+export const MOST_PROBLEMS = MOST_SUGGESTED;
 
 /** One problem. `path` begins with the field's name. */
 export type Problem = { path: (string | number)[]; message: string };

@@ -1,5 +1,5 @@
 /** Sorts the names of a request: known here, known elsewhere and ignored, another name, or unknown. */
-import { editDistance } from "../text/nearest.ts";
+import { editDistance, LONGEST_NAME } from "../text/nearest.ts";
 import { FOREIGN_NAMES, MEANT } from "./foreign_names.ts";
 
 type Vocabulary = {
@@ -36,7 +36,6 @@ const LONGEST_SHOWN = 80;
 export const shortened = (name: string) => (name.length > LONGEST_SHOWN ? `${name.slice(0, LONGEST_SHOWN)}…` : name);
 
 const MOST_EDITS = 2;
-const LONGEST_SUGGESTED = 64; // a longer name is no typing mistake, and comparing costs time
 
 /**
  * A suggestion only for a typing mistake, a name with a word left out or added, or a common other name. A name that
@@ -44,7 +43,7 @@ const LONGEST_SUGGESTED = 64; // a longer name is no typing mistake, and compari
  * config has, or a typing mistake of one, gets no suggestion.
  */
 export function suggestion(name: string, known: readonly string[]): string {
-  if (name.length > LONGEST_SUGGESTED) return "";
+  if (name.length > LONGEST_NAME) return "";
   const typed = name.toLowerCase();
   const meant = Object.hasOwn(MEANT, typed) ? MEANT[typed] : undefined;
   const found = meant !== undefined && known.includes(meant) ? meant : similarTo(typed, known);
@@ -52,7 +51,7 @@ export function suggestion(name: string, known: readonly string[]): string {
 }
 
 function similarTo(name: string, known: readonly string[]): string | undefined {
-  const distanceTo = (each: string) => editDistance(name, each);
+  const distanceTo = (each: string) => editDistance(name, each, MOST_EDITS);
   const foreign = [...FOREIGN_NAMES].filter((each) => !known.includes(each));
   const others = Math.min(...foreign.map(distanceTo));
   const [close] = known.map((each) => ({ each, edits: distanceTo(each) })).sort((a, b) => a.edits - b.edits);
