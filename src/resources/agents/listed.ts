@@ -2,6 +2,7 @@
 import { and, asc, eq, gt, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import type { PageQuery } from "../../http/answer/pagination.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { findListed, isServedName, listServed } from "../deployments/served.ts";
 import type { Model } from "../models/schema.ts";
 import { find, isNewest } from "./service.ts";
@@ -10,12 +11,12 @@ import { type AgentRow, agents } from "./table.ts";
 const BATCH = 100;
 
 /** Deployments by name, then agents by name. `after` is the name of the last one that the client has. */
-export function listUsable(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
+export async function listUsable(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
   const isAgent = after !== undefined && !isServedName(ctx, workspaceId, after) && isAgentName(ctx, workspaceId, after);
   const served = isAgent ? { data: [], has_more: false } : listServed(ctx, workspaceId, { limit, after });
   if (served.has_more) return { object: "list" as const, data: served.data, has_more: true };
   const room = Math.max(0, limit - served.data.length);
-  const more = agentsAfter(ctx, workspaceId, isAgent ? after : undefined, room + 1);
+  const more = await agentsAfter(ctx, workspaceId, isAgent ? after : undefined, room + 1);
   return { object: "list" as const, data: [...served.data, ...more.slice(0, room)], has_more: more.length > room };
 }
 
@@ -28,12 +29,16 @@ const isAgentName = ({ db }: Ctx, workspaceId: string, name: string): boolean =>
     .limit(1)
     .get() !== undefined;
 
-function agentsAfter(ctx: Ctx, workspaceId: string, after: string | undefined, most: number): Model[] {
+async function agentsAfter(ctx: Ctx, workspaceId: string, after: string | undefined, most: number): Promise<Model[]> {
   const found: Model[] = [];
+  const known = new Map<string, Model | undefined>(); // by the deployment that the agent names
+  const turn = takingTurns(); // agents of deployments that do not run are read and not listed, however many they are
   for (let last = after; found.length < most; ) {
     const rows = newestAfter(ctx, workspaceId, last);
     for (const row of rows) {
-      const model = modelOf(ctx, row);
+      await turn();
+      if (!known.has(row.deployment)) known.set(row.deployment, findListed(ctx, workspaceId, row.deployment));
+      const model = modelOf(ctx, row, known.get(row.deployment));
       if (model) found.push(model);
     }
     if (rows.length < BATCH) break;
@@ -42,9 +47,12 @@ function agentsAfter(ctx: Ctx, workspaceId: string, after: string | undefined, m
   return found.slice(0, most);
 }
 
-const newestAfter = ({ db }: Ctx, workspaceId: string, after: string | undefined): AgentRow[] =>
+type Listed = Pick<AgentRow, "id" | "workspaceId" | "name" | "version" | "deployment" | "createdAt">;
+const { id, workspaceId: owner, name, version, deployment, createdAt } = agents;
+
+const newestAfter = ({ db }: Ctx, workspaceId: string, after: string | undefined): Listed[] =>
   db
-    .select()
+    .select({ id, workspaceId: owner, name, version, deployment, createdAt })
     .from(agents)
     .where(
       and(
@@ -59,13 +67,13 @@ const newestAfter = ({ db }: Ctx, workspaceId: string, after: string | undefined
     .all();
 
 /** The model of the agent's deployment, under the name of the agent. */
-function modelOf(ctx: Ctx, row: AgentRow): Model | undefined {
+function modelOf(ctx: Ctx, row: Listed, served: Model | undefined): Model | undefined {
   const { id, workspaceId, name, version } = row;
-  const served = isServedName(ctx, workspaceId, name) ? undefined : findListed(ctx, workspaceId, row.deployment);
-  return served && { ...served, id: name, created: Math.floor(row.createdAt / 1000), agent: { id, version } };
+  if (!served || isServedName(ctx, workspaceId, name)) return undefined;
+  return { ...served, id: name, created: Math.floor(row.createdAt / 1000), agent: { id, version } };
 }
 
 export function findAgentModel(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
   const row = find(ctx, workspaceId, ref);
-  return row && modelOf(ctx, row);
+  return row && modelOf(ctx, row, findListed(ctx, workspaceId, row.deployment));
 }

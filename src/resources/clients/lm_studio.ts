@@ -42,8 +42,8 @@ export const routes = (ctx: Ctx) => {
   const { authed } = area(ctx, "inference");
   return new Elysia({ tags: ["Clients"] }).use(authed).get(
     "/api/v0/models",
-    ({ principal }) => {
-      const { data } = listUsable(ctx, principal.workspaceId, { limit: MAX_LISTED, after: undefined });
+    async ({ principal }) => {
+      const { data } = await listUsable(ctx, principal.workspaceId, { limit: MAX_LISTED, after: undefined });
       return { object: "list", data: data.map(toListed) };
     },
     { detail: describe("List deployments and agents, as LM Studio lists models", { 200: LmStudioModels }) },

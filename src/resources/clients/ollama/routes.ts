@@ -31,8 +31,8 @@ export const routes = (ctx: Ctx) => {
     ...body,
     model: nameFor(ctx, principal.workspaceId, body.model),
   });
-  const usable = ({ principal }: Caller) =>
-    listUsable(ctx, principal.workspaceId, { limit: MAX_LISTED, after: undefined }).data;
+  const usable = async ({ principal }: Caller) =>
+    (await listUsable(ctx, principal.workspaceId, { limit: MAX_LISTED, after: undefined })).data;
 
   /** A request without a prompt waits until the model is loaded. */
   async function load(caller: Caller, kind: "chat" | "generate", body: { model: string; stream: boolean }) {
@@ -117,10 +117,10 @@ export const routes = (ctx: Ctx) => {
         detail: describe("Embed one text, as older clients of Ollama do", { 200: Embedding }),
       },
     )
-    .get("/tags", (caller) => ({ models: usable(caller).map(toTag) }), {
+    .get("/tags", async (caller) => ({ models: (await usable(caller)).map(toTag) }), {
       detail: describe("List deployments and agents, as Ollama lists models", { 200: Tags }),
     })
-    .get("/ps", (caller) => ({ models: usable(caller).filter(isLoaded).map(toLoaded) }), {
+    .get("/ps", async (caller) => ({ models: (await usable(caller)).filter(isLoaded).map(toLoaded) }), {
       detail: describe("List loaded deployments, as Ollama does", { 200: Loaded }),
     })
     .post(
