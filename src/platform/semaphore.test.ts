@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test";
+import { cpuMsOf } from "../../test/cost.ts";
 import { fakeClock } from "../../test/harness.ts";
+import { AppError } from "../lib/errors.ts";
 import { type Release, Semaphore } from "./semaphore.ts";
 
-const of = (permits: number, keepsOne = false, mostEach = permits) =>
-  new Semaphore({ permits, maxWaiting: 256, keepsOne, mostEach });
+const of = (permits: number, mostEach = permits) =>
+  new Semaphore({ name: "tests", permits, mostWaitingEach: 256, mostEach });
 
 /** Acquires permits and records the order in which they were granted. */
 function callers(semaphore: Semaphore) {
@@ -12,8 +14,12 @@ function callers(semaphore: Semaphore) {
   return {
     order,
     async acquire(name: string, workspaceId: string, permits = 1, signal?: AbortSignal) {
-      const release = await semaphore.acquire({ workspaceId, ...(signal && { signal }) }, { permits });
-      if (!release) return void order.push(`${name} rejected`);
+      const waiting = semaphore.acquire({ workspaceId, ...(signal && { signal }) }, { permits });
+      const release = await waiting.catch((error: unknown) => {
+        if (!(error instanceof AppError)) throw error;
+        order.push(`${name} rejected: ${error.code}`);
+      });
+      if (!release) return;
       order.push(name);
       held.set(name, release);
     },
@@ -77,11 +83,11 @@ test("a second release has no effect, and a full queue rejects at once", async (
   await acquire("b", "one");
   for (let i = 0; i < 256; i++) void acquire("waits", "one");
   await acquire("c", "one");
-  expect(order).toEqual(["a", "b", "c rejected"]);
+  expect(order).toEqual(["a", "b", "c rejected: queue_full"]);
 });
 
-test("the last permit can be kept for a workspace that holds none", async () => {
-  const semaphore = of(2, true);
+test("the last permit is kept for a workspace that holds none", async () => {
+  const semaphore = new Semaphore({ name: "tests", permits: 2 });
   const { acquire, release, order } = callers(semaphore);
   await acquire("a1", "a");
   void acquire("a2", "a");
@@ -90,14 +96,14 @@ test("the last permit can be kept for a workspace that holds none", async () => 
   await acquire("b1", "b");
   await release("a1");
   expect(order).toEqual(["a1", "b1", "a2"]);
-  const single = of(1, true);
+  const single = new Semaphore({ name: "tests", permits: 1 });
   expect(single.tryAcquire("a")).toBeFunction();
 });
 
 test("M5: one workspace cannot hold all permits, neither at once nor one after the other", async () => {
-  const semaphore = of(4, true, 3);
+  const semaphore = of(4, 3);
   const { acquire, release, order } = callers(semaphore);
-  void acquire("all", "a", 4);
+  await expect(acquire("all", "a", 4)).rejects.toThrow("more than one workspace may ever hold");
   await acquire("a1", "a", 2);
   void acquire("a2", "a", 2); // two more would be four
   await acquire("b1", "b", 1);
@@ -108,7 +114,7 @@ test("M5: one workspace cannot hold all permits, neither at once nor one after t
 });
 
 test("M5: a workspace at its limit that waits for itself does not hold up the others", async () => {
-  const semaphore = of(8, false, 7);
+  const semaphore = of(8, 7);
   const { acquire, release, order } = callers(semaphore);
   await acquire("a1", "a", 2);
   await acquire("b1", "b", 3);
@@ -148,11 +154,102 @@ test("a wait ends with its timeout, and the caller's own abort rejects", async (
 });
 
 test("a caller that fits is served although others of a workspace at its limit fill the queue", async () => {
-  const semaphore = new Semaphore({ permits: 2, maxWaiting: 1, mostEach: 1 });
+  const semaphore = new Semaphore({ name: "tests", permits: 2, mostWaitingEach: 1, mostEach: 1 });
   const { acquire, order } = callers(semaphore);
   await acquire("a1", "a");
   void acquire("a2", "a");
   await acquire("a3", "a");
   await acquire("b1", "b");
-  expect(order).toEqual(["a1", "a3 rejected", "b1"]);
+  expect(order).toEqual(["a1", "a3 rejected: queue_full", "b1"]);
+});
+
+test("S7: of workspaces that hold equally many, the one whose turn is longest ago is next", async () => {
+  const semaphore = of(1);
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a1", "a");
+  for (const name of ["a2", "a3"]) void acquire(name, "a");
+  for (const name of ["b1", "b2"]) void acquire(name, "b");
+  void acquire("c1", "c");
+  for (const name of ["a1", "b1", "c1", "a2", "b2"]) await release(name);
+  expect(order).toEqual(["a1", "b1", "c1", "a2", "b2", "a3"]);
+});
+
+test("S7: several permits can be kept for workspaces that hold none", async () => {
+  const semaphore = of(6, 2);
+  const { acquire, release, order } = callers(semaphore);
+  for (const name of ["a1", "a2", "a3"]) void acquire(name, "a");
+  for (const name of ["b1", "b2"]) void acquire(name, "b");
+  for (const name of ["c1", "d1"]) void acquire(name, name);
+  await release("none");
+  expect([order, semaphore.free]).toEqual([["a1", "a2", "b1", "c1", "d1"], 1]);
+});
+
+test("S7: a workspace that fills its line gets 429 with the reason, and the others wait on", async () => {
+  const semaphore = new Semaphore({ name: "readings of sources", permits: 1, mostWaitingEach: 2 });
+  const { acquire, release, order } = callers(semaphore);
+  await acquire("a1", "a");
+  for (const name of ["a2", "a3"]) void acquire(name, "a");
+  const refused = semaphore.acquire({ workspaceId: "a" });
+  await expect(refused).rejects.toMatchObject({ code: "queue_full", headers: { "retry-after": "5" } });
+  await expect(refused).rejects.toThrow("2 readings of sources waiting, and 2 may wait");
+  expect(() => semaphore.mustHaveRoom("a")).toThrow("2 may wait");
+  semaphore.mustHaveRoom("b");
+  void acquire("b1", "b");
+  await release("a1");
+  expect(order).toEqual(["a1", "b1"]);
+});
+
+test("S7: rows of a database start in turns: fewest held first, then longest ago, one workspace never with all", () => {
+  const semaphore = of(3, 2);
+  const due = new Map([
+    ["hostile", 1_000],
+    ["other", 1],
+  ]);
+  const started: string[] = [];
+  const held: Release[] = [];
+  const fill = () =>
+    semaphore.fill(due.keys(), (workspaceId, release) => {
+      const left = due.get(workspaceId) ?? 0;
+      if (left === 0) return false;
+      due.set(workspaceId, left - 1);
+      started.push(workspaceId);
+      held.push(release);
+      return true;
+    });
+  fill();
+  expect(started).toEqual(["hostile", "other"]); // the third stays for a workspace that holds none
+  due.set("late", 1);
+  fill();
+  expect(started).toEqual(["hostile", "other", "late"]);
+  due.set("other", 1);
+  held[0]?.();
+  held[1]?.();
+  fill();
+  expect(started.slice(3)).toEqual(["hostile", "other"]); // its last turn is longer ago
+});
+
+test("S7: ten thousand callers come, leave and are served without a scan of the others", async () => {
+  const semaphore = Semaphore.unshared("a test", { permits: 1 });
+  const first = semaphore.tryAcquire("a");
+  const leavers: AbortController[] = [];
+  let served = 0;
+  const waits = Array.from({ length: 10_000 }, (_, i) => {
+    const leaver = new AbortController();
+    if (i % 2 === 0) leavers.push(leaver);
+    return semaphore
+      .acquire({ workspaceId: "a", signal: leaver.signal })
+      .then((release) => {
+        served++;
+        release?.();
+      })
+      .catch(() => {});
+  });
+  const left = cpuMsOf(() => {
+    for (const leaver of leavers) leaver.abort(new Error("left"));
+  });
+  expect(semaphore.waiting).toBe(5_000);
+  first?.();
+  await Promise.all(waits);
+  expect([served, semaphore.waiting, semaphore.free]).toEqual([5_000, 0, 1]);
+  expect(await left).toBeLessThan(500); // a scan for each would take seconds
 });

@@ -247,7 +247,13 @@ export const ToConnector = later(() =>
     /** Tests the connection without reading rows. */
     z.strictObject({ type: z.literal("test"), ...task }),
     /** Reads into a file of rows. An existing file is continued after its last row. */
-    z.strictObject({ type: z.literal("read"), ...task, path: z.string() }),
+    z.strictObject({
+      type: z.literal("read"),
+      ...task,
+      path: z.string(),
+      /** A slower source is given up, by the average over `seconds`. 0: any rate. */
+      min_rate: z.strictObject({ bytes_per_second: z.int().min(0), seconds: z.int().positive() }),
+    }),
   ]),
 );
 export type ToConnector = z.infer<typeof ToConnector>;

@@ -127,7 +127,7 @@ test("for any end at any moment: rewards are right, no caller has more processes
   const samples = [0, 1, 2, 3].map((n) => ({ prompt: "", completion: "", row: { n } }));
   const code = { language: "python", source: "", params: {}, seed: 1 } as const;
   const parts = ["a", "b", "c"].map((name) => ({ name, weight: 1, code }));
-  const permits = new Semaphore({ permits: PERMITS });
+  const permits = Semaphore.unshared("a test", { permits: PERMITS });
   let scored = 0;
 
   const work = async () => {

@@ -7,6 +7,7 @@ const read = async (body: BodyInit, headers?: Record<string, string>, maxFileByt
     new Request("http://localhost/", { method: "POST", body, ...(headers ? { headers } : {}) }),
     {
       maxFileBytes,
+      minBytesPerSecond: 0,
       onFile: async ({ name, filename, stream }) => {
         const parts: Uint8Array[] = [];
         for await (const chunk of stream) parts.push(chunk);
@@ -66,6 +67,7 @@ describe("a multipart body", () => {
       const request = new Request("http://localhost/", { method: "POST", body, headers: type });
       const reading = readMultipart(request, {
         maxFileBytes: 1000,
+        minBytesPerSecond: 0,
         silenceMs: 50,
         onFile: async ({ stream }) => {
           readers.begun++;
@@ -106,6 +108,7 @@ describe("a multipart body", () => {
     const heard = await failing(
       readMultipart(request, {
         maxFileBytes: 1 << 30,
+        minBytesPerSecond: 0,
         async onFile({ stream }) {
           for await (const _ of stream) throw Object.assign(new Error("bad line"), { code: "schema" });
         },
@@ -113,5 +116,31 @@ describe("a multipart body", () => {
     );
     expect(heard).toBe("schema: bad line");
     expect(pulled).toBeLessThan(50);
+  });
+
+  test("S7: a sender that drips is cut off, and one that pauses for the server is not", async () => {
+    const type = { "content-type": "multipart/form-data; boundary=b" };
+    const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n';
+    const dripping = (end: Promise<void>) =>
+      new ReadableStream({
+        start: (controller) => controller.enqueue(new TextEncoder().encode(part)),
+        async pull(controller) {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          controller.enqueue(new TextEncoder().encode("x"));
+          if (await Promise.race([end.then(() => true), false])) controller.close();
+        },
+      });
+    const over = Promise.withResolvers<void>();
+    const body = dripping(over.promise);
+    const request = new Request("http://localhost/", { method: "POST", body, headers: type });
+    const options = { maxFileBytes: 1 << 20, minBytesPerSecond: 10_000, windowMs: 200 };
+    const reading = readMultipart(request, {
+      ...options,
+      onFile: async ({ stream }) => {
+        for await (const _ of stream);
+      },
+    });
+    expect(await failing(reading)).toContain("less than http.min_upload_bytes_per_second");
+    over.resolve();
   });
 });

@@ -3,6 +3,7 @@ import { Busboy, type BusboyHeaders } from "@fastify/busboy";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
+import { watchSender } from "./sender_rate.ts";
 
 export type FilePart = {
   /** The name of the form field. */
@@ -15,6 +16,9 @@ export type FilePart = {
 
 type Options = {
   maxFileBytes: number;
+  /** A slower sender is cut off, by the average over `windowMs`. */
+  minBytesPerSecond: number;
+  windowMs?: number;
   /** The longest pause of the sender. */
   silenceMs?: number;
   /** For each file in the order of the body, with the fields before it; the body waits. A throw ends the reading. */
@@ -25,7 +29,6 @@ type Options = {
 
 const MAX_FIELDS = 64;
 const MAX_FIELD_BYTES = 65_536;
-const SILENCE_MS = MINUTE_MS;
 const MULTIPART = /^multipart\/form-data\s*;/i;
 
 export const isMultipart = (request: Request) => MULTIPART.test(request.headers.get("content-type") ?? "");
@@ -36,7 +39,7 @@ export const isMultipart = (request: Request) => MULTIPART.test(request.headers.
  */
 export async function readMultipart(
   request: Request,
-  { maxFileBytes, silenceMs = SILENCE_MS, onFile, onField = () => {} }: Options,
+  { maxFileBytes, minBytesPerSecond, windowMs = MINUTE_MS, silenceMs = MINUTE_MS, onFile, onField = () => {} }: Options,
 ): Promise<Record<string, string>> {
   if (!isMultipart(request))
     throw new AppError("unsupported_media_type", "Send the body as multipart/form-data with a boundary");
@@ -45,6 +48,7 @@ export async function readMultipart(
   let work: Promise<void> = Promise.resolve();
   const streams = new Set<Readable>();
   const parser = open(request);
+  const rate = watchSender({ bytesPerSecond: minBytesPerSecond, windowMs, silenceMs, fail: over.reject });
   parser.on("field", (name, value, nameCut, valueCut) => {
     if (nameCut || valueCut) over.reject(malformed(`the field ${name.slice(0, 80)} is too long`));
     if (Object.hasOwn(fields, name)) over.reject(malformed(`the field ${name.slice(0, 80)} is there twice`));
@@ -70,7 +74,7 @@ export async function readMultipart(
   parser.on("finish", () => void work.then(over.resolve, over.reject));
   over.promise.catch(() => {}); // the wait below reports it
   try {
-    await Promise.race([over.promise, sendTo(request, parser, { silenceMs, fail: over.reject })]);
+    await Promise.race([over.promise, sendTo(request, parser, rate)]);
     await over.promise;
   } catch (error) {
     work = work.catch(() => {});
@@ -92,36 +96,28 @@ export async function readMultipart(
   }
 }
 
-type Silence = { silenceMs: number; fail: (error: AppError) => void };
-
-async function sendTo(request: Request, parser: InstanceType<typeof Busboy>, { silenceMs, fail }: Silence) {
+async function sendTo(request: Request, parser: InstanceType<typeof Busboy>, rate: ReturnType<typeof watchSender>) {
   let go = () => {};
   for (const happening of ["drain", "close"] as const) parser.on(happening, () => go());
   const turn = takingTurns();
-  let listening = true;
-  const silence = setTimeout(() => (listening ? fail(silent(silenceMs)) : silence.refresh()), silenceMs);
+  rate.wait();
   try {
     for await (const chunk of request.body ?? []) {
       if (parser.destroyed) return;
-      listening = false;
+      rate.arrived(chunk.byteLength);
       if (!parser.write(chunk))
         await new Promise<void>((resolve) => {
           go = resolve;
         });
       await turn();
-      listening = true;
-      silence.refresh();
+      rate.wait();
     }
   } finally {
-    clearTimeout(silence);
+    rate.end();
   }
   parser.end();
 }
 
-const silent = (ms: number) =>
-  new AppError("upload_incomplete", `Nothing came for ${ms / 1000} seconds: send the file again`, {
-    headers: { connection: "close" },
-  });
 const malformed = (why: string, cause?: unknown) =>
   new AppError("invalid_request", `The multipart body cannot be read: ${why}`, { cause });
 const tooLarge = (bytes: number) => new AppError("payload_too_large", `The file is larger than ${bytes} bytes`);

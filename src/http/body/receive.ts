@@ -2,6 +2,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Chunks, ContentError, type StreamOptions, type Written } from "../../platform/files.ts";
 import { keepOpen } from "../connection.ts";
+import { watchSender } from "./sender_rate.ts";
 
 /** Announced facts of the content; size and hash where they are known. */
 export type Expected = { maxBytes: number; sizeBytes?: number | null; sha256?: string | null };
@@ -48,15 +49,28 @@ export function contentLength(request: Request): number | undefined {
   return header === null ? undefined : Number(header);
 }
 
-/** A sender that falls silent is cut off. Once the body is complete, the disk may take longer. */
+/** A sender that is silent or too slow is cut off. Once the body is complete, the disk may take longer. */
 async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
   const reader = request.body?.getReader();
-  while (reader) {
-    const { done, value } = await reader.read().catch((cause) => {
+  const slow = Promise.withResolvers<never>();
+  slow.promise.catch(() => {}); // the race reports it
+  const rate = watchSender({ bytesPerSecond: ctx.config.http.min_upload_bytes_per_second, fail: slow.reject });
+  const next = async (from: ReadableStreamDefaultReader<Uint8Array>) => {
+    rate.wait();
+    const reading = from.read().catch((cause) => {
       throw new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });
     });
-    if (done) break;
-    yield value;
+    const { done, value } = await Promise.race([reading, slow.promise]);
+    rate.arrived(value?.byteLength ?? 0);
+    return done ? undefined : value;
+  };
+  try {
+    for (let chunk = reader && (await next(reader)); reader && chunk; chunk = await next(reader)) yield chunk;
+  } catch (error) {
+    reader?.cancel().catch(() => {}); // the sender may have left
+    throw error;
+  } finally {
+    rate.end();
   }
   keepOpen(ctx, request);
 }

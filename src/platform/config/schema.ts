@@ -20,6 +20,7 @@ import {
   events,
   monitors,
   publicRuns,
+  queues,
   responses,
   sandbox,
   sessions,
@@ -96,6 +97,11 @@ const http = section("The port of the API and of the detection service.", {
     .max(86_400)
     .default(300)
     .describe("Longest time for a body in memory to arrive; uploads to the disk may take longer."),
+  min_upload_bytes_per_second: z
+    .int()
+    .min(0)
+    .default(100)
+    .describe("An upload to the disk that is slower, on average over a minute, is cut off; 0 = only a silent one."),
   max_requests_per_key: z
     .int()
     .min(0)
@@ -255,6 +261,7 @@ export const ConfigTree = z
     traces,
     batches,
     responses,
+    queues,
     training,
     webhooks,
     monitors,

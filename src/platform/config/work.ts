@@ -89,6 +89,18 @@ export const training = section("Training jobs.", {
     ),
 });
 
+const waiting = (most: number, what: string) =>
+  z.int().min(1).max(100_000).default(most).describe(`${what}; one beyond that is rejected with 429.`);
+
+export const queues = section("Work of one workspace that has not ended. Workspaces take turns.", {
+  experiments: waiting(100, "Experiments, evals included"),
+  batches: waiting(100, "Batches in the format of OpenAI"),
+  responses: waiting(1_000, "Background responses"),
+  detection_batches: waiting(1_000, "Batches of detection"),
+  downloads: waiting(100, "Models that are downloaded from the hub"),
+  exports: waiting(100, "Files that are made of checkpoints"),
+});
+
 export const volumes = section("Files that users keep.", {
   max_file_bytes: z.int().min(1).default(1_099_511_627_776).describe("Largest file."),
   quota_bytes: z.int().min(0).default(0).describe("All volumes of one workspace together; 0 = no limit."),
@@ -225,6 +237,12 @@ export const connectors = section("Sources of connected datasets.", {
   validate_timeout_ms: milliseconds
     .default(60_000)
     .describe("Longest time in which a validation counts rows; beyond it, num_rows has the rows counted so far."),
+  min_bytes_per_second: z
+    .int()
+    .min(0)
+    .default(100)
+    .describe("A source that sends less, on average over min_rate_seconds, is given up; 0 = any rate."),
+  min_rate_seconds: z.int().min(1).max(3600).default(60).describe("Time over which that rate is measured."),
 });
 
 export const datasets = section("Datasets.", {

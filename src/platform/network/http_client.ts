@@ -110,7 +110,7 @@ export type OpenedResponse = {
  */
 export async function guardedOpen(
   input: string | URL,
-  request: GuardedRequest & { idleMs: number },
+  request: GuardedRequest & { idleMs: number; onBytes?: (count: number) => void },
 ): Promise<OpenedResponse> {
   const target = targetOf(input, request);
   const late = new AbortController();
@@ -123,7 +123,7 @@ export async function guardedOpen(
       address: each,
     }));
     const { status, headers } = response;
-    return { status, headers, address, stream: unbroken(response, late, request.idleMs, target.url.host) };
+    return { status, headers, address, stream: unbroken(response, late, request, target.url.host) };
   } catch (error) {
     if (request.signal?.aborted) throw request.signal.reason;
     if (late.signal.aborted)
@@ -135,7 +135,12 @@ export async function guardedOpen(
 }
 
 /** A body whose end is its end: a cut or silent connection is an error that says so. */
-function unbroken(response: Response, late: AbortController, idleMs: number, host: string): ReadableStream<Uint8Array> {
+function unbroken(
+  response: Response,
+  late: AbortController,
+  { idleMs, onBytes = () => {} }: { idleMs: number; onBytes?: (count: number) => void },
+  host: string,
+): ReadableStream<Uint8Array> {
   const reader = response.body?.getReader();
   const declared = Number(response.headers.get("content-length") ?? Number.NaN);
   let bytes = 0;
@@ -149,6 +154,7 @@ function unbroken(response: Response, late: AbortController, idleMs: number, hos
           if (done && bytes < declared) throw new Error(`it ended after ${bytes} of ${declared} bytes`);
           if (done) return controller.close();
           bytes += value.byteLength;
+          onBytes(value.byteLength);
           controller.enqueue(value);
         } catch (cause) {
           const why = late.signal.aborted ? `nothing came for ${idleMs} ms` : (cause as Error).message;

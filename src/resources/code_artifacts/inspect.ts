@@ -1,4 +1,4 @@
-/** Reads an archive in a child process, one archive at a time. */
+/** Reads an archive in a child process. Few archives are read at a time. */
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MINUTE_MS } from "../../lib/units.ts";

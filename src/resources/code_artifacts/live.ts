@@ -2,6 +2,6 @@ import { Semaphore } from "../../platform/semaphore.ts";
 
 /** The state of code artifacts that lives in this process (`ctx.state.codeArtifacts`). */
 export class CodeArtifactsState {
-  /** One archive is read at a time, in fair turns by workspace. */
-  readonly inspections = new Semaphore({ permits: 1 });
+  /** Archives that are read at the same time. */
+  readonly inspections = new Semaphore({ name: "archives", permits: 3 });
 }

@@ -36,6 +36,7 @@ export async function upload(ctx: Ctx, call: Creation): Promise<CodeArtifact> {
   let sent: Upload | undefined;
   try {
     const fields = await readMultipart(call.request, {
+      minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
       onField: formFieldCheck(call.request, ArtifactFields),
       maxFileBytes: MAX_BYTES,
       async onFile(part) {

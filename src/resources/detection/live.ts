@@ -1,4 +1,5 @@
 import type { Config } from "../../platform/config/config.ts";
+import { Semaphore } from "../../platform/semaphore.ts";
 import type { Need } from "./accounts.ts";
 import { DetectorState } from "./worker.ts";
 
@@ -11,6 +12,8 @@ export class DetectionState {
   readonly intake = new Map<string, number>();
   /** Workspace → times of its requests in the last second. A restart forgives at most one second's worth. */
   readonly times = new Map<string, number[]>();
+  /** Items of batches under way. One workspace uses half of the detector at most, so the rest is free for requests. */
+  readonly items: Semaphore;
   /** Batches whose file is being written and whose row does not exist yet. */
   readonly writing = new Set<string>();
   /** Resolves when there may be items to detect. */
@@ -18,5 +21,7 @@ export class DetectionState {
 
   constructor({ detect }: Pick<Config, "detect">) {
     this.detector = new DetectorState(detect);
+    const half = Math.max(1, Math.floor(detect.parallel / 2));
+    this.items = new Semaphore({ name: "images of batches", permits: half + 1, mostEach: half });
   }
 }

@@ -47,7 +47,7 @@ const detecting = (ctx: Ctx) => {
     admit(principal, request) {
       rules.admit?.(principal, request);
       requireQuota(ctx, principal.workspaceId);
-      requireQueue(ctx);
+      requireQueue(ctx, principal.workspaceId);
     },
   };
   const { authed, takes } = area(ctx, "detect", limited);

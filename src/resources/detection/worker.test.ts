@@ -99,7 +99,7 @@ describe("the detector", () => {
     const image = imageOf();
     await until("the line to be full", async () => {
       const { status, body, headers } = await app.call("POST", "/api/detect", { image });
-      return status === 503 && body.code === "NO_CAPACITY" && headers.get("retry-after") === "1";
+      return status === 429 && body.code === "QUEUE_FULL" && headers.get("retry-after") === "5";
     });
     writeFileSync(gate, "");
     for (const { status } of await Promise.all([...inside, ...waiting])) expect(status).toBe(200);
@@ -128,9 +128,9 @@ describe("files in the process", () => {
       log.push("out");
     });
     const second = inCompany(state, 1, named("beside"));
-    const alone = inCompany(state, 3, named("alone"));
+    const alone = inCompany(state, state.company.permits, named("alone"));
     const later = inCompany(state, 1, named("later"));
-    const other = inCompany(state, 3, named("alone too"));
+    const other = inCompany(state, state.company.permits, named("alone too"));
     await second;
     opened.resolve();
     await Promise.all([first, alone, later, other]);

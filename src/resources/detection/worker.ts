@@ -30,11 +30,11 @@ export class DetectorState {
   /** Calls that use the process now. */
   busy = 0;
   /** Bytes of files that are in the process or wait for it. */
-  heldBytes = 0;
+  readonly heldBytes = new Semaphore({ name: "bytes of files", permits: HELD_BYTES, mostEach: HELD_BYTES_EACH });
   idle = new AbortController();
   /** Hashes of files that kill the process. */
   readonly deadly = new Set<string>();
-  /** Fair by workspace: files that wait for the process or are in it. */
+  /** Files in the process. One more than one workspace may hold, so that it alone uses `parallel` as well. */
   readonly permits: Semaphore;
   /** A file takes one permit beside others, and all of them to be alone in the process. */
   readonly company: Semaphore;
@@ -44,9 +44,9 @@ export class DetectorState {
 
   constructor({ parallel, features = false }: { parallel: number; features?: boolean }) {
     this.features = features;
-    this.permits = new Semaphore({ permits: parallel, maxWaiting: parallel * QUEUE });
-    // Without a limit for each caller, a file that waits for all permits holds back those behind it.
-    this.company = new Semaphore({ permits: parallel, mostEach: Number.POSITIVE_INFINITY });
+    const permits = parallel + 1;
+    this.permits = new Semaphore({ name: "files", permits, mostWaitingEach: parallel * QUEUE });
+    this.company = Semaphore.unshared("a file has its fair turn before it gets here", { permits });
   }
 }
 
@@ -55,8 +55,9 @@ export type DetectorContext = Pick<Ctx, "config" | "clock" | "log" | "supervisor
   readonly state: { readonly detection: { readonly detector: DetectorState } };
 };
 
-const QUEUE = 8; // callers that may wait, for each permit
-const MOST_HELD_BYTES = 256 * MIB; // their base64 text takes as much again
+const QUEUE = 8; // callers of a workspace that may wait, for each permit
+const HELD_BYTES = 384 * MIB; // their base64 text takes as much again
+const HELD_BYTES_EACH = 256 * MIB; // of one workspace
 const MOST_DEADLY = 10_000;
 const OPEN_MS = 60_000;
 const STOP_MS = 1_000;
@@ -74,10 +75,9 @@ export type ScoreRequest = {
   signal: AbortSignal;
 };
 
-/** Answers 503 if the queue is full, before a body is read that could not be scored. */
-export function requireQueue({ state, config }: DetectorContext) {
-  if (state.detection.detector.permits.waiting >= config.detect.parallel * QUEUE) throw full();
-}
+/** Answers 429 if the workspace has too many files waiting, before a body is read that could not be scored. */
+export const requireQueue = ({ state }: DetectorContext, workspaceId: string) =>
+  state.detection.detector.permits.mustHaveRoom(workspaceId);
 
 const full = () =>
   new AppError("no_capacity", "The detector is busy and its queue is full. Try again in a second", {
@@ -107,12 +107,12 @@ export const pixelsOf = async (ctx: DetectorContext, request: FileRequest, side:
 async function ask(ctx: DetectorContext, request: FileRequest, path: () => string): Promise<Answer> {
   const state = ctx.state.detection.detector;
   if (state.deadly.has(request.hash)) throw deadly();
-  if (state.heldBytes + request.bytes.length > MOST_HELD_BYTES) throw full();
-  state.heldBytes += request.bytes.length;
+  const release = state.heldBytes.tryAcquire(request.workspaceId, request.bytes.length);
+  if (!release) throw full();
   try {
     return await inTurn(ctx, state, request, path);
   } finally {
-    state.heldBytes -= request.bytes.length;
+    release();
   }
 }
 

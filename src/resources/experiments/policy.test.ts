@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../lib/errors.ts";
-import { afterFault, dueRows, failureOf, isRegression, MAX_ATTEMPTS, targetOrder, toStart } from "./policy.ts";
+import { afterFault, dueRows, failureOf, isRegression, MAX_ATTEMPTS, targetOrder } from "./policy.ts";
 
 test("the baseline is run first, the others in their order", () => {
   expect(targetOrder(4, 2)).toEqual([2, 0, 1, 3]);
@@ -51,14 +51,4 @@ test("an experiment fails if one target has nothing but errors", () => {
   expect(failureOf([some])).toBeUndefined();
   expect(failureOf([some, { name: "tuned", items: 3, failed: 3 }])).toContain("Every item of tuned has an error");
   expect(failureOf([{ name: "base", items: 0, failed: 0 }])).toBeUndefined();
-});
-
-test("one experiment of each workspace runs at a time, the oldest first", () => {
-  const active = ["a1", "a2", "b1", "c1"].map((id) => ({ id, workspaceId: id[0] as string }));
-  const ids = (running: [string, string][], most: number) =>
-    toStart(active, new Map(running.map(([id, workspaceId]) => [id, { workspaceId }])), most).map(({ id }) => id);
-  expect(ids([], 4)).toEqual(["a1", "b1", "c1"]);
-  expect(ids([["a1", "a"]], 4)).toEqual(["b1", "c1"]);
-  expect(ids([["a1", "a"]], 2)).toEqual(["b1"]);
-  expect(ids([], 0)).toEqual([]);
 });

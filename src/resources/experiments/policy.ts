@@ -56,19 +56,3 @@ export function failureOf(counts: readonly TargetCount[]): string | undefined {
   const barren = counts.find(({ items, failed }) => items > 0 && failed === items);
   return barren && `Every item of ${barren.name} has an error: the items say why`;
 }
-
-type Running = { workspaceId: string };
-type Active = { id: string; workspaceId: string };
-
-/** Experiments to start now, oldest first: one for each workspace, `most` in all. */
-export function toStart<T extends Active>(active: readonly T[], running: ReadonlyMap<string, Running>, most: number) {
-  const busy = new Set([...running.values()].map(({ workspaceId }) => workspaceId));
-  const chosen: T[] = [];
-  for (const each of active) {
-    if (running.size + chosen.length >= most) break;
-    if (running.has(each.id) || busy.has(each.workspaceId)) continue;
-    busy.add(each.workspaceId);
-    chosen.push(each);
-  }
-  return chosen;
-}

@@ -1,5 +1,5 @@
 /** Experiments: several targets answer the rows of a snapshot, and evaluators score the answers. */
-import { and, eq, isNull, sql } from "drizzle-orm";
+import { and, eq, inArray, isNull, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { transition } from "../../events/lifecycle.ts";
@@ -9,6 +9,7 @@ import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
 import { afterCommit, type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import { limitWaiting } from "../../platform/db/waiting_limit.ts";
 import * as snapshots from "../datasets/stream/snapshots.ts";
 import * as deployments from "../deployments/service.ts";
 import { isLinkedTo, link, unlink } from "./links.ts";
@@ -79,6 +80,7 @@ export async function create(ctx: Ctx, caller: Principal, body: CreateExperiment
   const before = once && write(ctx.db, (tx) => once.before(tx));
   if (before) return before as Experiment; // the answer that `keep` stored
   const { workspaceId } = caller;
+  mustHaveRoom(ctx, workspaceId);
   const targets = resolveTargets(ctx, workspaceId, body.targets);
   const evaluators = resolveEvaluators(ctx, workspaceId, body.evaluators);
   const baseline = baselineIndex(body, targets);
@@ -117,6 +119,7 @@ export async function create(ctx: Ctx, caller: Principal, body: CreateExperiment
       finishedAt: null,
     };
     return write(ctx.db, (tx) => {
+      mustHaveRoom({ ...ctx, db: tx }, workspaceId);
       insert(tx, row);
       link(tx, row);
       emit(tx, "experiment.created", { workspaceId, now }, report(row));
@@ -132,6 +135,15 @@ export async function create(ctx: Ctx, caller: Principal, body: CreateExperiment
     admitting.delete(id);
   }
 }
+
+/** 429 if too many experiments of the workspace have not ended. */
+const mustHaveRoom = (on: Pick<Ctx, "db" | "config">, workspaceId: string) =>
+  limitWaiting(
+    on,
+    "experiments",
+    experiments,
+    and(eq(experiments.workspaceId, workspaceId), inArray(experiments.status, ["queued", "running"])),
+  );
 
 function mustHaveItems(rows: number, targets: number) {
   if (rows === 0)

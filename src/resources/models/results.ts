@@ -51,12 +51,12 @@ export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow
 }
 
 /** Links the file and inspects it. The caller must call `addResult` within an hour. */
-export async function placeResult(ctx: Ctx, { file, sha256 }: Result): Promise<PlacedResult> {
+export async function placeResult(ctx: Ctx, { workspaceId, file, sha256 }: Result): Promise<PlacedResult> {
   const id = newId("mdl", ctx.clock.now());
   const path = join(DIR, `${id}${SUFFIX}`);
   const full = join(ctx.config.data_dir, path);
   await linkInto(ctx, file, full);
-  const inspection = await inspect(ctx, full, { hash: sha256 === undefined });
+  const inspection = await inspect(ctx, full, { workspaceId, hash: sha256 === undefined });
   if (!inspection.ok) {
     await rm(full, { force: true });
     throw new Error(`The result of the training job is not a usable model: ${inspection.error}`);

@@ -11,6 +11,7 @@ import { estimateMemory, type MemoryEstimate } from "../../lib/gguf/memory.ts";
 import { isId, newId } from "../../lib/ids.ts";
 import { type Tx, write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
+import { limitWaiting } from "../../platform/db/waiting_limit.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
 import { mustBeOpen } from "../storage_usage/service.ts";
 import { fileMatches, parseHubName } from "./hub/name.ts";
@@ -100,6 +101,8 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
   const known = find(ctx, workspaceId, hubName);
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
+    const mine = and(eq(models.workspaceId, workspaceId), eq(models.status, "downloading"));
+    limitWaiting({ db: tx, config: ctx.config }, "downloads", models, mine);
     const id = known?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
     return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
   });

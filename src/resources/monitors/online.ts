@@ -12,22 +12,46 @@ import * as traces from "../traces/service.ts";
 import { type TraceRow, traceScores, traces as traceTable } from "../traces/table.ts";
 import { type MonitorRow, monitors } from "./table.ts";
 
-const MOST_AT_ONCE = 8; // monitors
+/** Monitors that are scored at the same time. */
+const PERMITS = { permits: 12, mostEach: 8, mostWaitingEach: Number.POSITIVE_INFINITY }; // monitors.max_per_workspace
+const ROUND_MS = 5 * SECOND_MS;
 const MOST_ITEMS = 20; // of one evaluation
 const TURN_MS = 30 * SECOND_MS; // then the other monitors get their turn
 /** A judge waits while live requests need its deployment. Without a limit, one busy deployment would stop all monitors. */
 const EVALUATION_MS = 2 * MINUTE_MS;
 
-/** The loop. A monitor whose evaluation fails does not stop the others. */
+/**
+ * The loop. A monitor whose evaluation fails does not stop the others. Workspaces whose monitors are done begin another
+ * round while those of others still wait for slow judges.
+ */
 export async function scoreTraffic(ctx: Ctx, signal: AbortSignal): Promise<void> {
-  const rows = ctx.db.select().from(monitors).where(isNotNull(monitors.evaluator)).all();
-  const turns = new Semaphore({ permits: MOST_AT_ONCE });
-  const all = rows.map(async ({ id, workspaceId }) => {
-    const release = await turns.acquire({ workspaceId, signal });
-    await scoreFor(ctx, id, signal).finally(release);
-  });
-  await Promise.allSettled(all); // after a throw, no evaluation of this turn runs on
-  await Promise.all(all);
+  const permits = new Semaphore({ name: "online evaluations", ...PERMITS });
+  const busy = new Map<string, Promise<void>>();
+  const trouble: unknown[] = [];
+  const startIdle = () => {
+    const rows = ctx.db.select().from(monitors).where(isNotNull(monitors.evaluator)).all();
+    for (const [workspaceId, mine] of Map.groupBy(rows, (row) => row.workspaceId)) {
+      if (busy.has(workspaceId)) continue;
+      const all = mine.map(async ({ id }) => {
+        const release = await permits.acquire({ workspaceId, signal });
+        await scoreFor(ctx, id, signal).finally(release);
+      });
+      const done = Promise.allSettled(all).then((results) => {
+        for (const each of results) if (each.status === "rejected") trouble.push(each.reason);
+        busy.delete(workspaceId);
+      });
+      busy.set(workspaceId, done);
+    }
+  };
+  do {
+    startIdle();
+    const over = new AbortController();
+    const all = Promise.all(busy.values()).then(() => over.abort());
+    await Promise.race([all, ctx.clock.sleep(ROUND_MS, AbortSignal.any([signal, over.signal]))]);
+    over.abort();
+  } while (busy.size > 0 && trouble.length === 0 && !signal.aborted);
+  await Promise.all(busy.values()); // after a throw, no evaluation runs on
+  if (trouble.length > 0) throw trouble[0];
 }
 
 async function scoreFor(ctx: Ctx, id: string, signal: AbortSignal) {

@@ -5,12 +5,19 @@ import { Attempts } from "./sign_in/attempts.ts";
 
 /** Hashes of passwords at the same time: each takes 64 MiB and a core. */
 const HASHES = 2;
-const MOST_WAITING = 64;
+const MOST_WAITING_EACH = 32;
+const MOST_WAITING = 256; // one person can have many addresses
 
 export class PeopleState {
   readonly attempts: Attempts;
   readonly oidc = new OidcState();
-  readonly hashing = new Semaphore({ permits: HASHES, maxWaiting: MOST_WAITING, keepsOne: true });
+  /** Fair by address: at a sign-in no workspace is known. One address computes one hash at a time. */
+  readonly hashing = new Semaphore({
+    name: "sign-ins from this address",
+    permits: HASHES,
+    mostWaitingEach: MOST_WAITING_EACH,
+    mostWaiting: MOST_WAITING,
+  });
 
   constructor({ clock }: Pick<Ctx, "clock">) {
     this.attempts = new Attempts(clock);

@@ -34,7 +34,7 @@ type Upload = {
 };
 
 export async function upload(ctx: Ctx, call: Creation): Promise<RewardFunction> {
-  const upload = isMultipart(call.request) ? await readForm(call.request) : await readObject(ctx, call.request);
+  const upload = isMultipart(call.request) ? await readForm(ctx, call.request) : await readObject(ctx, call.request);
   const { source, ...body } = upload;
   return createsLater(ctx, { ...call, body }, async (once) => {
     const before = once && write(ctx.db, (tx) => once.before(tx));
@@ -114,9 +114,10 @@ async function readObject(ctx: Ctx, request: Request): Promise<Upload> {
   return uploadOf(body, body.source, body.language ?? detected(body.source));
 }
 
-async function readForm(request: Request): Promise<Upload> {
+async function readForm(ctx: Ctx, request: Request): Promise<Upload> {
   let file: { name: string; text: string } | undefined;
   const given = await readMultipart(request, {
+    minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
     onField: formFieldCheck(request, RewardFunctionFields),
     maxFileBytes: MAX_SOURCE_BYTES,
     async onFile({ name, filename, stream }) {

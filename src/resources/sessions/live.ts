@@ -6,7 +6,7 @@ import type { Usage } from "../../sandbox/files/sandbox_dir.ts";
 import type { JailSupport } from "../../sandbox/jail/types.ts";
 import type { SessionRow } from "./table.ts";
 
-const MOST_WAITING = 1_000;
+const MOST_WAITING_EACH = 256;
 
 export class LiveSession {
   /** Running commands and file operations. The directory is not removed before they end. */
@@ -65,7 +65,7 @@ export class SessionsState {
   readonly execs: Semaphore;
 
   constructor({ sessions }: Pick<Config, "sessions">) {
-    this.execs = new Semaphore({ permits: sessions.execs, maxWaiting: MOST_WAITING, keepsOne: true });
+    this.execs = new Semaphore({ name: "commands", permits: sessions.execs, mostWaitingEach: MOST_WAITING_EACH });
   }
 
   of({ id, usedAt }: Pick<SessionRow, "id" | "usedAt">): LiveSession {

@@ -37,14 +37,13 @@ export async function openScorer(pool: RewardPool, options: ScorerOptions): Prom
   return scorerOf(parts);
 }
 
-/** All calls of a scorer belong to one job, so the turns need no fairness between workspaces. */
 const ONE_JOB = { workspaceId: "" };
 
 function scorerOf(parts: readonly ScorerPart[]): Scorer {
   const names = functionNames(parts);
   const closing = new AbortController();
   const closeParts = () => Promise.all(parts.map((part) => part.close()));
-  const turns = new Semaphore({ permits: 1 }); // a process takes one call at a time
+  const turns = Semaphore.unshared("the calls of one job", { permits: 1 }); // a process takes one call at a time
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
     const release = await turns.acquire(ONE_JOB);
     return work().finally(() => release?.());

@@ -32,10 +32,10 @@ export type Dialer = {
   ca: string | undefined;
 };
 
-export function createDialer(
-  network: Network,
-  { connectMs, idleMs = 60_000, lookup }: { connectMs: number; idleMs?: number; lookup?: Lookup },
-): Dialer {
+/** `onBytes`: called with the size of each piece of an answer. */
+type DialerOptions = { connectMs: number; idleMs?: number; lookup?: Lookup; onBytes?: (count: number) => void };
+
+export function createDialer(network: Network, { connectMs, idleMs = 60_000, lookup, onBytes }: DialerOptions): Dialer {
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
   return {
@@ -47,6 +47,7 @@ export function createDialer(
         allowHttp: mayBePlain(url, policy),
         timeoutMs: outgoing.timeoutMs ?? connectMs,
         idleMs,
+        ...(onBytes ? { onBytes } : {}),
         ...(lookup ? { lookup } : {}),
         ...outgoing,
       }).catch((error: unknown) => {

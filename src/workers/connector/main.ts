@@ -43,23 +43,29 @@ async function serve(host: ConnectorHost) {
 }
 
 async function perform(task: Task, host: ConnectorHost) {
-  const connector = await openSource(task);
+  const received = { bytes: 0 };
+  const connector = await openSource(task, (count) => {
+    received.bytes += count;
+  });
   if (task.type === "test") {
     await connector.test(host.stopping);
     return host.send({ type: "tested" });
   }
-  if (task.type === "read") return host.send(await readInto(task, connector, host));
+  if (task.type === "read") return host.send(await readInto(task, connector, host, received));
   host.send(await validate(task, connector, host.stopping));
 }
 
-export async function openSource(task: Omit<Task, "type">): Promise<Connector> {
+export async function openSource(
+  task: Omit<Task, "type">,
+  onBytes: (count: number) => void = () => {},
+): Promise<Connector> {
   const fault = faultOf(task.source);
   if (fault) throw new SourceError("invalid_source", fault.message, fault.param);
   const { open } = await SOURCES[task.source.source_type]();
   const opening: Opening = {
     source: task.source,
     credentials: task.credentials,
-    dialer: createDialer(task.network, { connectMs: task.connect_ms }),
+    dialer: createDialer(task.network, { connectMs: task.connect_ms, onBytes }),
     hubEndpoint: task.hub_endpoint,
     limits: { connectMs: task.connect_ms, statementMs: task.statement_ms, rowBytes: task.row_bytes },
   };

@@ -50,6 +50,7 @@ export const SOURCE_FAULTS = [
   "invalid_source", // a field of the source description or the credentials is unusable
   "invalid_rows", // the data is not a row
   "broken", // it began well and was interrupted
+  "too_slow", // it sends less than the least rate
 ] as const;
 export type SourceFault = (typeof SOURCE_FAULTS)[number];
 

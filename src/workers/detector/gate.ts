@@ -12,19 +12,17 @@ export type Gate = {
 };
 
 export function createGate(capacity: number): Gate {
-  const bytes = new Semaphore({ permits: capacity });
-  let requests = 0;
+  const bytes = Semaphore.unshared("the server lets files in by fair turns", { permits: capacity });
   return {
     get used() {
       return capacity - bytes.free;
     },
     async enter(wanted, signal) {
-      // The semaphore is fair between workspaces. Each request counts as one of its own, so that all wait in one queue.
-      const caller = { workspaceId: String(requests++), signal };
+      const caller = { workspaceId: "", signal };
       const release = await bytes.acquire(caller, { permits: Math.min(wanted, capacity) }).catch((reason) => {
         throw signal.aborted ? new ClientLeft() : reason;
       });
-      return release as Release; // undefined only with `maxWaiting` or a timeout
+      return release as Release; // undefined only with a timeout
     },
   };
 }

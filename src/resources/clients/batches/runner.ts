@@ -5,12 +5,11 @@
 import { and, asc, eq, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { prepared } from "../../../platform/db/db.ts";
+import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { untilIdle } from "../until_idle.ts";
 import { end } from "./end.ts";
 import { answerItem, check } from "./items.ts";
 import { type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
-
-const MOST_AT_ONCE = 8;
 
 export const runBatches = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
   untilIdle(ctx.state.inferenceBatches, signal, (fail) => fill(ctx, signal, fail));
@@ -18,29 +17,30 @@ export const runBatches = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
 type Work = { key: string; run: (signal: AbortSignal) => Promise<void> };
 
 function fill(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
-  const { running } = ctx.state.inferenceBatches;
-  while (running.size < MOST_AT_ONCE) {
-    const next = choose(ctx);
-    if (!next) return;
+  const { running, permits } = ctx.state.inferenceBatches;
+  const due = Map.groupBy(
+    unfinished(ctx.db).all({ most: ctx.config.queues.batches }),
+    ({ workspaceId }) => workspaceId,
+  );
+  permits.fill(due.keys(), (workspaceId, release) => {
+    const next = choose(ctx, due.get(workspaceId) ?? []);
+    if (!next) return false;
     const { batch, work } = next;
     const key = `${batch.id} ${work.key}`;
     const stop = new AbortController();
     const done = work
       .run(AbortSignal.any([signal, stop.signal]))
       .catch(fail)
-      .finally(() => running.delete(key));
-    running.set(key, { batchId: batch.id, workspaceId: batch.workspaceId, stop, done });
-  }
+      .finally(() => {
+        running.delete(key);
+        release();
+      });
+    running.set(key, { batchId: batch.id, stop, done });
+    return true;
+  });
 }
 
-const unfinished = prepared((db) =>
-  db
-    .select()
-    .from(inferenceBatches)
-    .where(isNull(inferenceBatches.finishedAt))
-    .orderBy(asc(inferenceBatches.createdAt), asc(inferenceBatches.id))
-    .prepare(),
-);
+const unfinished = oldestOfEach(inferenceBatches, isNull(inferenceBatches.finishedAt));
 
 const dueItems = prepared((db) =>
   db
@@ -52,14 +52,9 @@ const dueItems = prepared((db) =>
     .prepare(),
 );
 
-/** The workspace with the least work under way is next, with its oldest batch. */
-function choose(ctx: Ctx): { batch: BatchRow; work: Work } | undefined {
-  const busy = [...ctx.state.inferenceBatches.running.values()];
-  const load = (workspaceId: string) => busy.filter((each) => each.workspaceId === workspaceId).length;
-  const order = unfinished(ctx.db)
-    .all()
-    .toSorted((a, b) => load(a.workspaceId) - load(b.workspaceId)); // stable
-  for (const batch of order) {
+/** The next work of the oldest of these batches that has any. */
+function choose(ctx: Ctx, batches: readonly BatchRow[]): { batch: BatchRow; work: Work } | undefined {
+  for (const batch of batches) {
     const work = workOf(ctx, batch);
     if (work) return { batch, work };
   }

@@ -1,5 +1,5 @@
 /** Batches of inference requests, in the format of OpenAI. The loop `batches.run` does the work. */
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
@@ -8,6 +8,7 @@ import { newId } from "../../../lib/ids.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
+import { limitWaiting } from "../../../platform/db/waiting_limit.ts";
 import { mustBeOpen } from "../../storage_usage/service.ts";
 import * as files from "../files/service.ts";
 import { machine } from "./machine.ts";
@@ -41,14 +42,16 @@ export function create(ctx: Ctx, { workspaceId, keyId }: Principal, body: Create
   const now = ctx.clock.now();
   const counts = { total: 0, completed: 0, failed: 0, inputTokens: 0, outputTokens: 0 };
   const times = { inProgressAt: null, finalizingAt: null, cancellingAt: null, finishedAt: null };
-  const row = write(ctx.db, (tx) =>
-    insert(tx, {
+  const row = write(ctx.db, (tx) => {
+    const mine = and(eq(inferenceBatches.workspaceId, workspaceId), isNull(inferenceBatches.finishedAt));
+    limitWaiting({ db: tx, config: ctx.config }, "batches", inferenceBatches, mine);
+    return insert(tx, {
       ...{ id: newId("batch", now), workspaceId, keyId, status: machine.initial, endpoint: body.endpoint },
       ...{ inputFileId: file.id, inputKey: file.storageKey, metadata: body.metadata ?? null, errors: null },
       ...{ ...counts, ...times, outputFileId: null, errorFileId: null },
       ...{ expiresAt: now + DAY_MS, createdAt: now, updatedAt: now },
-    }),
-  );
+    });
+  });
   wake(ctx);
   return row;
 }

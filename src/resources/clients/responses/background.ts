@@ -2,11 +2,12 @@
  * The loop `responses.run`. The rows are the queue: a background response is due until it has ended. Only this process
  * knows which ones it works on, so a kill at any line costs at most the repetition of a response.
  */
-import { asc, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
+import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { resolveModel } from "../../agents/apply.ts";
 import { generate } from "../../deployments/chat/generate.ts";
 import { untilIdle } from "../until_idle.ts";
@@ -15,29 +16,26 @@ import type { ModelResponse } from "./schema.ts";
 import { type ResponseRow, responses } from "./table.ts";
 import { toResponse } from "./translate.ts";
 
-const MOST_AT_ONCE = 8;
+const due = oldestOfEach(responses, sql`${responses.status} IN ('queued', 'in_progress')`); // as the index has it
 
 export const runResponses = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
   untilIdle(ctx.state.responses, signal, (fail) => start(ctx, signal, fail));
 
 function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
-  const { running } = ctx.state.responses;
-  const due = ctx.db
-    .select()
-    .from(responses)
-    .where(sql`${responses.status} IN ('queued', 'in_progress')`) // as the index has it
-    .orderBy(asc(responses.createdAt), asc(responses.id))
-    .limit(MOST_AT_ONCE)
-    .all();
-  for (const row of due) {
-    if (running.size >= MOST_AT_ONCE) return;
-    if (running.has(row.id)) continue;
+  const { running, permits } = ctx.state.responses;
+  const idle = due(ctx.db)
+    .all({ most: permits.permits })
+    .filter(({ id }) => !running.has(id));
+  permits.fillFrom(idle, (row, release) => {
     const stop = new AbortController();
     const done = work(ctx, row, AbortSignal.any([signal, stop.signal]))
       .catch(fail)
-      .finally(() => running.delete(row.id));
+      .finally(() => {
+        running.delete(row.id);
+        release();
+      });
     running.set(row.id, { stop, done });
-  }
+  });
 }
 
 async function work(ctx: Ctx, row: ResponseRow, signal: AbortSignal): Promise<void> {

@@ -6,6 +6,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
+import { limitWaiting } from "../../../platform/db/waiting_limit.ts";
 import type { InputItem, KnownItem } from "./items.ts";
 import { machine } from "./machine.ts";
 import type { ModelResponse } from "./schema.ts";
@@ -68,10 +69,17 @@ type NewResponse = Pick<ResponseRow, "workspaceId" | "keyId" | "input" | "task">
 export function store(ctx: Ctx, { response, ...row }: NewResponse): ResponseRow {
   const { id, status, previous_response_id: previousId } = response;
   const now = ctx.clock.now();
-  return write(ctx.db, (tx) =>
-    insert(tx, { ...row, id, status, previousId, response, createdAt: now, updatedAt: now }),
-  );
+  return write(ctx.db, (tx) => {
+    if (isDue(status)) limitWaiting({ db: tx, config: ctx.config }, "responses", responses, dueOf(row.workspaceId));
+    return insert(tx, { ...row, id, status, previousId, response, createdAt: now, updatedAt: now });
+  });
 }
+
+const isDue = (status: ResponseRow["status"]) => status === "queued" || status === "in_progress";
+
+/** The index of due responses is small. Without the plus, all responses of the workspace would be read. */
+const dueOf = (workspaceId: string) =>
+  sql`${responses.status} IN ('queued', 'in_progress') AND +${responses.workspaceId} = ${workspaceId}`;
 
 export function remove(ctx: Ctx, workspaceId: string, id: string): ResponseRow {
   const row = mustGet(ctx, workspaceId, id);

@@ -18,6 +18,7 @@ function readSource(body: SourceBody): { source: Source; credentials: Credential
 }
 
 export async function validate(ctx: Ctx, caller: Caller, body: SourceBody): Promise<SourceValidation> {
+  ctx.state.datasets.checks.mustHaveRoom(caller.workspaceId);
   const outcome = await runTask(ctx, caller, { type: "validate" }, readSource(body));
   if (outcome.type === "validated") {
     const { type, ...found } = outcome;
@@ -33,6 +34,7 @@ export async function validate(ctx: Ctx, caller: Caller, body: SourceBody): Prom
  */
 export async function checkSource(ctx: Ctx, caller: Caller, body: ConnectDataset): Promise<Source> {
   const { source, credentials } = readSource(body);
+  ctx.state.datasets.checks.mustHaveRoom(caller.workspaceId);
   const outcome = await runTask(ctx, caller, { type: "test" }, { source, credentials });
   if (outcome.type !== "refused") return source;
   const none = Object.keys(credentials).length === 0;

@@ -2,9 +2,10 @@
 import { mkdirSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Ctx } from "../../../context.ts";
+import { AppError } from "../../../lib/errors.ts";
 import type { Credentials, Source } from "../../../lib/source.ts";
 import { logRefusal } from "../../../platform/network/dial_log.ts";
-import type { Caller } from "../../../platform/semaphore.ts";
+import type { Caller, Release } from "../../../platform/semaphore.ts";
 import { FromConnector, type ToConnector } from "../../../workers/protocol.ts";
 
 export type Refusal = { type: "refused"; code: string; message: string; param: string | null };
@@ -25,17 +26,19 @@ export async function runTask(
 ): Promise<Outcome> {
   if (ctx.config.offline && access.source.source_type === "hf") return OFFLINE;
   const { checks, reads } = ctx.state.datasets;
-  const release = await (task.type === "read" ? reads : checks).acquire(caller).catch(() => undefined);
-  if (!release) return CANCELLED;
+  let release: Release | undefined;
   try {
+    release = await (task.type === "read" ? reads : checks).acquire(caller);
     const message = messageFor(ctx, task, access);
     return task.type === "read"
       ? await runChild(ctx, message, caller.signal, onProgress)
       : await checkInTime(ctx, message, caller.signal);
   } catch (error) {
-    return { type: "refused", code: "broken", message: (error as Error).message, param: null };
+    if (caller.signal?.aborted) return CANCELLED;
+    const code = error instanceof AppError ? error.code : "broken";
+    return { type: "refused", code, message: (error as Error).message, param: null };
   } finally {
-    release();
+    release?.();
   }
 }
 
@@ -59,9 +62,10 @@ function messageFor(ctx: Ctx, task: Task, access: SourceAccess): ToConnector {
     statement_ms: connectors.statement_timeout_ms,
     row_bytes: datasets.max_row_bytes,
   };
-  return task.type === "validate"
-    ? { ...task, ...common, count_ms: connectors.validate_timeout_ms }
-    : { ...task, ...common };
+  if (task.type === "validate") return { ...task, ...common, count_ms: connectors.validate_timeout_ms };
+  if (task.type === "test") return { ...task, ...common };
+  const { min_bytes_per_second: bytes_per_second, min_rate_seconds: seconds } = connectors;
+  return { ...task, ...common, min_rate: { bytes_per_second, seconds } };
 }
 
 function runChild(

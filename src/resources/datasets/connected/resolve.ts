@@ -35,6 +35,7 @@ export function begin(ctx: Ctx, dataset: DatasetRow, { credentials, jobId = null
     .get();
   if (current) return current;
   mustBeOpen(ctx, { workspaceId: dataset.workspaceId, kind: "datasets" });
+  ctx.state.datasets.reads.mustHaveRoom(dataset.workspaceId);
   const now = ctx.clock.now();
   const row: ResolutionRow = {
     id: newId("dsr", now),

@@ -22,6 +22,8 @@ import { type Outcome, type Progress, runTask } from "./connector.ts";
 
 const RECORD_MS = SECOND_MS;
 const EVENT_MS = 10 * SECOND_MS;
+/** Codes of a reading that was interrupted. */
+const RESUMABLE: ReadonlySet<string> = new Set(["broken", "unreachable", "too_slow", "queue_full"]);
 export const isLive = inArray(table.status, ["pending", "running"]);
 
 /** Reads the source, then completes, fails or cancels the resolution. */
@@ -64,7 +66,7 @@ export async function run(ctx: Ctx, resolution: ResolutionRow, credentials: Cred
   if (outcome.type === "read") return await keep(ctx, id, datasetId, { ...outcome, meter });
   const refusal = outcome.type === "refused" ? outcome : undefined;
   // Only after an interruption can the next resolution continue with the rows read so far.
-  if (refusal?.code !== "broken" && refusal?.code !== "unreachable") await discardPart(ctx, datasetId);
+  if (!RESUMABLE.has(refusal?.code ?? "")) await discardPart(ctx, datasetId);
   return settle(ctx, id, refusal?.code === "cancelled" ? "cancel" : "fail", {
     code: refusal?.code ?? "broken",
     message: refusal?.message ?? "The source did not answer",

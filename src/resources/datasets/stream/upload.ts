@@ -36,6 +36,7 @@ export async function upload(ctx: Ctx, call: Call) {
   making.add(id);
   try {
     const fields = await readMultipart(call.request, {
+      minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
       onField: formFieldCheck(call.request, UploadFields),
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
       silenceMs: ctx.config.http.idle_timeout_seconds * 1000,

@@ -13,6 +13,7 @@ import { isoOrNull } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
+import { limitWaiting } from "../../../platform/db/waiting_limit.ts";
 import { writeStreamAtomic } from "../../../platform/files.ts";
 import type { ModelName } from "../../../workers/protocol_detector.ts";
 import { spaceMeter } from "../../storage_usage/service.ts";
@@ -38,6 +39,7 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
   const named = namedModels(input.models ?? (input.model === undefined ? [] : [input.model]));
   const need = { requests: input.images.length, credits: input.images.length };
   requireRoom(ctx, workspaceId, need);
+  mustHaveRoom(ctx, workspaceId);
   const id = newId("bat", ctx.clock.now());
   const items = itemsOf(id, input);
   const { detection } = ctx.state;
@@ -48,6 +50,7 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
     await writeStreamAtomic(batchFile(ctx, id), imagesOf(ctx, input, items), { meter });
     const answer = write(ctx.db, (tx) => {
       requireRoom(ctx, workspaceId, need);
+      mustHaveRoom({ db: tx, config: ctx.config }, workspaceId);
       const made = presentBatch(add(ctx, tx, { workspaceId, id, named, items, metadata: input.metadata }));
       once?.keep(tx, made);
       return made;
@@ -62,6 +65,15 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
     detection.writing.delete(id);
   }
 }
+
+/** 429 if too many batches of the workspace have not ended. */
+const mustHaveRoom = (on: Pick<Ctx, "db" | "config">, workspaceId: string) =>
+  limitWaiting(
+    on,
+    "detection_batches",
+    detectionBatches,
+    and(eq(detectionBatches.workspaceId, workspaceId), isNull(detectionBatches.finishedAt)),
+  );
 
 function itemsOf(batchId: string, { images }: CreateBatch): ItemRow[] {
   const names = new Set<string>();

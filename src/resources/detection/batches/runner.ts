@@ -5,13 +5,14 @@
  */
 import { open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { and, asc, eq, getTableColumns, isNull, lte, sql } from "drizzle-orm";
+import { and, asc, eq, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { serviceCodeOf } from "../../../http/answer/service_errors.ts";
 import { AppError, type ErrorCode } from "../../../lib/errors.ts";
 import { HOUR_MS } from "../../../lib/units.ts";
 import { durable, prepared, write } from "../../../platform/db/db.ts";
+import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
 import { charge } from "../accounts.ts";
 import { fetchFile } from "../intake/files.ts";
@@ -24,10 +25,7 @@ import { batchesDir, batchFile, endIfDone, unfinished } from "./batches.ts";
 const TEMP_MS = HOUR_MS;
 const PAUSE_MS = 1_000;
 
-type Running = Map<string, { workspaceId: string; batchId: string; done: Promise<void> }>;
-
-/** Half of the detector's permits. The other half stays free for single requests. */
-const mostAtOnce = ({ config }: Ctx) => Math.max(1, Math.floor(config.detect.parallel / 2));
+type Running = Map<string, { batchId: string; done: Promise<void> }>;
 
 /** Works until nothing is due. */
 export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
@@ -54,33 +52,26 @@ export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
 }
 
 function fill(ctx: Ctx, running: Running, fail: (error: unknown) => void, signal: AbortSignal) {
-  const most = mostAtOnce(ctx);
-  const batches = oldest(ctx.db).all({ most });
-  while (running.size < most) {
-    const next = choose(ctx, batches, running);
-    if (!next) return;
+  const { items } = ctx.state.detection;
+  // At most `permits` items run at once, so an idle item is among them.
+  const due = Map.groupBy(oldest(ctx.db).all({ most: items.permits }), ({ workspaceId }) => workspaceId);
+  items.fill(due.keys(), (workspaceId, release) => {
+    const next = choose(ctx, due.get(workspaceId) ?? [], running);
+    if (!next) return false;
     const { batch, item } = next;
     const key = `${batch.id} ${item.number}`;
     const done = work(ctx, batch, item, signal)
       .catch(fail)
-      .finally(() => running.delete(key));
-    running.set(key, { workspaceId: batch.workspaceId, batchId: batch.id, done });
-  }
+      .finally(() => {
+        running.delete(key);
+        release();
+      });
+    running.set(key, { batchId: batch.id, done });
+    return true;
+  });
 }
 
-/** The `most` oldest unfinished batches of each workspace. At most `most` items run at once, so an idle item is among them. */
-const oldest = prepared((db) => {
-  const { workspaceId, createdAt, id, finishedAt } = detectionBatches;
-  const rank = sql<number>`row_number() OVER (PARTITION BY ${workspaceId} ORDER BY ${createdAt}, ${id})`.as("rank");
-  const ranked = db.select({ id, rank }).from(detectionBatches).where(isNull(finishedAt)).as("ranked");
-  return db
-    .select(getTableColumns(detectionBatches))
-    .from(detectionBatches)
-    .innerJoin(ranked, eq(ranked.id, id))
-    .where(lte(ranked.rank, sql.placeholder("most")))
-    .orderBy(asc(createdAt), asc(id))
-    .prepare();
-});
+const oldest = oldestOfEach(detectionBatches, isNull(detectionBatches.finishedAt));
 
 const dueItem = prepared((db) =>
   db
@@ -92,12 +83,10 @@ const dueItem = prepared((db) =>
     .prepare(),
 );
 
-/** The workspace with the fewest items under way is next, with its oldest batch. */
+/** The next item of the oldest of these batches that has any. */
 function choose(ctx: Ctx, batches: readonly BatchRow[], running: Running) {
   const busy = [...running.values()];
-  const load = (workspaceId: string) => busy.filter((each) => each.workspaceId === workspaceId).length;
-  const order = batches.toSorted((a, b) => load(a.workspaceId) - load(b.workspaceId)); // stable
-  for (const batch of order) {
+  for (const batch of batches) {
     const mine = busy.filter(({ batchId }) => batchId === batch.id).length;
     const due = dueItem(ctx.db).all({ batchId: batch.id, most: mine + 1 });
     const item = due.find(({ number }) => !running.has(`${batch.id} ${number}`));
@@ -106,13 +95,11 @@ function choose(ctx: Ctx, batches: readonly BatchRow[], running: Running) {
   return undefined;
 }
 
+/** The detector has no room: the item stays due. */
+const BUSY: readonly ErrorCode[] = ["no_capacity", "queue_full"];
+
 /** Faults of the server: the item stays due, and the loop pauses. */
-const SERVER_FAULTS: readonly ErrorCode[] = [
-  "no_capacity",
-  "detector_unavailable",
-  "storage_unavailable",
-  "shutting_down",
-];
+const SERVER_FAULTS: readonly ErrorCode[] = ["detector_unavailable", "storage_unavailable", "shutting_down"];
 
 async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSignal): Promise<void> {
   if (batch.status === "queued")
@@ -126,7 +113,7 @@ async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSigna
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof StorageError) throw error;
-    if (error instanceof AppError && error.code === "no_capacity") return ctx.clock.sleep(PAUSE_MS, signal);
+    if (error instanceof AppError && BUSY.includes(error.code)) return ctx.clock.sleep(PAUSE_MS, signal);
     if (error instanceof AppError && SERVER_FAULTS.includes(error.code)) throw error;
     if (!(error instanceof AppError))
       ctx.log.error("an image of a batch could not be scored", { batch: batch.id, item: item.number, error });

@@ -63,6 +63,7 @@ async function readForm(ctx: Ctx, request: Request, workspaceId: string): Promis
   const headers = { "content-type": request.headers.get("content-type") ?? "" };
   const files: Bytes[] = [];
   const fields = await readMultipart(new Request("http://form/", { method: "POST", headers, body }), {
+    minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
     maxFileBytes,
     onFile: async ({ name, stream }) => {
       if (name !== "image" && name !== "audio")

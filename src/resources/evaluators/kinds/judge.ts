@@ -19,7 +19,7 @@ export async function judge(ctx: Ctx, config: JudgeConfig, evaluation: Evaluatio
     const made = await generate(ctx, { workspaceId, deploymentId, messages, params, signal, background: true });
     return readVerdict(config, made.text);
   };
-  const turns = new Semaphore({ permits: MAX_AT_ONCE });
+  const turns = Semaphore.unshared("the items of one evaluation", { permits: MAX_AT_ONCE });
   const verdicts = items.map(async (item) => {
     const release = await turns.acquire({ workspaceId, signal });
     const startedAt = performance.now();

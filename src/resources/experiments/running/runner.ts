@@ -2,15 +2,16 @@
  * The loop `experiments.run`. The rows are the queue: an item is due until its result is written. Only this process knows
  * what is under way, so a kill at any line costs at most the repetition of an item that has no result.
  */
-import { asc, isNull } from "drizzle-orm";
+import { eq, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
+import { preparedRow } from "../../../platform/db/row.ts";
 import { nextDelay } from "../../../platform/loop.ts";
-import { toStart } from "../policy.ts";
 import { experiments } from "../table.ts";
 import { conduct } from "./conduct.ts";
 
-const MOST_AT_ONCE = 4;
-const MOST_READ = 1_000;
+/** Of one workspace. While some of them pause after a fault, the next one starts. */
+const MOST_READ = 16;
 const RETRY_CHECK_MS = 1_000;
 
 /** Works until no experiment is left, or until those that are left have to wait after a fault of the server. */
@@ -35,26 +36,27 @@ export async function runExperiments(ctx: Ctx, signal: AbortSignal): Promise<voi
   }
 }
 
+const active = oldestOfEach(experiments, isNull(experiments.finishedAt));
+const find = preparedRow(experiments, eq(experiments.id, sql.placeholder("id")));
+
 function start(ctx: Ctx, signal: AbortSignal) {
-  const { running, faults } = ctx.state.experiments;
-  const { id, workspaceId, createdAt, finishedAt } = experiments;
-  const active = ctx.db
-    .select({ id, workspaceId })
-    .from(experiments)
-    .where(isNull(finishedAt))
-    .orderBy(asc(createdAt), asc(id))
-    .limit(MOST_READ)
-    .all();
-  for (const known of faults.keys()) if (!active.some((each) => each.id === known)) faults.delete(known);
-  const ready = active.filter((each) => (faults.get(each.id)?.notBefore ?? 0) <= ctx.clock.steady());
-  for (const next of toStart(ready, running, MOST_AT_ONCE)) {
+  const { running, faults, permits } = ctx.state.experiments;
+  for (const id of faults.keys()) if (find(ctx.db, { id })?.finishedAt !== null) faults.delete(id);
+  const now = ctx.clock.steady();
+  const ready = active(ctx.db)
+    .all({ most: MOST_READ })
+    .filter(({ id }) => !running.has(id) && (faults.get(id)?.notBefore ?? 0) <= now);
+  permits.fillFrom(ready, ({ id }, release) => {
     const stop = new AbortController();
-    const done = conduct(ctx, next.id, AbortSignal.any([signal, stop.signal]))
-      .then(() => void faults.delete(next.id))
-      .catch((error: unknown) => pauseAfter(ctx, next.id, error))
-      .finally(() => running.delete(next.id));
-    running.set(next.id, { workspaceId: next.workspaceId, stop, done });
-  }
+    const done = conduct(ctx, id, AbortSignal.any([signal, stop.signal]))
+      .then(() => void faults.delete(id))
+      .catch((error: unknown) => pauseAfter(ctx, id, error))
+      .finally(() => {
+        running.delete(id);
+        release();
+      });
+    running.set(id, { stop, done });
+  });
 }
 
 /** A fault of the server, such as a full disk. The experiment waits; those of other workspaces go on. */

@@ -19,7 +19,7 @@ export async function settleFile(
 ): Promise<ModelRow | undefined> {
   const full = join(ctx.config.data_dir, path);
   const before = await stat(full).catch(() => undefined);
-  const inspection = await inspect(ctx, full, { hash: false });
+  const inspection = await inspect(ctx, full, { workspaceId: "", hash: false });
   if (!inspection.ok && inspection.broken) {
     ctx.log.warn("a model file could not be checked", { model: id, error: inspection.error });
     return undefined;

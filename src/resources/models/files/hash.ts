@@ -18,7 +18,7 @@ export async function hashNew(ctx: Ctx, signal?: AbortSignal) {
 
 async function hashOne(ctx: Ctx, row: ModelRow, signal: AbortSignal | undefined) {
   const path = join(ctx.config.data_dir, row.path ?? "");
-  const inspection = await Promise.race([inspect(ctx, path, { hash: true }), aborted(signal)]);
+  const inspection = await Promise.race([inspect(ctx, path, { workspaceId: "", hash: true }), aborted(signal)]);
   const after = await stat(path).catch(() => undefined);
   const same = after?.size === row.sizeBytes && Math.floor(after?.mtimeMs ?? -1) === row.fileMtimeMs;
   if (!inspection?.ok || !same) return; // the file has changed: the next scan inspects it again

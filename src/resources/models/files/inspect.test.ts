@@ -34,13 +34,13 @@ const refused = (path: string): FromInspector => ({ type: "refused", path, error
 test("a file that comes while the idle process is ending is looked at by a new one", async () => {
   jest.useFakeTimers();
   const { ctx, spawned } = fakeProcesses();
-  const first = inspect(ctx, "a", { hash: false });
+  const first = inspect(ctx, "a", { workspaceId: "", hash: false });
   spawned[0]?.say(refused("a"));
   expect(await first).toEqual({ ok: false, error: "no: a", broken: false });
   jest.advanceTimersByTime(5_000);
   expect(spawned[0]?.stops).toBe(1);
 
-  const second = inspect(ctx, "b", { hash: false });
+  const second = inspect(ctx, "b", { workspaceId: "", hash: false });
   spawned[0]?.end();
   expect(spawned[0]?.asked).toHaveLength(1);
   expect(spawned[1]?.asked).toEqual([{ type: "inspect", path: "b", hash: false }]);

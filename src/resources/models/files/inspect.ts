@@ -5,11 +5,13 @@ import type { OnProgress, Refusal } from "./inspector.ts";
 
 export type Inspection = { ok: true; shape: ModelShape; sizeBytes: number; sha256: string | null } | Refusal;
 
-type Options = { hash: boolean; onProgress?: OnProgress };
+/** `workspaceId`: the file is looked at in its turn; "" for the server itself. */
+type Options = { workspaceId: string; hash: boolean; onProgress?: OnProgress };
 
-export async function inspect(ctx: Ctx, path: string, { hash, onProgress }: Options): Promise<Inspection> {
+export async function inspect(ctx: Ctx, path: string, { workspaceId, hash, onProgress }: Options): Promise<Inspection> {
   const { headers, hashes } = ctx.state.models;
-  const answer = await (hash ? hashes : headers).ask(ctx.supervisor, { type: "inspect", path, hash }, onProgress);
+  const inspectors = hash ? hashes : headers;
+  const answer = await inspectors.ask(ctx.supervisor, workspaceId, { type: "inspect", path, hash }, onProgress);
   if ("ok" in answer) return answer;
   if (answer.type !== "inspected") throw new Error(`the inspector answered ${answer.type}`);
   const { shape, size_bytes: sizeBytes, sha256 } = answer;
@@ -17,8 +19,12 @@ export async function inspect(ctx: Ctx, path: string, { hash, onProgress }: Opti
 }
 
 /** The sha256 of a file of any kind. The child does it, so that the server goes on meanwhile. */
-export async function hashFile(ctx: Ctx, path: string): Promise<{ ok: true; sha256: string } | Refusal> {
-  const answer = await ctx.state.models.hashes.ask(ctx.supervisor, { type: "hash", path });
+export async function hashFile(
+  ctx: Ctx,
+  workspaceId: string,
+  path: string,
+): Promise<{ ok: true; sha256: string } | Refusal> {
+  const answer = await ctx.state.models.hashes.ask(ctx.supervisor, workspaceId, { type: "hash", path });
   if ("ok" in answer) return answer;
   if (answer.type !== "hashed") throw new Error(`the inspector answered ${answer.type}`);
   return { ok: true, sha256: answer.sha256 };
@@ -26,6 +32,6 @@ export async function hashFile(ctx: Ctx, path: string): Promise<{ ok: true; sha2
 
 /** Copies the model inside the executable to `path`. The child does it, so that the server does not map its pages. */
 export async function placeBuiltin(ctx: Ctx, path: string, sha256: string) {
-  const answer = await ctx.state.models.headers.ask(ctx.supervisor, { type: "place", path, sha256 });
+  const answer = await ctx.state.models.headers.ask(ctx.supervisor, "", { type: "place", path, sha256 });
   if ("ok" in answer) throw new Error(`The built-in model could not be copied to ${path}: ${answer.error}`);
 }

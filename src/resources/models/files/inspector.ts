@@ -1,4 +1,4 @@
-/** A process that looks at files, one after the other. It lives only while there is work. */
+/** Processes that look at files, each at one after the other. They live only while there is work. */
 import { dirname } from "node:path";
 import { Semaphore } from "../../../platform/semaphore.ts";
 import type { Supervisor } from "../../../platform/workers/supervisor.ts";
@@ -16,8 +16,32 @@ type Task = { onProgress: OnProgress | undefined; done: (answer: Answer) => void
 const IDLE_MS = 5_000;
 const HEADER_MS = 120_000; // a header is read in a moment; a disk that hangs must not hold up the next files
 
-export class Inspector {
-  readonly #turn = new Semaphore({ permits: 1 });
+/** `permits` processes, in fair turns by workspace. */
+export class Inspectors {
+  readonly turns: Semaphore;
+  /** The one that was used last is the next: its process may still run. */
+  readonly #idle: Inspector[];
+
+  constructor(options: { name: string; permits: number; mostWaitingEach: number }) {
+    this.turns = new Semaphore(options);
+    this.#idle = Array.from({ length: options.permits }, () => new Inspector());
+  }
+
+  /** `workspaceId`: "" for the server itself. */
+  async ask(supervisor: Supervisor, workspaceId: string, question: Question, onProgress?: OnProgress): Promise<Answer> {
+    const release = this.turns.tryAcquire(workspaceId) ?? (await this.turns.acquire({ workspaceId }));
+    const inspector = this.#idle.pop() ?? new Inspector();
+    try {
+      return await inspector.ask(supervisor, question, onProgress);
+    } finally {
+      this.#idle.push(inspector);
+      release?.();
+    }
+  }
+}
+
+/** Takes one question at a time. */
+class Inspector {
   #worker: Worker<FromInspector, ToInspector> | undefined;
   /** The folder that the process may write; undefined: it may only read. */
   #writable: string | undefined;
@@ -25,7 +49,6 @@ export class Inspector {
   #idle: ReturnType<typeof setTimeout> | undefined;
 
   async ask(supervisor: Supervisor, question: Question, onProgress?: OnProgress): Promise<Answer> {
-    const release = this.#turn.tryAcquire("") ?? (await this.#turn.acquire({ workspaceId: "" }));
     clearTimeout(this.#idle);
     const isShort = question.type === "place" || (question.type === "inspect" && !question.hash);
     const late = isShort ? setTimeout(() => void this.#worker?.stop("the file does not answer"), HEADER_MS) : undefined;
@@ -36,7 +59,6 @@ export class Inspector {
       clearTimeout(late);
       this.#idle = setTimeout(() => this.#dismiss(), IDLE_MS);
       this.#idle.unref();
-      release?.();
     }
   }
 

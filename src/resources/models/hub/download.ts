@@ -20,7 +20,7 @@ const QUICK_MS = 2_000; // after a faster request the next one is larger
 const CHUNK_MS = 180_000;
 const SPARE_BYTES = 256 * MIB; // stays free for the database and other writers
 
-export type HubDownload = { repo: string; file: HubFile; target: string };
+export type HubDownload = { workspaceId: string; repo: string; file: HubFile; target: string };
 export type Fetched = { shape: ModelShape; sizeBytes: number; sha256: string; fileMtimeMs: number };
 export type Watch = { signal: AbortSignal; token: string | undefined; onProgress: (fraction: number) => void };
 
@@ -114,9 +114,13 @@ export async function requireSpace(ctx: Ctx, what: string, bytes: number) {
 }
 
 /** A part that is damaged or no model is removed, so that the next attempt starts afresh. */
-async function check(ctx: Ctx, part: string, { file }: HubDownload): Promise<Omit<Fetched, "fileMtimeMs">> {
+async function check(
+  ctx: Ctx,
+  part: string,
+  { workspaceId, file }: HubDownload,
+): Promise<Omit<Fetched, "fileMtimeMs">> {
   try {
-    const checked = await checkWhole(ctx, part, file);
+    const checked = await checkWhole(ctx, part, { workspaceId, file });
     if (checked) return checked;
   } catch (error) {
     if (error instanceof HubError && !error.passing) await rm(part, { force: true });
@@ -127,8 +131,12 @@ async function check(ctx: Ctx, part: string, { file }: HubDownload): Promise<Omi
 }
 
 /** Undefined: it is not the hub's file. */
-export async function checkWhole(ctx: Ctx, path: string, file: HubFile) {
-  const inspection = await inspect(ctx, path, { hash: true });
+export async function checkWhole(
+  ctx: Ctx,
+  path: string,
+  { workspaceId, file }: Pick<HubDownload, "workspaceId" | "file">,
+) {
+  const inspection = await inspect(ctx, path, { workspaceId, hash: true });
   if (!inspection.ok)
     throw new HubError(
       inspection.broken ? inspection.error : `${file.path} cannot be used: ${inspection.error}`,

@@ -18,6 +18,7 @@ import { type Fetched, fill, requireSpace, type Watch } from "./download.ts";
 import { HubError, type HubFile } from "./hub.ts";
 
 export type HubSet = {
+  workspaceId: string;
   repo: string;
   choice: Choice;
   /** Folder of the received files. */
@@ -28,21 +29,21 @@ export type HubSet = {
 
 const DOWNLOAD_SHARE = 0.8; // of the progress; the rest is the conversion
 
-export function setOf(ctx: Ctx, repo: string, choice: Choice): HubSet {
+export function setOf(ctx: Ctx, workspaceId: string, repo: string, choice: Choice): HubSet {
   const contents = choice.files.map(({ path, size, sha256, blobId }) => [path, size, sha256 ?? blobId ?? null]);
   const key = sha256Bytes(JSON.stringify([repo, contents]));
   const stem = splitOf(posix.basename(choice.main))?.stem ?? posix.basename(repo);
   const name = [stem, choice.quantize, key.slice(0, 12)].filter((each) => each !== undefined).join("-");
   const target = join(FOLDER, HUB, repo, `${name}.gguf`);
-  return { repo, choice, part: join(ctx.config.data_dir, PARTS, `${key}.set`), target };
+  return { workspaceId, repo, choice, part: join(ctx.config.data_dir, PARTS, `${key}.set`), target };
 }
 
 /** The file was made for another workspace, or before a crash. */
-export async function madeBefore(ctx: Ctx, { target }: HubSet): Promise<Fetched | undefined> {
+export async function madeBefore(ctx: Ctx, { workspaceId, target }: HubSet): Promise<Fetched | undefined> {
   const path = join(ctx.config.data_dir, target);
   const there = await stat(path).catch(() => undefined);
   if (!there) return undefined;
-  const found = await inspect(ctx, path, { hash: true });
+  const found = await inspect(ctx, path, { workspaceId, hash: true });
   if (!found.ok || found.sha256 === null) return undefined; // a damaged file is made again
   const { shape, sizeBytes, sha256 } = found;
   return { shape, sizeBytes, sha256, fileMtimeMs: Math.floor(there.mtimeMs) };
@@ -68,7 +69,11 @@ export async function downloadSet(ctx: Ctx, set: HubSet, watch: Watch): Promise<
 class Unusable extends Error {}
 
 /** Name → path of every file, each checked against its size and its hash. */
-async function fetchAll(ctx: Ctx, { repo, choice, part }: HubSet, watch: Watch): Promise<Record<string, string>> {
+async function fetchAll(
+  ctx: Ctx,
+  { workspaceId, repo, choice, part }: HubSet,
+  watch: Watch,
+): Promise<Record<string, string>> {
   const { files, size: total } = choice;
   const found: Record<string, string> = {};
   const sizeHere = async (path: string) => (await stat(path).catch(() => undefined))?.size ?? 0;
@@ -88,7 +93,7 @@ async function fetchAll(ctx: Ctx, { repo, choice, part }: HubSet, watch: Watch):
       const rest = total - done - (await sizeHere(`${path}.part`));
       await requireSpace(ctx, `${repo} with its conversion`, rest + total);
       await fill(ctx, `${path}.part`, { repo, file }, { ...watch, onProgress });
-      await verify(ctx, `${path}.part`, file);
+      await verify(ctx, workspaceId, `${path}.part`, file);
       await renameDurably(`${path}.part`, path);
     }
     done += file.size;
@@ -104,9 +109,9 @@ async function requireConvertible(ctx: Ctx, dir: string, files: Record<string, s
 }
 
 /** A damaged file is removed, so that the next attempt starts afresh. */
-async function verify(ctx: Ctx, path: string, file: HubFile) {
+async function verify(ctx: Ctx, workspaceId: string, path: string, file: HubFile) {
   if (file.sha256 === null) return;
-  const hashed = await hashFile(ctx, path);
+  const hashed = await hashFile(ctx, workspaceId, path);
   if (!hashed.ok) throw new HubError(hashed.error, true);
   if (hashed.sha256 === file.sha256) return;
   await rm(path, { force: true });

@@ -4,10 +4,11 @@
  */
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { and, eq } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
+import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { StorageError } from "../../../platform/files.ts";
 import { lacksRoom } from "../../storage_usage/service.ts";
 import { FOLDER, HUB } from "../files/folder.ts";
@@ -21,13 +22,12 @@ import { HubError, listFiles } from "./hub.ts";
 import { parseHubName } from "./name.ts";
 import { hubTokenOf } from "./token.ts";
 
-const AT_ONCE = 2;
 const CHECK_MS = 1_000;
 const ATTEMPTS = 5; // in a row without progress
 const FIRST_PAUSE_MS = 1_000;
 
 type Task = {
-  row: ModelRow;
+  row: HubRow;
   stop: AbortController;
   signal: AbortSignal;
   busy: Set<string>;
@@ -35,26 +35,29 @@ type Task = {
   saved: number;
   over: Promise<void>;
 };
+type HubRow = ModelRow & { workspaceId: string };
 const DONE = Promise.resolve();
 
 export async function pullAll(ctx: Ctx, signal: AbortSignal) {
+  const { downloads } = ctx.state.models;
   const tasks = new Map<string, Task>();
   const busy = new Set<string>(); // parts that a task writes
   const bell = { ring: () => {} };
   await removeStaleParts(ctx);
   try {
     for (;;) {
-      const due = downloading(ctx);
-      for (const [id, task] of tasks) if (!due.some((row) => row.id === id)) task.stop.abort();
-      for (const row of due)
-        if (!tasks.has(row.id) && tasks.size < AT_ONCE) {
-          const task = start(ctx, row, busy, signal);
-          tasks.set(row.id, task);
-          void task.over.finally(() => {
-            tasks.delete(row.id);
-            bell.ring();
-          });
-        }
+      const due = downloading(ctx.db).all({ most: downloads.permits });
+      for (const [id, task] of tasks) if (statusOf(ctx, id) !== "downloading") task.stop.abort();
+      const idle = due.filter(({ id }) => !tasks.has(id));
+      downloads.fillFrom(idle, (row, release) => {
+        const task = start(ctx, row, busy, signal);
+        tasks.set(row.id, task);
+        void task.over.finally(() => {
+          tasks.delete(row.id);
+          release();
+          bell.ring();
+        });
+      });
       if (tasks.size === 0 || signal.aborted) return;
       const rung = new AbortController();
       bell.ring = () => rung.abort();
@@ -67,15 +70,9 @@ export async function pullAll(ctx: Ctx, signal: AbortSignal) {
   }
 }
 
-const downloading = (ctx: Ctx): ModelRow[] =>
-  ctx.db
-    .select()
-    .from(table)
-    .where(and(eq(table.status, "downloading"), eq(table.source, "hub")))
-    .orderBy(table.createdAt)
-    .all();
+const downloading = oldestOfEach(table, eq(table.status, "downloading"), eq(table.source, "hub"));
 
-function start(ctx: Ctx, row: ModelRow, busy: Set<string>, closing: AbortSignal): Task {
+function start(ctx: Ctx, row: HubRow, busy: Set<string>, closing: AbortSignal): Task {
   const stop = new AbortController();
   const signal = AbortSignal.any([closing, stop.signal]);
   const task: Task = { row, stop, signal, busy, progress: row.progress ?? 0, saved: row.progress ?? 0, over: DONE };
@@ -122,13 +119,12 @@ async function fetchOne(ctx: Ctx, task: Task) {
     throw new HubError("offline = true forbids downloads: import the file with `verk models import FILE`", false);
   const name = parseHubName(row.name);
   if (!name) throw new HubError(`${row.name} is no hub name: use owner/repo or owner/repo:QUANT`, false);
-  if (row.workspaceId === null) throw new Error(`${row.id} has no workspace`);
   const token = hubTokenOf(ctx, row.workspaceId);
   const listed = await listFiles(ctx, name.repo, { token, signal, workspaceId: row.workspaceId });
   const choice = chooseFiles(name.repo, listed, name.file);
   const unknown = choice.files.find(({ size }) => size === 0);
   if (unknown) throw new HubError(`The hub does not list the size of ${unknown.path}`, false);
-  const work = choice.kind === "file" ? fileWork(ctx, row, name.repo, choice) : setWork(ctx, name.repo, choice);
+  const work = choice.kind === "file" ? fileWork(ctx, row, name.repo, choice) : setWork(ctx, row, name.repo, choice);
   const { part, target } = work;
   while (busy.has(part)) await ctx.clock.sleep(CHECK_MS, signal); // another workspace downloads it
   signal.throwIfAborted();
@@ -158,10 +154,10 @@ type Work = {
   download: (watch: Watch) => Promise<Fetched>;
 };
 
-function fileWork(ctx: Ctx, row: ModelRow, repo: string, { files }: Choice): Work {
+function fileWork(ctx: Ctx, row: HubRow, repo: string, { files }: Choice): Work {
   const [file] = files;
   if (!file) throw new Error(`${repo}: no file was chosen`);
-  const task = { repo, file, target: targetOf(ctx, row.id, repo, file) };
+  const task = { workspaceId: row.workspaceId, repo, file, target: targetOf(ctx, row.id, repo, file) };
   return {
     part: partPath(ctx, task),
     target: task.target,
@@ -170,8 +166,8 @@ function fileWork(ctx: Ctx, row: ModelRow, repo: string, { files }: Choice): Wor
   };
 }
 
-function setWork(ctx: Ctx, repo: string, choice: Choice): Work {
-  const set = setOf(ctx, repo, choice);
+function setWork(ctx: Ctx, { workspaceId }: HubRow, repo: string, choice: Choice): Work {
+  const set = setOf(ctx, workspaceId, repo, choice);
   const { part, target } = set;
   return {
     part,
@@ -199,11 +195,11 @@ function targetOf(ctx: Ctx, id: string, repo: string, file: HubDownload["file"])
 }
 
 /** The file was downloaded for another workspace, or before a crash. */
-async function alreadyHere(ctx: Ctx, { file, target }: HubDownload): Promise<Fetched | undefined> {
+async function alreadyHere(ctx: Ctx, { workspaceId, file, target }: HubDownload): Promise<Fetched | undefined> {
   const path = join(ctx.config.data_dir, target);
   const there = await stat(path).catch(() => undefined);
   if (there?.size !== file.size || file.sha256 === null) return undefined;
-  const checked = await checkWhole(ctx, path, file).catch(() => undefined); // a damaged file is downloaded again
+  const checked = await checkWhole(ctx, path, { workspaceId, file }).catch(() => undefined); // a damaged file is downloaded again
   return checked && { ...checked, fileMtimeMs: Math.floor(there.mtimeMs) };
 }
 

@@ -22,7 +22,7 @@ export async function finishFile(ctx: Ctx, model: ModelRow, sent: SentFile): Pro
   const { upload, bytes, sha256 } = sent;
   const path = files.pathFor(upload.id);
   const full = join(ctx.config.data_dir, path);
-  const found = await inspect(ctx, full, { hash: false });
+  const found = await inspect(ctx, full, { workspaceId: model.workspaceId ?? "", hash: false });
   if (!found.ok && found.broken) throw new AppError("worker_failed", `${found.error}: try again`);
   if (!found.ok) throw await refuse(ctx, model, [sent], `${upload.path} cannot be used: ${found.error}`);
   const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);

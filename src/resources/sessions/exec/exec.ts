@@ -58,7 +58,9 @@ export async function admit(ctx: Ctx, row: SessionRow, body: CreateExec, left: A
 /** Waits for a permit to run a command. Throws `no_capacity` after `MOST_WAIT_MS`, and if `signal` aborts. */
 async function takePermit(ctx: Ctx, workspaceId: string, signal: AbortSignal): Promise<() => void> {
   const timeout = { clock: ctx.clock, ms: MOST_WAIT_MS };
-  const release = await ctx.state.sessions.execs.acquire({ workspaceId, signal }, { timeout }).catch(() => undefined);
+  const release = await ctx.state.sessions.execs.acquire({ workspaceId, signal }, { timeout }).catch((reason) => {
+    if (!signal.aborted) throw reason; // too many commands of the workspace wait
+  });
   if (release) return release;
   throw new AppError(
     "no_capacity",

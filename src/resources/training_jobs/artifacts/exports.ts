@@ -1,14 +1,16 @@
 /**
- * Files made of a checkpoint. A row requests a file. The loop makes one file at a time, in a trainer process, and starts
- * again after a kill. The content goes to the storage; a model is also added to the models.
+ * Files made of a checkpoint. A row requests a file. The loop makes few files at a time, each in a trainer process, and
+ * starts again after a kill. The content goes to the storage; a model is also added to the models.
  */
-import { and, asc, eq } from "drizzle-orm";
+import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
+import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
+import { limitWaiting } from "../../../platform/db/waiting_limit.ts";
 import { watchGrowth } from "../../../platform/storage/growth.ts";
 import { type ForeignDir, pathForWorker } from "../../../sandbox/files/foreign_dir.ts";
 import { contentOf, fileBytes, makeDir, removeTree } from "../../../sandbox/files/trees.ts";
@@ -43,6 +45,8 @@ export function requestExport(
   if (known) return known;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
   mustBeOpen({ db: tx, config: ctx.config }, { workspaceId, kind: "checkpoints" });
+  const mine = and(eq(trainingExports.workspaceId, workspaceId), preparing);
+  limitWaiting({ db: tx, config: ctx.config }, "exports", trainingExports, mine);
   return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
 }
 
@@ -116,16 +120,27 @@ export const find = (tx: Pick<Tx, "select">, checkpointId: string, { variant, qu
     )
     .get();
 
-/** Starts the oldest requested export unless one is being made. Returns at once. */
-export function startNextExport(ctx: Ctx) {
-  const live = ctx.state.trainingJobs;
-  if (live.isExporting || ctx.closing.aborted) return;
-  const preparing = eq(trainingExports.status, "preparing");
-  const row = ctx.db.select().from(trainingExports).where(preparing).orderBy(asc(trainingExports.id)).limit(1).get();
-  if (!row) return;
-  const made = makeExport(ctx, row).catch((error) => recordFailure(ctx, row, error));
-  void live.startExport(made).finally(() => live.changes.notify(row.jobId));
+/** Starts the oldest requested export of each workspace in turn, as far as there are permits. Returns at once. */
+export function startNextExports(ctx: Ctx) {
+  const { exports, exporting, changes } = ctx.state.trainingJobs;
+  if (ctx.closing.aborted || exports.free === 0) return;
+  const idle = requested(ctx.db)
+    .all({ most: exports.permits })
+    .filter(({ id }) => !exporting.has(id));
+  exports.fillFrom(idle, (row, release) => {
+    exporting.add(row.id);
+    void makeExport(ctx, row)
+      .catch((error) => recordFailure(ctx, row, error))
+      .finally(() => {
+        exporting.delete(row.id);
+        release();
+        changes.notify(row.jobId);
+      });
+  });
 }
+
+const preparing = eq(trainingExports.status, "preparing");
+const requested = oldestOfEach(trainingExports, preparing);
 
 function recordFailure(ctx: Ctx, row: ExportRow, error: unknown) {
   if (ctx.closing.aborted) return; // the next server retries

@@ -7,7 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import * as gpu from "../../gpu/service.ts";
 import { mostJobs } from "../../regions/service.ts";
-import { startNextExport } from "../artifacts/exports.ts";
+import { startNextExports } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
 import { UNREPORTED_END } from "../policy.ts";
 import { busyWith, openRunOf } from "../remote_runs.ts";
@@ -58,7 +58,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   startRemote(ctx);
   await Promise.race([filling, new Promise(setImmediate)]); // a job that can start at once starts in this tick
   storeLogs(ctx);
-  startNextExport(ctx);
+  startNextExports(ctx);
 }
 
 /** Jobs whose status says that they have a process. Queued and paused jobs, which may be many, are not read. */

@@ -18,8 +18,7 @@ export type Run = {
 /** The reading of a job's connected dataset. It ends before `over` resolves, which never rejects. */
 export type DatasetReading = { readonly abort: AbortController; readonly over: Promise<void> };
 
-const PREVIEWS = 2; // at the same time: each loads a model
-const MAX_WAITING_PREVIEWS = 64;
+const PREVIEWS = 3; // at the same time: each loads a model
 
 const POLL_MS = 1_000; // a change without a signal is noticed this much later
 
@@ -58,7 +57,6 @@ export class TrainingJobsState {
   readonly #readings = new Map<string, DatasetReading>();
   readonly #storingLogs = new Set<string>();
   #filling: Promise<void> | undefined;
-  #exporting: Promise<void> | undefined;
   #positions: Positions | undefined;
 
   /** Region → the work for its runs that is under way. */
@@ -66,8 +64,11 @@ export class TrainingJobsState {
   /** Job → the time of the next try to pull its records from a node. */
   readonly pullsNotBefore = new Map<string, number>();
   readonly changes = new ChangeSignals();
+  /** Permits for files that are made of checkpoints, and the ids of those that are being made. */
+  readonly exports = new Semaphore({ name: "exports", permits: 2 });
+  readonly exporting = new Set<string>();
   /** Permits for dry runs. */
-  readonly previews = new Semaphore({ permits: PREVIEWS, maxWaiting: MAX_WAITING_PREVIEWS });
+  readonly previews = new Semaphore({ name: "dry runs", permits: PREVIEWS });
 
   addRun(run: Run) {
     this.#runs.set(run.jobId, run);
@@ -161,18 +162,6 @@ export class TrainingJobsState {
       this.#filling = undefined;
     });
     return this.#filling;
-  }
-
-  get isExporting(): boolean {
-    return this.#exporting !== undefined;
-  }
-
-  /** Exports run one at a time: call it only while `isExporting` is false. */
-  startExport(work: Promise<void>): Promise<void> {
-    this.#exporting = work.finally(() => {
-      this.#exporting = undefined;
-    });
-    return this.#exporting;
   }
 
   /** Queue positions, computed again only after this process has written to the database. */

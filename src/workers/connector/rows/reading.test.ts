@@ -9,10 +9,11 @@ import { readInto } from "./reading.ts";
 type Task = Parameters<typeof readInto>[0];
 type Host = Parameters<typeof readInto>[2];
 
+const ANY_RATE = { bytes_per_second: 0, seconds: 60 };
 const host = { stopping: new AbortController().signal, send() {}, beat() {} } as unknown as Host;
 const taskFor = (path: string, mapping: Record<string, string> = {}) => {
   const source: Source = { source_type: "s3", source_uri: "s3://b/rows", hub_config: { column_mapping: mapping } };
-  return { type: "read", source, credentials: {}, row_bytes: 8 << 20, path } as unknown as Task;
+  return { type: "read", source, credentials: {}, row_bytes: 8 << 20, path, min_rate: ANY_RATE } as unknown as Task;
 };
 const sourceOf = (rows: Connector["rows"]): Connector => ({
   test: async () => {},

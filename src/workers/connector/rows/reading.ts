@@ -31,32 +31,67 @@ const TELL_MS = 500;
 const FRESH: Standing = { rows: 0, bytes: 0, format: null, cursor: null };
 const encoder = new TextEncoder();
 
-export async function readInto(task: Task, connector: Connector, host: ConnectorHost): Promise<FromConnector> {
+/** `received.bytes` grows with what the source sends over HTTP. */
+export async function readInto(
+  task: Task,
+  connector: Connector,
+  host: ConnectorHost,
+  received = { bytes: 0 },
+): Promise<FromConnector> {
   const { file, begun } = continueOrBegin(task.path);
   let [arrived, done] = [false, false];
-  const onArrival = () => {
+  const rate = watchRate(task, received);
+  const signal = AbortSignal.any([host.stopping, rate.tooSlow]);
+  const onRows = (bytes: number) => {
     arrived = true;
+    received.bytes += bytes;
+    rate.begin();
   };
   try {
-    const outcome = await read({ task, connector, host, file, begun, onArrival });
+    const outcome = await read({ task, connector, host, signal, file, begun, onRows, onEnd: rate.end });
     done = true;
     return outcome;
   } catch (error) {
+    if (rate.tooSlow.aborted) throw rate.tooSlow.reason;
     const isAnother = error instanceof SourceError && error.code === "broken" && begun.cursor !== null && !arrived;
     if (!isAnother) throw error;
   } finally {
+    rate.end();
     const isOfUse = standingOf(file).cursor !== null || done;
     file.close();
     if (!isOfUse) remove(task.path); // such a file cannot be resumed
   }
   remove(task.path); // the source has changed: start from its beginning
-  return readInto(task, connector, host);
+  return readInto(task, connector, host, received);
+}
+
+const BUSY_SHARE = 0.5; // of the time: then this process is slow, not the source
+
+/** A database may compute for long before its first row: `statement_ms` limits that. */
+function watchRate({ source, min_rate: { bytes_per_second: least, seconds } }: Task, received: { bytes: number }) {
+  const slow = new AbortController();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  let before = { bytes: 0, cpu: process.cpuUsage() };
+  const check = () => {
+    const [bytes, cpu] = [received.bytes - before.bytes, process.cpuUsage(before.cpu)];
+    before = { bytes: received.bytes, cpu: process.cpuUsage() };
+    const isBusy = cpu.user + cpu.system > BUSY_SHARE * seconds * 1e6;
+    if (bytes >= least * seconds || isBusy) return;
+    const message = `The source sent ${bytes} bytes in ${seconds} seconds. At least ${least} bytes a second are needed (connectors.min_bytes_per_second)`;
+    slow.abort(new SourceError("too_slow", message));
+  };
+  const begin = () => {
+    if (least > 0) timer ??= setInterval(check, seconds * 1000);
+  };
+  if (!isDatabase(source.source_type)) begin();
+  return { tooSlow: slow.signal, begin, end: () => clearInterval(timer) };
 }
 
 async function read(job: Omit<Job, "total">): Promise<FromConnector> {
   const { task, connector, host, file } = job;
-  const total = isDatabase(task.source.source_type) ? null : await countAhead(connector, host.stopping);
+  const total = isDatabase(task.source.source_type) ? null : await countAhead(connector, job.signal);
   const standing = await readRows({ ...job, total });
+  job.onEnd();
   if (standing.rows === 0 || standing.format === null)
     throw new SourceError("invalid_rows", "The source has no rows. A dataset needs at least one");
   const { sha256 } = await createHashing(file).digest(standing.rows, host.stopping);
@@ -97,10 +132,13 @@ type Job = {
   file: RowsFile;
   begun: Standing;
   total: number | null;
-  onArrival: () => void;
+  signal: AbortSignal;
+  onRows: (bytes: number) => void;
+  /** Called when all rows are here. */
+  onEnd: () => void;
 };
 
-async function readRows({ task, connector, host, file, begun, total, onArrival }: Job): Promise<Standing> {
+async function readRows({ task, connector, host, signal, file, begun, total, onRows }: Job): Promise<Standing> {
   const isResumed = begun.cursor !== null;
   const shaping = createShaping(task.source.hub_config?.column_mapping, isResumed ? (begun.shape ?? null) : undefined);
   const { first, visit } = shaping;
@@ -133,9 +171,9 @@ async function readRows({ task, connector, host, file, begun, total, onArrival }
     for (const { body } of pieces) pendingBytes += body.byteLength;
   };
   const resume = begun.cursor ?? undefined;
-  for await (const { lines, cursor } of connector.rows({ signal: host.stopping, resume })) {
-    host.stopping.throwIfAborted();
-    onArrival();
+  for await (const { lines, cursor } of connector.rows({ signal, resume })) {
+    signal.throwIfAborted();
+    onRows(lines.reduce((sum, line) => sum + line.length, 0));
     if (lines.length > 0) take(checked(reader, lines, begun.rows));
     if (pendingBytes >= COMMIT_BYTES) await store(cursor);
     if (Date.now() - told < TELL_MS) continue;
