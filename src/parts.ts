@@ -8,6 +8,7 @@ import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts
 import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
 import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
+import { beginTurns } from "./platform/turn_report.ts";
 import { type Listener, openPorts, reserveDescriptors, stopListening } from "./ports.ts";
 import { recordUses } from "./resources/api_keys/authenticate.ts";
 import { begin as beginBilling } from "./resources/billing/service.ts";
@@ -141,6 +142,12 @@ const TABLE = [
     name: "closing",
     why: "closes first: streams end themselves, and no request is admitted any more",
     close: ({ closing }) => closing.abort(),
+  },
+  {
+    name: "turns",
+    why: "begins last: the start of a server is one long turn, and so may be its end",
+    begin: ({ ctx }) => beginTurns(ctx),
+    close: ({ ctx }) => ctx.state.turns.stop(),
   },
 ] as const satisfies Part[];
 

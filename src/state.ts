@@ -6,6 +6,7 @@ import type { Ctx } from "./context.ts";
 import { HttpState } from "./http/state.ts";
 import { BackupState } from "./platform/backup/schedule.ts";
 import { TrustedClock } from "./platform/trusted_clock.ts";
+import { TurnsState } from "./platform/turn_report.ts";
 import { AnnotationQueuesState } from "./resources/annotation_queues/live.ts";
 import { ApiKeysState } from "./resources/api_keys/live.ts";
 import { BillingState } from "./resources/billing/run_time.ts";
@@ -69,6 +70,7 @@ export type State = {
   readonly traces: TracesState;
   readonly tracker: TrackerState;
   readonly trainingJobs: TrainingJobsState;
+  readonly turns: TurnsState;
   readonly uploads: UploadsState;
   readonly volumes: VolumesState;
   readonly webhooks: WebhooksState;
@@ -106,6 +108,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   traces: new TracesState(),
   tracker: new TrackerState(),
   trainingJobs: new TrainingJobsState(),
+  turns: new TurnsState(),
   uploads: new UploadsState(),
   volumes: new VolumesState(),
   webhooks: new WebhooksState(),

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { isServicePath } from "../src/http/answer/service_errors.ts";
 import { type CliOptions, makeKey, program, runVerk } from "./cli.ts";
 import { type Answer, tempDir, until } from "./harness.ts";
+import { ARMED, noteLongTurns } from "./long_turns.ts";
 
 type BinaryOptions = {
   dir?: string;
@@ -19,14 +20,18 @@ type BinaryOptions = {
 export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [], ...given }: BinaryOptions = {}) {
   const { listen = "127.0.0.1:0" } = given;
   const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", listen, ...args], {
-    env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env },
+    env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...ARMED, ...env },
     cwd: dir,
     stdout: "pipe",
     stderr: "pipe",
   });
   let stderr = "";
   const reading = (async () => {
-    for await (const chunk of child.stderr) stderr += new TextDecoder().decode(chunk);
+    for await (const chunk of child.stderr) {
+      const seen = stderr.lastIndexOf("\n") + 1;
+      stderr += new TextDecoder().decode(chunk);
+      for (const line of stderr.slice(seen).split("\n").slice(0, -1)) noteLongTurns(line);
+    }
   })();
   const ready = until("the server to listen", async () => {
     if (child.exitCode !== null || child.signalCode !== null) throw new Stopped(stderr);

@@ -27,8 +27,12 @@ const CLASSES = ["", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /** The series of one route and workspace, looked up once. */
 type Cell = { duration: Series; byClass: (Series | undefined)[]; name: readonly [route: string, method: string] };
 
-/** Counts an answer. */
-export type Meter = (request: Request, status: number) => void;
+export type Meter = {
+  /** Counts an answer. */
+  count: (request: Request, status: number) => void;
+  /** The request by its route, as `GET /v1/jobs/{id}`. */
+  nameOf: (request: Request) => string;
+};
 
 export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
   const cells = new Map<string, Map<string, Cell>>();
@@ -45,15 +49,19 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
     cells.set(workspaceId, own.set(key, cell));
     return cell;
   }
-  function cellOf(request: Request, { route }: RequestState, workspaceId: string): Cell {
+  function patternOf(request: Request, { route }: RequestState): string {
+    if (route !== undefined) return route;
+    templates ??= templatesOf(app.routes);
+    return templates(request.method, pathOf(request));
+  }
+  function cellOf(request: Request, state: RequestState, workspaceId: string): Cell {
     const { method } = request;
-    if (route === undefined) templates ??= templatesOf(app.routes);
-    const shown = route ?? (templates as Templates)(method, pathOf(request));
+    const shown = patternOf(request, state);
     const known = METHODS.includes(method) ? method : "other";
     const key = known === "GET" ? shown : `${known} ${shown}`;
     return cells.get(workspaceId)?.get(key) ?? begin(workspaceId, key, [templateOf(shown), known]);
   }
-  return (request, status) => {
+  const countAnswer: Meter["count"] = (request, status) => {
     const state = stateOf(request);
     const workspaceId = state.principal?.workspaceId ?? "";
     const cell = cellOf(request, state, workspaceId);
@@ -63,6 +71,7 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
     counted[0] = (counted[0] as number) + 1;
     observe(cell.duration, (performance.now() - state.startedAt) / 1000);
   };
+  return { count: countAnswer, nameOf: (request) => `${request.method} ${templateOf(patternOf(request, stateOf(request)))}` };
 }
 
 const NONE = "none";

@@ -5,6 +5,7 @@ import { noSniff } from "../lib/net/no_sniff.ts";
 import { isOverTls, requirePlainTarget } from "../lib/net/request_target.ts";
 import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
+import { enter, leave } from "../platform/turn_watch.ts";
 import { followAlias } from "./answer/aliases.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, type PageFor, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
@@ -48,7 +49,8 @@ export function createHandler(
     announceLength(request, response);
     showWarnings(request, response);
     logRequest(ctx.log, request, response.status);
-    meter(request, response.status);
+    meter.count(request, response.status);
+    leave(request);
     return response;
   }
   /** A write, or a read that has to wait. `begun`: the read that turned out to have to. */
@@ -76,6 +78,7 @@ export function createHandler(
   }
   const handle: Handler = (request) => {
     stateOf(request); // the time of arrival
+    enter(request, meter.nameOf);
     try {
       admissible(ctx, request);
       followAlias(request);

@@ -7,6 +7,7 @@ import { Cron } from "croner";
 import { nextTurn } from "../lib/turns.ts";
 import { MINUTE_MS, SECOND_MS } from "../lib/units.ts";
 import type { Clock } from "./clock.ts";
+import { enter, leave } from "./turn_watch.ts";
 
 export type LoopSpec = {
   name: string;
@@ -57,6 +58,7 @@ export function startLoop(spec: LoopSpec, { log, clock }: Deps): Loop {
   async function once() {
     woken = false; // before the tick: a wake from here on asks for another one
     ticking = true;
+    enter(spec, nameOf);
     try {
       await spec.tick(stopping.signal);
       failures = 0;
@@ -65,6 +67,7 @@ export function startLoop(spec: LoopSpec, { log, clock }: Deps): Loop {
       failures += 1;
       log.error(`loop ${spec.name} failed`, { loop: spec.name, failures, retry_ms: nextDelay(failures), error });
     } finally {
+      leave(spec);
       ticking = false;
       settle();
     }
@@ -124,6 +127,8 @@ function pauses(spec: LoopSpec, clock: Clock): (first: boolean, signal: AbortSig
     }
   };
 }
+
+const nameOf = ({ name }: LoopSpec) => `loop ${name}`;
 
 const isAbort = (error: unknown, signal: AbortSignal) =>
   error === signal.reason || (error instanceof Error && error.name === "AbortError");

@@ -148,6 +148,21 @@ const log = section("The log goes to standard error.", {
     .describe("json (one object per line), text, or auto: text at a terminal, json elsewhere."),
 });
 
+const watchdog = section("Turns of the event loop that keep all other requests waiting.", {
+  turn_ms: z
+    .int()
+    .min(0)
+    .max(60_000)
+    .default(200)
+    .describe("A turn with this much processor time is a warning in the log; 0 = turns are not measured."),
+  sample_ms: z
+    .int()
+    .min(0)
+    .max(1_000)
+    .default(20)
+    .describe("Pause between samples of the stack, which that warning shows; 0 = no stack is shown."),
+});
+
 const db = section("SQLite.", {
   busy_timeout_ms: milliseconds
     .default(1000)
@@ -239,6 +254,7 @@ export const ConfigTree = z
     http,
     acme,
     log,
+    watchdog,
     db,
     network,
     workers,
