@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { openContext } from "../src/app.ts";
 import type { Ctx, SCOPES } from "../src/context.ts";
 import { isServicePath } from "../src/http/answer/service_errors.ts";
-import { createHandler } from "../src/http/server.ts";
+import { createHandler, type Handler } from "../src/http/server.ts";
 import { type LoopName, loops } from "../src/loops.ts";
 import { PARTS, type PartName, type Running } from "../src/parts.ts";
 import { type Clock, systemClock } from "../src/platform/clock.ts";
@@ -68,6 +68,8 @@ export type Options = {
   parts?: readonly PartName[];
   /** Replaces the server's supervisor, for example to start fake children. */
   supervise?: (supervisor: Supervisor) => Supervisor;
+  /** Stands around the handler of all requests, for example to record or to measure them. */
+  around?: (handle: Handler) => Handler;
   /** Replaces the way to the outside, for example to answer names or to record addresses. */
   dial?: (config: Config) => Dial;
 };
@@ -98,7 +100,9 @@ export function testApp(options: Options = {}) {
       throw new Error(`${name} begins asynchronously: begin it in the test`);
   for (const spec of loops(ctx))
     if (options.loops?.includes(spec.name)) running.loops.set(spec.name, startLoop(spec, { log, clock }));
-  const handle = createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) });
+  const { around = (same) => same } = options;
+  const served = createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) });
+  const handle = Object.assign(around((request) => served(request)), { app: served.app });
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
     const input = { name: "test", scopes, expires_at: null, monthly_budget_usd: null, metadata: {} };

@@ -159,7 +159,7 @@ const watchdog = section("Turns of the event loop that keep all other requests w
     .int()
     .min(0)
     .max(1_000)
-    .default(20)
+    .default(50)
     .describe("Pause between samples of the stack, which that warning shows; 0 = no stack is shown."),
 });
 
