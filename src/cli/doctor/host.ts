@@ -69,7 +69,7 @@ function expectedTime(path: string): number | undefined {
   }
 }
 
-/** Of the running server, if this user may see it, else of a server that this user would start. */
+/** Reads the limit of the running server, if this user may see it, else the one of a server that this user would start. */
 function openFiles({ config }: Scene) {
   const { held, holder } = isHeld(config.data_dir);
   const ofServer = held && holder ? descriptorsOf(holder.pid) : undefined;

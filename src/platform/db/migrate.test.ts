@@ -95,7 +95,7 @@ test("a newer schema is refused with its version, and so is an older one under a
   expect(() => requireCurrentSchema(fresh)).toThrow(/restart the server/);
 });
 
-/** What earlier versions did: they wrote down the highest number alone. */
+/** Migrates as earlier versions did: they wrote down the highest number alone. */
 function migrateByNumber(db: Db, migrations: readonly Migration[]) {
   for (const { sql } of migrations) db.$client.run(sql);
   db.$client.run(`PRAGMA user_version = ${migrations.at(-1)?.version}`);

@@ -47,7 +47,7 @@ export function labelOf({ name, type }: Scheme, { value }: Pick<AnnotationRow, "
 const hashOf = (text: string) => new Bun.SHA256().update(text).digest("base64url").slice(0, 22);
 
 /** The annotations of one item, skips included. */
-type Given = readonly Pick<AnnotationRow, "annotator" | "skipped" | "value">[];
+type Annotations = readonly Pick<AnnotationRow, "annotator" | "skipped" | "value">[];
 type Sum = { label: string; kind: Kind; a: string; b: string; n: number };
 /**
  * `items`: items with two values or more. `annotator`: annotations and skips of each. `value`: values of those items.
@@ -64,7 +64,7 @@ const sum = (label: string, kind: Kind, a: string | number = "", b: string | num
 const without = (sums: readonly Sum[]) => sums.map((each) => ({ ...each, n: -each.n }));
 
 /** Sums that depend on all annotations of the item. */
-function unitSums(schemes: readonly Scheme[], given: Given): Sum[] {
+function unitSums(schemes: readonly Scheme[], given: Annotations): Sum[] {
   const real = given.filter(({ skipped }) => !skipped);
   const sums = real.length < 2 ? [] : [sum("", "items")];
   for (const scheme of schemes) {
@@ -79,10 +79,10 @@ function unitSums(schemes: readonly Scheme[], given: Given): Sum[] {
   return sums;
 }
 
-type Row = Given[number];
+type Row = Annotations[number];
 
 /** Sums of one annotator: alone, and with each other annotator of the item. */
-function ownSums(schemes: readonly Scheme[], own: Row | undefined, others: Given): Sum[] {
+function ownSums(schemes: readonly Scheme[], own: Row | undefined, others: Annotations): Sum[] {
   if (!own) return [];
   const sums = [sum("", "annotator", own.annotator, own.skipped ? "skips" : "annotations")];
   if (own.skipped) return sums;
@@ -151,7 +151,7 @@ function add(tx: Tx, queueId: string, sums: readonly Sum[]) {
 }
 
 /** `before`: all annotations of the item. `next` replaces the one of its annotator. */
-export function sumAnnotation(tx: Tx, queue: QueueRow, itemId: string, before: Given, next: Row) {
+export function sumAnnotation(tx: Tx, queue: QueueRow, itemId: string, before: Annotations, next: Row) {
   if (itemId > queue.summedUntil) return; // fillSums adds the item as it is then
   const others = before.filter(({ annotator }) => annotator !== next.annotator);
   const own = before.find(({ annotator }) => annotator === next.annotator);
