@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { makeKey, type Row, remove, startVerk, tempDir } from "./tools.ts";
 
 const CLIENTS = 6;
-const AIM_MB = 200;
+const AIM_MB = 250;
 
 /** Resident memory of a process, in MB. */
 const residentMb = (pid: number) =>
@@ -19,15 +19,15 @@ type World = { call: Call; url: string; key: string; queue: string; dataset: str
 async function round({ call, url, key, queue, dataset }: World, n: number) {
   const chat = { model: "soak", max_tokens: 8, messages: [{ role: "user", content: `Tell me about ${n}` }] };
   await call("POST", "/v1/chat/completions", chat);
-  const leaving = new AbortController();
+  const client = new AbortController();
   const streamed = fetch(`${url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     body: JSON.stringify({ ...chat, max_tokens: 64, stream: true }),
-    signal: leaving.signal,
+    signal: client.signal,
   });
   await streamed.then((answer) => answer.body?.getReader().read());
-  leaving.abort();
+  client.abort();
   const traces = await call("GET", "/v1/traces?limit=20");
   const [trace] = traces.data ?? [];
   if (trace) {

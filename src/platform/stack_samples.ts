@@ -1,6 +1,6 @@
 /**
  * Samples of the stack of this thread, by the profiler of the runtime. A thread of the profiler interrupts JavaScript at
- * intervals and notes the functions that run; an idle server is not interrupted. Figures: docs/log.md, ADR 0071.
+ * intervals and notes the functions that run; an idle server is not interrupted. Figures: docs/log.md, ADR 0072.
  */
 import * as jsc from "bun:jsc";
 import { Session } from "node:inspector";

@@ -168,7 +168,7 @@ const db = section("SQLite.", {
     .default(1000)
     .describe("Longest wait for another process that writes; no request is served meanwhile."),
   wal_checkpoint_pages: z.int().min(1).default(500).describe("Pages of 4 KiB in the log before a checkpoint."),
-  cache_mib: z.int().min(1).max(65_536).default(64).describe("Page cache."),
+  cache_mib: z.int().min(1).max(65_536).default(32).describe("Page cache."),
 });
 
 const network = section("Outbound connections.", {
