@@ -80,17 +80,25 @@ export async function importFolder(
   await imports.requireFree(dataDir, { name, replace });
   return await withWorkers(settings, (supervisor) => {
     const onProgress = (fraction: number) => progress.show(isFolder ? "converting" : "joining", fraction);
-    return converted({ supervisor, dataDir }, { checkpoint, name, quantize: type, onProgress, meter: UNCOUNTED }, async (result) => {
-      if (!result.ok) throw new UsageError(`${checkpoint.dir} cannot be imported: ${result.error}`, 1);
-      const { path, shape, sizeBytes: size, sha256 } = result;
-      const handle = await open(path);
-      try {
-        await withProjector(dataDir, shape, importing);
-        const copy = await imports.place(dataDir, { path, handle, size, shape, sha256 }, { name, move: true, replace });
-        return { copy, shape };
-      } finally {
-        await handle.close();
-      }
-    });
+    return converted(
+      { supervisor, dataDir },
+      { checkpoint, name, quantize: type, onProgress, meter: UNCOUNTED },
+      async (result) => {
+        if (!result.ok) throw new UsageError(`${checkpoint.dir} cannot be imported: ${result.error}`, 1);
+        const { path, shape, sizeBytes: size, sha256 } = result;
+        const handle = await open(path);
+        try {
+          await withProjector(dataDir, shape, importing);
+          const copy = await imports.place(
+            dataDir,
+            { path, handle, size, shape, sha256 },
+            { name, move: true, replace },
+          );
+          return { copy, shape };
+        } finally {
+          await handle.close();
+        }
+      },
+    );
   });
 }
