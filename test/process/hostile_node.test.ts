@@ -88,7 +88,7 @@ async function hostileWorld(server: SshServer, regions = 1) {
     async answerWith(code: string) {
       say(code);
       await tick();
-      await Promise.all([...state.regions.asking.values()].map(({ question }) => question));
+      await Promise.all(state.regions.asking.values());
     },
     async [Symbol.asyncDispose]() {
       await app.close();

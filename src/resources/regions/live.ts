@@ -19,7 +19,9 @@ export class RegionsState {
   keyDir: string | undefined;
   /** Region → time of the last question to its node. */
   readonly askedAt = new Map<string, number>();
-  readonly asking = new Map<string, { workspaceId: string; question: Promise<void> }>();
+  readonly asking = new Map<string, Promise<void>>();
+  /** Workspace → its regions that are being asked. */
+  readonly askingOf = new Map<string, number>();
   /** The last region of the page that was observed. Empty: the next page is the first. */
   observedTo = "";
 }

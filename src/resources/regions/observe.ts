@@ -18,20 +18,30 @@ const { info: _info, ...COLUMNS } = getTableColumns(regions);
 type Due = { id: string; workspaceId: string };
 
 export function observe(ctx: Ctx) {
-  const { askedAt, asking } = ctx.state.regions;
+  const { askedAt, asking, askingOf } = ctx.state.regions;
   const now = ctx.clock.now();
   const lastAsked = ({ id }: Due) => askedAt.get(id) ?? Number.NEGATIVE_INFINITY;
   const due = nextPage(ctx).filter((each) => !asking.has(each.id) && now - lastAsked(each) >= MINUTE_MS);
   for (const each of due.sort((a, b) => lastAsked(a) - lastAsked(b))) {
-    const ofWorkspace = [...asking.values()].filter(({ workspaceId }) => workspaceId === each.workspaceId);
+    const { id, workspaceId } = each;
     if (asking.size >= AT_ONCE) return;
-    if (ofWorkspace.length >= AT_ONCE_EACH) continue;
-    askedAt.set(each.id, now);
+    if ((askingOf.get(workspaceId) ?? 0) >= AT_ONCE_EACH) continue;
+    askedAt.set(id, now);
+    count(askingOf, workspaceId, 1);
     const question = ask(ctx, each)
-      .catch((error) => ctx.log.error("cannot observe a region", { region: each.id, error }))
-      .finally(() => asking.delete(each.id));
-    asking.set(each.id, { workspaceId: each.workspaceId, question });
+      .catch((error) => ctx.log.error("cannot observe a region", { region: id, error }))
+      .finally(() => {
+        asking.delete(id);
+        count(askingOf, workspaceId, -1);
+      });
+    asking.set(id, question);
   }
+}
+
+function count(counts: Map<string, number>, key: string, by: 1 | -1) {
+  const next = (counts.get(key) ?? 0) + by;
+  if (next === 0) counts.delete(key);
+  else counts.set(key, next);
 }
 
 /** Only names are read: a row may be long. */
