@@ -2,15 +2,17 @@ import { expect, test } from "bun:test";
 import { MIB } from "../../../lib/units.ts";
 import { limited } from "./limit.ts";
 
-const answer = (parts: Iterable<string>, type: string) =>
-  new Response(
-    ReadableStream.from(
-      (function* () {
-        for (const part of parts) yield new TextEncoder().encode(part);
-      })(),
-    ) as ReadableStream,
-    { headers: { "content-type": type } },
-  );
+function answer(parts: Iterable<string>, type: string): Response {
+  const left = parts[Symbol.iterator]();
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const { done, value } = left.next();
+      if (done) controller.close();
+      else controller.enqueue(new TextEncoder().encode(value));
+    },
+  });
+  return new Response(body, { headers: { "content-type": type } });
+}
 function* times(count: number, part: string) {
   for (let i = 0; i < count; i++) yield part;
 }

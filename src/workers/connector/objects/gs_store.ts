@@ -17,8 +17,8 @@ const ANSWER_BYTES = 32 * 2 ** 20;
 const Digits = z.union([z.string().max(30), z.int()]);
 const GoogleObject = z.object({
   name: z.string().max(4_000),
-  size: Digits.pipe(z.coerce.number().int().min(0)).default(0),
-  generation: Digits.pipe(z.coerce.string().max(30)),
+  size: Digits.transform(Number).pipe(z.int().min(0)).default(0),
+  generation: Digits.transform(String),
 });
 const LARGE = { mostBytes: ANSWER_BYTES, parsing: "command" } as const;
 const OBJECT = outside("an object of Google Cloud Storage", GoogleObject, LARGE);
