@@ -41,6 +41,8 @@ export class Semaphore {
   readonly mostEach: number;
   readonly mostWaitingEach: number;
   readonly #mostWaiting: number;
+  /** False: all callers belong to one workspace or one process. */
+  isShared = true;
   /** Permits that only a workspace without any may take. */
   #kept: number;
   #free: number;
@@ -70,6 +72,7 @@ export class Semaphore {
   static unshared(reason: string, { permits, mostEach = permits }: UnsharedOptions): Semaphore {
     const made = new Semaphore({ name: reason, permits, mostEach, mostWaitingEach: NONE });
     made.#kept = 0;
+    made.isShared = false;
     return made;
   }
 

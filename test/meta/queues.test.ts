@@ -1,0 +1,185 @@
+/**
+ * Every permit and every loop that workspaces share, with its fairness. A new one fails here until it is in a table. A
+ * workspace that fills one of them with endless work does not shut another one out.
+ */
+import { afterAll, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Glob } from "bun";
+import type { LoopName } from "../../src/loops.ts";
+import { Semaphore } from "../../src/platform/semaphore.ts";
+import { testApp } from "../harness.ts";
+
+const SRC = join(import.meta.dir, "../../src");
+const app = testApp();
+afterAll(() => app.close().then(app.remove));
+
+/** In `ctx.state`, with default settings: permits, those that one workspace may hold, callers of it that may wait. */
+const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach: number]> = {
+  "codeArtifacts.inspections": [3, 2, 64],
+  "datasets.checks": [12, 4, 64],
+  "datasets.imports": [12, 4, 64],
+  "datasets.reads": [12, 4, 1_000],
+  "detection.detector.heldBytes": [402_653_184, 268_435_456, 64],
+  "detection.detector.permits": [17, 16, 128],
+  "detection.items": [9, 8, 64],
+  "experiments.permits": [16, 1, 64],
+  "inferenceBatches.permits": [12, 8, 64],
+  "models.downloads": [3, 2, 64],
+  "models.hashes.turns": [2, 1, 256],
+  "models.headers.turns": [2, 1, 256],
+  "models.templates": [3, 2, 64],
+  "people.hashing": [2, 1, 32], // by address: at a sign-in no workspace is known
+  "responses.permits": [12, 8, 64],
+  "rewards.processes": [8, 7, 256],
+  "sessions.execs": [8, 7, 256],
+  "trainingJobs.exports": [2, 1, 64],
+  "trainingJobs.previews": [3, 2, 64],
+};
+
+/** All uses in the source: the file and the reason why a permit is not shared, or `shared`. */
+const USES = [
+  "resources/clients/batches/live.ts: shared",
+  "resources/clients/responses/live.ts: shared",
+  "resources/code_artifacts/live.ts: shared",
+  "resources/datasets/live.ts: a dataset belongs to one workspace",
+  "resources/datasets/live.ts: shared",
+  "resources/datasets/live.ts: shared",
+  "resources/datasets/live.ts: shared",
+  "resources/detection/live.ts: shared",
+  "resources/detection/worker.ts: a file has its fair turn before it gets here",
+  "resources/detection/worker.ts: shared",
+  "resources/detection/worker.ts: shared",
+  "resources/evaluators/kinds/judge.ts: the items of one evaluation",
+  "resources/experiments/live.ts: shared",
+  "resources/models/files/inspector.ts: shared",
+  "resources/models/live.ts: shared",
+  "resources/models/live.ts: shared",
+  "resources/monitors/online.ts: shared", // made for each run of the loop: 12 permits, 8 each
+  "resources/people/live.ts: shared",
+  "resources/reward_functions/live.ts: shared",
+  "resources/sessions/live.ts: shared",
+  "resources/training_jobs/state/live.ts: shared",
+  "resources/training_jobs/state/live.ts: shared",
+  "sandbox/reward/scorer.ts: the calls of one job",
+  "workers/detector/gate.ts: the server lets files in by fair turns",
+];
+
+/** `turns`: a semaphore above. `server`: no work of a workspace waits in it. Others: why one workspace holds up no other. */
+const LOOPS: Record<LoopName, string> = {
+  "annotation_queues.append": "items of one queue at a time, each bounded",
+  "annotation_queues.prune": "server",
+  "api_keys.prune": "server",
+  "api_keys.record_uses": "server",
+  "audit.prune": "server",
+  "backup.create": "server",
+  "backup.log": "server",
+  "browser_sessions.prune": "server",
+  "browser_sessions.record_uses": "server",
+  "batches.prune": "server",
+  "batches.run": "turns: inferenceBatches.permits",
+  "billing.merge": "server",
+  "clock.observe": "server",
+  "code_artifacts.sweep": "server",
+  "datasets.snapshots": "by time alone; a cut reads no rows of others",
+  "datasets.sweep": "server",
+  "deployments.prune": "server",
+  "deployments.reconcile": "starts do not wait for each other; memory is leased by the ledger",
+  "detection.batches": "turns: detection.items",
+  "detection.prune": "server",
+  "energy.sample": "server",
+  "events.prune": "server",
+  "experiments.run": "turns: experiments.permits",
+  "experiments.sweep": "server",
+  "files.prune": "server",
+  "fine_tuning.deploy": "one short commit for each job",
+  "http.renew_acme": "server",
+  "http.renew_tls": "server",
+  "idempotency.prune": "server",
+  "metrics.push": "server",
+  "metrics.store": "server",
+  "models.download": "turns: models.downloads",
+  "models.hash": "files of the operator",
+  "models.scan": "files of the operator",
+  "monitors.evaluate": "short reads, in slices of the loop",
+  "monitors.prune": "server",
+  "monitors.score": "turns: a semaphore for each run",
+  "regions.observe": "regions are asked side by side, each with a timeout",
+  "responses.prune": "server",
+  "responses.run": "turns: responses.permits",
+  "sessions.prune": "server",
+  "sessions.reconcile": "short reads; sessions.max_per_workspace",
+  "storage.sweep": "server",
+  "storage.verify": "server",
+  "tracker.send": "each run has its own sender with a timeout",
+  "traces.prune": "server",
+  "training_jobs.prune": "server",
+  "training_jobs.reconcile": "the queue goes by workspaces with the fewest running jobs; trainingJobs.exports",
+  "training_jobs.remote": "regions side by side; a region belongs to one workspace",
+  "training_jobs.sweep": "server",
+  "volumes.sweep": "server",
+  "webhooks.deliver": "endpoints take turns; a workspace has a share of the attempts",
+  "webhooks.fan_out": "short commits of 1,000 rows at most, in order of the events",
+  "webhooks.prune": "server",
+  "workspaces.prune": "server",
+  "workspaces.purge": "server",
+};
+
+function sharedIn(value: object, path: string, seen = new Set<object>()): [string, Semaphore][] {
+  if (seen.has(value)) return [];
+  seen.add(value);
+  if (value instanceof Semaphore) return value.isShared ? [[path, value]] : [];
+  return Object.entries(value).flatMap(([name, part]) =>
+    typeof part === "object" && part !== null ? sharedIn(part, path === "" ? name : `${path}.${name}`, seen) : [],
+  );
+}
+const shared = sharedIn(app.ctx.state, "");
+
+test("S7: every shared permit is in the table with its fairness", () => {
+  const found = shared.map(([path, { permits, mostEach, mostWaitingEach }]) => [
+    path,
+    [permits, mostEach, mostWaitingEach],
+  ]);
+  expect(Object.fromEntries(found)).toEqual(SHARED);
+});
+
+test("S7: every semaphore in the source is shared and fair, or says why it is not shared", async () => {
+  const uses: string[] = [];
+  for (const path of await Array.fromAsync(new Glob("**/*.ts").scan(SRC))) {
+    if (path.endsWith(".test.ts") || path === "platform/semaphore.ts") continue;
+    const text = readFileSync(join(SRC, path), "utf8");
+    for (const [, reason] of text.matchAll(/new Semaphore\(|Semaphore\.unshared\(\s*"([^"]+)"/g))
+      uses.push(`${path}: ${reason ?? "shared"}`);
+  }
+  expect(uses.sort()).toEqual(USES.toSorted());
+});
+
+test("S7: every loop says how it is fair, by a queue that exists", () => {
+  for (const why of Object.values(LOOPS)) {
+    const [, name] = /^turns: ([a-z]\w+\.\w+)$/i.exec(why) ?? [];
+    if (name) expect(Object.keys(SHARED)).toContain(name);
+  }
+});
+
+for (const [path, semaphore] of shared)
+  test(`S7: ${path}: a workspace that fills it with endless work shuts no other one out`, async () => {
+    const { permits, mostEach, mostWaitingEach } = semaphore;
+    expect(permits).toBeGreaterThan(mostEach);
+    const many = permits > 1_000 ? 10_000_000 : 1; // bytes
+    const leave = new AbortController();
+    const { signal } = leave;
+    const hostile = Array.from({ length: permits / many + mostWaitingEach }, () =>
+      semaphore.acquire({ workspaceId: "hostile", signal }, { permits: many }).then(
+        (release) => release,
+        (error) => (error as { code: string }).code,
+      ),
+    );
+    const rejected = await Promise.race([...hostile.slice(-1), new Promise((resolve) => setImmediate(resolve))]);
+    expect(rejected).toBe("queue_full");
+    const other = semaphore.tryAcquire("other", many);
+    expect(other).toBeFunction();
+    other?.();
+    leave.abort(new Error("left"));
+    for (const held of await Promise.all(hostile)) if (typeof held === "function") held();
+    expect([semaphore.free, semaphore.waiting]).toEqual([permits, 0]);
+  });
