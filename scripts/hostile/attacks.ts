@@ -13,7 +13,7 @@ const many = (count: number, work: () => Promise<unknown>) => Array.from({ lengt
 
 const experiments: Attack = async (tenant) => {
   const rows = await dataset(tenant, "bomb", 30_000);
-  const evaluators = [];
+  const evaluators: string[] = [];
   for (let i = 0; i < 16; i++)
     evaluators.push(
       await create(tenant, "/v1/evaluators", {

@@ -68,7 +68,7 @@ export async function artifact(tenant: Tenant, script: string): Promise<string> 
   const tar = Bun.spawnSync(["tar", "-czf", "-", "-C", dir, "run.sh"]).stdout;
   rmSync(dir, { recursive: true });
   const form = new FormData();
-  form.set("file", new File([tar], "code.tar.gz"));
+  form.set("file", new File([new Uint8Array(tar)], "code.tar.gz"));
   const { status, body } = await call(tenant, "POST", "/v1/code_artifacts", form);
   if (status > 299) throw new Error(`artifact: ${status} ${JSON.stringify(body)}`);
   return String(body["id"]);

@@ -19,7 +19,7 @@ export type ToThread = { source: string; bytes: Uint8Array };
 export type FromThread = { value: unknown } | { error: string };
 
 /** A thread takes some ten megabytes while it runs. */
-const threads = new Semaphore({ permits: 3, keepsOne: true });
+const threads = new Semaphore({ name: "long answers from outside", permits: 3 });
 
 /** The checked value of a form that a thread may parse. Throws OutsideError, or the reason of the caller's signal. */
 export async function readAside<T>(form: Outside<T>, sent: Sent | Uint8Array, caller: Caller): Promise<T> {

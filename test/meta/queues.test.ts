@@ -24,6 +24,7 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
   "detection.detector.permits": [17, 16, 128],
   "detection.items": [9, 8, 64],
   "experiments.permits": [16, 1, 64],
+  "http.longReads": [4, 3, 64],
   "inferenceBatches.permits": [12, 8, 64],
   "models.downloads": [3, 2, 64],
   "models.hashes.turns": [2, 1, 256],
@@ -39,6 +40,8 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
 
 /** All uses in the source: the file and the reason why a permit is not shared, or `shared`. */
 const USES = [
+  "http/limits/long_reads.ts: shared",
+  "platform/outside.ts: shared",
   "resources/clients/batches/live.ts: shared",
   "resources/clients/responses/live.ts: shared",
   "resources/code_artifacts/live.ts: shared",

@@ -6,7 +6,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 
-export const createLongReads = () => new Semaphore({ permits: 4, maxWaiting: 256, keepsOne: true });
+export const createLongReads = () => new Semaphore({ name: "long reads", permits: 4 });
 
 type Reader = { workspaceId: string; signal?: AbortSignal };
 
