@@ -4,12 +4,14 @@ import { gradually } from "../platform/db/gradually.ts";
 import { type EventRow, eventCursors, events } from "./table.ts";
 
 type Apply = (tx: Tx, batch: readonly EventRow[]) => number | undefined;
+type Prepare = (batch: readonly EventRow[]) => Promise<void>;
 
 /**
  * Reads the outbox from a stored cursor. `apply` and the cursor move in one commit, so each event is applied
  * exactly once to the database; whatever the consumer does to the outside world it does later, from the rows
  * that `apply` left. Returns how many events were taken: as many as `apply` says, or else the whole batch.
- * Events that are not `wanted` are passed by inside the database, and never put together.
+ * Events that are not `wanted` are passed by inside the database, and never put together. `prepare` runs before the
+ * commit, for work that is too long for one: after a kill it runs again.
  */
 export function consumer(name: string, { limit = 100, wanted }: { limit?: number; wanted?: SQL } = {}) {
   const cursorOf = prepared((db) =>
@@ -19,12 +21,13 @@ export function consumer(name: string, { limit = 100, wanted }: { limit?: number
     const fresh = and(gt(events.seq, sql.placeholder("from")), lte(events.seq, sql.placeholder("upTo")), wanted);
     return db.select().from(events).where(fresh).orderBy(asc(events.seq)).limit(limit).prepare();
   });
-  return async (db: Db, now: number, apply: Apply): Promise<number> => {
+  return async (db: Db, now: number, apply: Apply, prepare?: Prepare): Promise<number> => {
     await durable(db); // the outside world must not hear of a change that a power cut could take back
     const from = cursorOf(db).get()?.seq ?? 0;
     const upTo = lastSeq(db);
     if (upTo <= from) return 0;
     const batch = batchOf(db).all({ from, upTo });
+    await prepare?.(batch);
     return write(db, (tx) => {
       const taken = batch.length === 0 ? 0 : (apply(tx, batch) ?? batch.length);
       const isAll = taken === batch.length && batch.length < limit;

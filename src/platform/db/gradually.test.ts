@@ -1,24 +1,27 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { sql } from "drizzle-orm";
-import { type TestApp, testApp } from "../../../test/harness.ts";
-import { pruneIdempotencyKeys } from "../../http/idempotency.ts";
-import { durable } from "./db.ts";
+import { afterEach, expect, test } from "bun:test";
+import { manyApps } from "../../../test/harness.ts";
+import { LONGEST_TURN_MS, longestTurnMsOf, threadCpuMs } from "../../../test/turns.ts";
+import { gradually } from "./gradually.ts";
 
-let app: TestApp;
-beforeAll(async () => {
-  app = testApp();
-  await durable(app.ctx.db);
-});
-afterAll(() => app.close().then(app.remove));
+const { open, closeAll } = manyApps();
+afterEach(closeAll);
 
-test("a large removal deletes exactly the rows that are due, and lets other work run in between", async () => {
-  app.ctx.db.$client.run(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3500)
-    INSERT INTO idempotency_keys SELECT 'ws', i, 'f', 201, 'x', i FROM n`);
-  let turns = 0;
-  const timer = setInterval(() => turns++, 0);
-  expect(await pruneIdempotencyKeys(app.ctx.db, 3001)).toBe(3000);
-  clearInterval(timer);
-  expect(turns).toBeGreaterThan(0);
-  const left = app.ctx.db.get<[number]>(sql`SELECT count(*) FROM idempotency_keys`);
-  expect(Object.values(left)).toEqual([500]);
+test("a removal takes as many rows at once as a turn allows, whatever a row costs", async () => {
+  const { db } = open().ctx;
+  for (const [all, rowMs] of [
+    [600, 0.5],
+    [20_000, 0],
+  ] as const) {
+    let left = all;
+    const bites: number[] = [];
+    const bite = (_: unknown, rows: number) => {
+      const taken = Math.min(rows, left);
+      for (const end = threadCpuMs() + taken * rowMs; threadCpuMs() < end; );
+      bites.push(taken);
+      left -= taken;
+      return taken;
+    };
+    expect(await longestTurnMsOf(() => gradually(db, bite))).toBeLessThan(LONGEST_TURN_MS);
+    expect([left, Math.max(...bites)]).toEqual([0, rowMs === 0 ? 1_000 : 50]);
+  }
 });

@@ -4,6 +4,7 @@
  */
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { nextTurn, takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { durable, write } from "../../platform/db/db.ts";
 import { cleanIncoming } from "../../sandbox/files/sandbox_dir.ts";
@@ -18,7 +19,9 @@ const SWEEP_MS = 10 * MINUTE_MS;
 
 export async function reconcile(ctx: Ctx): Promise<void> {
   const rows = ctx.db.select().from(table).where(isNull(table.removedAt)).all();
+  const turn = takingTurns();
   for (const row of rows) {
+    await turn();
     try {
       reconcileOne(ctx, row);
     } catch (error) {
@@ -52,6 +55,7 @@ function reconcileOne(ctx: Ctx, row: SessionRow) {
 /** Not awaited by the loop: a session may have a million files, and other sessions are due meanwhile. */
 async function remove(ctx: Ctx, id: string) {
   await durable(ctx.db); // The end of the session may not be on the disk yet.
+  await nextTurn(); // many sessions may end together
   await removeTree(dirOf(ctx, id));
   write(ctx.db, (tx) => tx.update(table).set({ removedAt: ctx.clock.now() }).where(eq(table.id, id)).run());
   ctx.state.sessions.forget(id);

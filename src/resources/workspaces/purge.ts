@@ -3,6 +3,7 @@ import type { Ctx } from "../../context.ts";
 import { consumer } from "../../events/consume.ts";
 import { events } from "../../events/table.ts";
 import { idempotencyKeys } from "../../http/idempotency.ts";
+import { nextTurn } from "../../lib/turns.ts";
 import * as agents from "../agents/service.ts";
 import * as annotationQueues from "../annotation_queues/service.ts";
 import * as inferenceBatches from "../clients/batches/service.ts";
@@ -31,41 +32,56 @@ import * as webhooks from "../webhooks/service.ts";
 
 const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
 
+/** In this order. Each is safe to repeat. */
+const REMOVALS: readonly ((ctx: Ctx, workspaceId: string) => unknown)[] = [
+  monitors.removeAll,
+  agents.removeAll,
+  responses.removeAll,
+  inferenceBatches.removeAll,
+  files.removeAll,
+  evals.removeAll,
+  experiments.removeAll,
+  deployments.stopAll,
+  detection.removeAll,
+  sessions.removeAll,
+  trainingJobs.removeAll,
+  removeModels,
+  annotationQueues.removeAll,
+  datasets.removeAll,
+  volumes.removeAll,
+  codeArtifacts.removeAll,
+  rewardFunctions.removeAll,
+  evaluators.removeAll,
+  settings.removeAll,
+  secrets.removeAll,
+  regions.removeAll,
+  sshKeys.removeAll,
+  webhooks.removeAll,
+  people.removeAll,
+  (ctx) => traces.removeAll(ctx),
+];
+
 /**
  * Deletes everything of a deleted workspace except its row, which prune.ts removes later. Deployments, jobs and sessions
  * stop; all stored data and secrets are deleted. The event drives it, so a kill only delays it.
  */
 export async function purge(ctx: Ctx) {
   const next = () =>
-    take(ctx.db, ctx.clock.now(), (tx, batch) => {
-      for (const { workspaceId } of batch) {
-        monitors.removeAll(ctx, workspaceId);
-        agents.removeAll(ctx, workspaceId);
-        responses.removeAll(ctx, workspaceId);
-        inferenceBatches.removeAll(ctx, workspaceId);
-        files.removeAll(ctx, workspaceId);
-        evals.removeAll(ctx, workspaceId);
-        experiments.removeAll(ctx, workspaceId);
-        deployments.stopAll(ctx, workspaceId);
-        detection.removeAll(ctx, workspaceId);
-        sessions.removeAll(ctx, workspaceId);
-        trainingJobs.removeAll(ctx, workspaceId);
-        removeModels(ctx, workspaceId);
-        annotationQueues.removeAll(ctx, workspaceId);
-        datasets.removeAll(ctx, workspaceId);
-        volumes.removeAll(ctx, workspaceId);
-        codeArtifacts.removeAll(ctx, workspaceId);
-        rewardFunctions.removeAll(ctx, workspaceId);
-        evaluators.removeAll(ctx, workspaceId);
-        settings.removeAll(ctx, workspaceId);
-        secrets.removeAll(ctx, workspaceId);
-        regions.removeAll(ctx, workspaceId);
-        sshKeys.removeAll(ctx, workspaceId);
-        webhooks.removeAll(ctx, workspaceId);
-        people.removeAll(ctx, workspaceId);
-        traces.removeAll(ctx);
-        tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
-      }
-    });
+    take(
+      ctx.db,
+      ctx.clock.now(),
+      (tx, batch) => {
+        for (const { workspaceId } of batch)
+          tx.delete(idempotencyKeys).where(eq(idempotencyKeys.workspaceId, workspaceId)).run();
+        return undefined;
+      },
+      async (batch) => {
+        for (const { workspaceId } of batch)
+          for (const remove of REMOVALS) {
+            await nextTurn();
+            remove(ctx, workspaceId);
+          }
+      },
+    );
   while ((await next()) > 0);
 }

@@ -10,6 +10,7 @@ import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import type { Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
+import { nextTurn } from "../../../lib/turns.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
@@ -45,6 +46,7 @@ export function beginReading(ctx: Ctx, job: JobRow, credentials: Credentials) {
 
 async function read(ctx: Ctx, job: JobRow, credentials: Credentials, signal: AbortSignal) {
   try {
+    await nextTurn(); // a restarted server begins many
     const model = await waitForModel(ctx, job, signal);
     const pinned = await readAndPin(ctx, job, { credentials, signal });
     const { rows, resolver } = await resolveAll(ctx, job, pinned, signal);
