@@ -23,7 +23,7 @@ import { type Deed, HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
 const ENDLESS = 10_000; // of some two thousand
 const TICK_MS = 500; // as in the table of loops
 /** Histories must not hold each other up: that endpoints do not is tested elsewhere. */
-const LIMITS = { perEndpoint: 16, quick: 5_000, fresh: 5_000, slow: 5_000, total: 5_000 };
+const LIMITS = { perEndpoint: 16, quick: 5_000, fresh: 5_000, slow: 5_000, total: 5_000, workspaceShare: 1 };
 
 type Open = { sent: Sent; answer: () => void };
 

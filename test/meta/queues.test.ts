@@ -34,6 +34,7 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
   "responses.permits": [12, 8, 64],
   "rewards.processes": [8, 7, 256],
   "sessions.execs": [8, 7, 256],
+  "tracker.permits": [16, 8, 64],
   "trainingJobs.exports": [2, 1, 64],
   "trainingJobs.previews": [3, 2, 64],
 };
@@ -62,6 +63,7 @@ const USES = [
   "resources/people/live.ts: shared",
   "resources/reward_functions/live.ts: shared",
   "resources/sessions/live.ts: shared",
+  "resources/tracker/live.ts: shared",
   "resources/training_jobs/state/live.ts: shared",
   "resources/training_jobs/state/live.ts: shared",
   "sandbox/reward/scorer.ts: the calls of one job",
@@ -70,7 +72,7 @@ const USES = [
 
 /** `turns`: a semaphore above. `server`: no work of a workspace waits in it. Others: why one workspace holds up no other. */
 const LOOPS: Record<LoopName, string> = {
-  "annotation_queues.append": "items of one queue at a time, each bounded",
+  "annotation_queues.append": "only what a crash left, all of it in each run",
   "annotation_queues.prune": "server",
   "api_keys.prune": "server",
   "api_keys.record_uses": "server",
@@ -84,7 +86,7 @@ const LOOPS: Record<LoopName, string> = {
   "billing.merge": "server",
   "clock.observe": "server",
   "code_artifacts.sweep": "server",
-  "datasets.snapshots": "by time alone; a cut reads no rows of others",
+  "datasets.snapshots": "one after the other; a large hash only delays automatic snapshots",
   "datasets.sweep": "server",
   "deployments.prune": "server",
   "deployments.reconcile": "starts do not wait for each other; memory is leased by the ledger",
@@ -114,10 +116,10 @@ const LOOPS: Record<LoopName, string> = {
   "sessions.reconcile": "short reads; sessions.max_per_workspace",
   "storage.sweep": "server",
   "storage.verify": "server",
-  "tracker.send": "each run has its own sender with a timeout",
+  "tracker.send": "turns: tracker.permits",
   "traces.prune": "server",
   "training_jobs.prune": "server",
-  "training_jobs.reconcile": "the queue goes by workspaces with the fewest running jobs; trainingJobs.exports",
+  "training_jobs.reconcile": "jobs: fewest running, then longest ago (queue_order.ts); exports: trainingJobs.exports",
   "training_jobs.remote": "regions side by side; a region belongs to one workspace",
   "training_jobs.sweep": "server",
   "volumes.sweep": "server",

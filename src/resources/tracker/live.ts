@@ -1,10 +1,13 @@
 import type { Ctx } from "../../context.ts";
+import { Semaphore } from "../../platform/semaphore.ts";
 
 /** `restUntil`: no request to this destination before then. */
 export type Destination = { isBusy: boolean; failures: number; restUntil: number };
 
 /** The state of trackers that lives in this process (`ctx.state.tracker`). */
 export class TrackerState {
+  /** Destinations that are reported to at the same time. */
+  readonly permits = new Semaphore({ name: "trackers", permits: 16, mostEach: 8 });
   /** One for each workspace and address, so a tracker that hangs holds up no other. */
   readonly #destinations = new Map<string, Destination>();
   readonly #running = new Set<Promise<void>>();

@@ -6,7 +6,6 @@ import { pauseAfter } from "./plan.ts";
 import { report } from "./report.ts";
 import { trackerRuns } from "./table.ts";
 
-const MOST_DESTINATIONS = 16;
 const TURN_RUNS = 100;
 const TURN_MS = 30_000;
 
@@ -15,15 +14,16 @@ type Address = { workspaceId: string; baseUrl: string };
 export function track(ctx: Ctx): void {
   const { tracker } = ctx.state;
   const now = ctx.clock.now();
-  for (const address of dueAddresses(ctx, now)) {
-    if (tracker.running >= MOST_DESTINATIONS || tracker.signal.aborted) return;
-    const destination = tracker.destination(address.workspaceId, address.baseUrl);
-    if (destination.isBusy || destination.restUntil > now) continue;
-    const work = reportDue(ctx, destination, address).catch((error) =>
-      ctx.log.error("reporting to a tracker failed", { error }),
-    );
+  if (tracker.signal.aborted) return;
+  const ready = dueAddresses(ctx, now)
+    .map((address) => ({ ...address, destination: tracker.destination(address.workspaceId, address.baseUrl) }))
+    .filter(({ destination }) => !destination.isBusy && destination.restUntil <= now);
+  tracker.permits.fillFrom(ready, ({ destination, ...address }, release) => {
+    const work = reportDue(ctx, destination, address)
+      .catch((error) => ctx.log.error("reporting to a tracker failed", { error }))
+      .finally(release);
     tracker.run(destination, work);
-  }
+  });
 }
 
 /** Addresses with something due. Those that waited longest come first. */

@@ -125,7 +125,7 @@ async function startQueued(ctx: Ctx) {
   const waiting = queue.filter(({ workspaceId }) => !closed.has(workspaceId));
   const running = live.runs().map(({ workspaceId }) => workspaceId);
   let tried = 0;
-  for (const { id } of inOrder(waiting, running, ctx.clock.now())) {
+  for (const { id } of inOrder(waiting, { running, lastStarts: live.lastStarts }, ctx.clock.now())) {
     if (ctx.closing.aborted || live.runCount >= parallel || tried++ >= MOST_TRIED) return;
     try {
       const job = currentJob(ctx.db, id);
@@ -142,7 +142,7 @@ function startRemote(ctx: Ctx) {
   const starting = new Map<string, number>(); // by region
   const startingIn = new Map<string, number>(); // by workspace
   const add = (region: string) => void starting.set(region, (starting.get(region) ?? 0) + 1);
-  for (const { id, region } of inOrder(remoteJobs(ctx.db), [], ctx.clock.now())) {
+  for (const { id, region } of inOrder(remoteJobs(ctx.db), { running: [] }, ctx.clock.now())) {
     const job = live.isActive(id) || openRunOf(ctx.db, id) ? undefined : currentJob(ctx.db, id);
     if (live.isActive(id)) add(region);
     if (job?.status !== "queued") continue;

@@ -51,6 +51,9 @@ type Positions = { generation: number; byJob: ReadonlyMap<string, number> };
 
 export class TrainingJobsState {
   readonly #runs = new Map<string, Run>();
+  #starts = 0;
+  /** Workspace → the number of its last start, for the turns of the queue. */
+  readonly lastStarts = new Map<string, number>();
   readonly #launching = new Set<string>();
   readonly #awaitingMemory = new Set<string>();
   readonly #admitting = new Set<string>();
@@ -72,6 +75,7 @@ export class TrainingJobsState {
 
   addRun(run: Run) {
     this.#runs.set(run.jobId, run);
+    this.lastStarts.set(run.workspaceId, ++this.#starts);
   }
 
   removeRun(jobId: string) {

@@ -60,15 +60,16 @@ export const remoteJobs = (db: Db): Waiting[] => remote(db).all();
  */
 export function positionOf(ctx: Pick<Ctx, "db" | "state">, row: Pick<JobRow, "id" | "status">): number | null {
   if (row.status !== "queued") return null;
-  const positions = ctx.state.trainingJobs.positions(generationOf(ctx.db), () => positionsOf(ctx.db));
+  const positions = ctx.state.trainingJobs.positions(generationOf(ctx.db), () => positionsOf(ctx));
   return positions.get(row.id) ?? null;
 }
 
-function positionsOf(db: Db): Map<string, number> {
+function positionsOf({ db, state }: Pick<Ctx, "db" | "state">): Map<string, number> {
   const workspaces = running(db)
     .all()
     .map(({ workspaceId }) => workspaceId);
-  const order = inOrder(queuedJobs(db), workspaces, Number.POSITIVE_INFINITY);
+  const { lastStarts } = state.trainingJobs;
+  const order = inOrder(queuedJobs(db), { running: workspaces, lastStarts }, Number.POSITIVE_INFINITY);
   let position = 0;
   return new Map(order.map(({ id }) => [id, ++position]));
 }

@@ -12,7 +12,7 @@ const waiting = (id: string, more: Partial<Waiting> = {}): Waiting => ({
   ...more,
 });
 const order = (queue: readonly Waiting[], running: readonly string[], now: number) =>
-  [...inOrder(queue, running, now)].map(({ id }) => id).join(" ");
+  [...inOrder(queue, { running }, now)].map(({ id }) => id).join(" ");
 
 test("a higher priority goes first, then the job that came first", () => {
   const queue = [waiting("late", { queuedAt: 9 }), waiting("early", { queuedAt: 1 }), waiting("high", { priority: 1 })];
@@ -23,6 +23,16 @@ test("the workspace with the fewest running jobs is next, and each start counts"
   const queue = [waiting("a1"), waiting("a2", { queuedAt: 1 }), waiting("b1", { workspaceId: "b", queuedAt: 2 })];
   expect(order(queue, [], 10)).toBe("a1 b1 a2");
   expect(order(queue, ["a"], 10)).toBe("b1 a1 a2");
+});
+
+test("S7: neither a thousand older jobs nor a high priority shut another workspace out", () => {
+  const hostile = Array.from({ length: 1_000 }, (_, i) => waiting(`a${i}`, { priority: 1 }));
+  const queue = [...hostile, waiting("small", { workspaceId: "b", queuedAt: 9 })];
+  const first = (lastStarts: ReadonlyMap<string, number>) =>
+    inOrder(queue, { running: [], lastStarts }, 10).next().value?.id;
+  expect(first(new Map())).toBe("a0");
+  expect(first(new Map([["a", 1]]))).toBe("small"); // one job runs at a time, and it was the turn of the other before
+  expect(order(queue, ["a"], 10)).toStartWith("small ");
 });
 
 test("a job that waits after a crash is skipped until its time", () => {
@@ -43,7 +53,8 @@ function reference(queue: readonly Waiting[], running: readonly string[], now: n
   for (const workspaceId of running) add(workspaceId);
   const share = (each: Waiting) => held.get(each.workspaceId) ?? 0;
   const isBefore = (a: Waiting, b: Waiting) => {
-    const by = b.priority - a.priority || share(a) - share(b) || a.queuedAt - b.queuedAt;
+    const isSame = a.workspaceId === b.workspaceId;
+    const by = (isSame ? 0 : share(a) - share(b)) || b.priority - a.priority || a.queuedAt - b.queuedAt;
     return by < 0 || (by === 0 && a.id < b.id);
   };
   let left = queue.filter(({ notBefore }) => notBefore <= now);
@@ -72,7 +83,7 @@ test("D1: the order is that of the quadratic definition, for 2,000 random queues
     );
     const running = Array.from({ length: below(5) }, () => `ws_${below(workspaces + 1)}`);
     const now = below(4) * 10;
-    expect([...inOrder(queue, running, now)]).toEqual(reference(queue, running, now));
+    expect([...inOrder(queue, { running }, now)]).toEqual(reference(queue, running, now));
   }
 });
 
@@ -91,7 +102,7 @@ test("D1: 10,000 jobs are put in order with n log n comparisons, and the first 1
     compared++;
     return compareTurns(a, b);
   };
-  const next = inOrder(queue, [], 0, counting);
+  const next = inOrder(queue, { running: [] }, 0, counting);
   for (let i = 0; i < 16; i++) next.next();
   expect(compared).toBeGreaterThan(0);
   expect(compared).toBeLessThan(3 * n);

@@ -45,8 +45,7 @@ function nextQueues(ctx: Ctx): Pick<DueRead, "queues"> & { isPartial: boolean } 
   const now = ctx.clock.now();
   const { endpointIds, last } = scanEndpoints(db, state.scannedTo, now);
   state.scannedTo = last;
-  const failuresOf = (id: string) => endpoints.find(ctx, id)?.consecutiveFailures ?? 0;
-  const active = state.activeEndpoints(endpointIds, failuresOf, now);
+  const active = state.activeEndpoints(endpointIds, (id) => endpoints.find(ctx, id), now);
   const read = () => readDue(db, active, state.turn, state.limits, now);
   let { queues, overdue } = read();
   if (overdue.length > 0) {

@@ -4,6 +4,7 @@ import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { isDirty, write } from "../../../platform/db/db.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
+import { find } from "../service.ts";
 import { webhookDeliveries } from "../table.ts";
 import { deliver } from "./deliver.ts";
 import { readDue, scanEndpoints } from "./due.ts";
@@ -98,8 +99,12 @@ test("rows are read only of endpoints whose turn comes, and no more than may sta
   for (let i = 0; i < 5; i++) emitCompleted(app.ctx, app.workspaceA);
   await fanOut(app.ctx);
   const now = clock.now();
-  const active = app.ctx.state.webhooks.activeEndpoints(scanEndpoints(app.ctx.db, "", now).endpointIds, () => 0, now);
-  const read = readDue(app.ctx.db, active, { ...FIRST_TURN, fresh: "whk_a" }, { ...LIMITS, fresh: 2 }, now);
+  const active = app.ctx.state.webhooks.activeEndpoints(
+    scanEndpoints(app.ctx.db, "", now).endpointIds,
+    (id) => find(app.ctx, id),
+    now,
+  );
+  const read = readDue(app.ctx.db, active, { ...FIRST_TURN, fresh: "whk_a" }, { ...LIMITS, fresh: 4 }, now);
   expect(read.queues.map(({ endpointId, due }) => [endpointId, due.length])).toEqual([
     [ids[0]!, 0],
     [ids[1]!, 1],
@@ -111,7 +116,11 @@ test("an endpoint that is not enabled has nothing due", async () => {
   await queue(1);
   app.ctx.db.$client.run("UPDATE webhook_endpoints SET status = 'disabled'");
   const now = clock.now();
-  const active = app.ctx.state.webhooks.activeEndpoints(scanEndpoints(app.ctx.db, "", now).endpointIds, () => 0, now);
+  const active = app.ctx.state.webhooks.activeEndpoints(
+    scanEndpoints(app.ctx.db, "", now).endpointIds,
+    (id) => find(app.ctx, id),
+    now,
+  );
   const { queues } = readDue(app.ctx.db, active, FIRST_TURN, LIMITS, now);
   expect(queues.map(({ due }) => due.length)).toEqual([0]);
 });

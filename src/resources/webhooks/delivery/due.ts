@@ -12,7 +12,7 @@ import { preparedRow } from "../../../platform/db/row.ts";
 import { deliveryMachine } from "../machine.ts";
 import { webhookDeliveries } from "../table.ts";
 import { EXPIRED } from "./enqueue.ts";
-import { type EndpointQueue, type Limits, roomOf, type Turn, turnsOf } from "./fairness.ts";
+import { type EndpointQueue, type Limits, roomOf, sharesOf, type Turn, turnsOf } from "./fairness.ts";
 import type { ActiveEndpoint } from "./live.ts";
 import { LONGEST_WAIT_MS } from "./retry_schedule.ts";
 
@@ -74,15 +74,17 @@ export function readDue(
 ): DueRead {
   const rows = new Map<ActiveEndpoint, readonly DueDelivery[]>();
   const overdue: ActiveEndpoint[] = [];
-  for (const { permits, endpoints: inTurn } of turnsOf(endpoints, turn, limits)) {
+  for (const { speed, permits, endpoints: inTurn } of turnsOf(endpoints, turn, limits)) {
     const share = Math.ceil((2 * permits) / inTurn.length); // twice a fair share: others may have less to send
     let left = permits; // each endpoint that is read uses one at least
+    const shares = sharesOf(endpoints, speed, limits);
     for (const endpoint of inTurn) {
       if (left === 0) break;
+      if (!shares.hasRoom(endpoint.workspaceId)) continue;
       const found = waitingOf(db, endpoint, now, Math.min(share, roomOf(endpoint, limits)));
       const due = found.filter((row) => !hasExpired(row, now));
       if (due.length < found.length) overdue.push(endpoint);
-      if (due.length > 0) left--;
+      if (due.length > 0 && shares.take(endpoint.workspaceId)) left--;
       rows.set(
         endpoint,
         due.map(({ id }) => ({ id, endpointId: endpoint.endpointId })),

@@ -17,12 +17,13 @@ import {
 const QUICK: Pace = { window: 4, speed: "quick" };
 const lane = (endpointId: string, due: string[], more: Partial<EndpointQueue<string>> = {}): EndpointQueue<string> => ({
   endpointId,
+  workspaceId: endpointId,
   pace: QUICK,
   running: 0,
   due,
   ...more,
 });
-const limits: Limits = { perEndpoint: 4, quick: 6, fresh: 2, slow: 2, total: 12 };
+const limits: Limits = { perEndpoint: 4, quick: 6, fresh: 2, slow: 2, total: 12, workspaceShare: 1 };
 const choose = (lanes: EndpointQueue<string>[], turn = FIRST_TURN) =>
   chooseStarts(lanes, turn, limits).chosen.join(" ");
 
@@ -56,6 +57,19 @@ describe("what starts now", () => {
   });
 });
 
+test("S7: a workspace whose many endpoints hang leaves half of each class to the others", () => {
+  const wide: Limits = { perEndpoint: 4, quick: 6, fresh: 4, slow: 4, total: 12, workspaceShare: 0.5 };
+  const hostile = Array.from({ length: 100 }, (_, i) =>
+    lane(`a${i}`, [`a${i}`], { workspaceId: "hostile", pace: firstPace(0) }),
+  );
+  const small = lane("z", ["z1"], { workspaceId: "other", pace: firstPace(0) });
+  expect(chooseStarts([...hostile, small], FIRST_TURN, wide).chosen).toEqual(["a0", "a1", "z1"]);
+  const hanging = hostile.slice(0, 6).map((each) => ({ ...each, due: [], running: 1 })); // half of all attempts
+  expect(chooseStarts([...hanging, ...hostile.slice(6), small], FIRST_TURN, wide).chosen).toEqual([]);
+  const slow = hanging.map((each) => ({ ...each, pace: { window: 1, speed: "slow" as const } }));
+  expect(chooseStarts([...slow, ...hostile.slice(6), small], FIRST_TURN, wide).chosen).toEqual(["z1"]);
+});
+
 describe("the pace of an endpoint", () => {
   test("opens with quick answers up to the limit, and closes with a failure", () => {
     let pace = firstPace(0);
@@ -84,7 +98,14 @@ test(`${STATES} random states: no limit is passed, nothing is out of order, no p
   const speeds = ["quick", "fresh", "slow"] as const;
   for (let i = 0; i < STATES; i++) {
     const [quick, fresh, slow] = [below(8), below(5), below(5)];
-    const of: Limits = { perEndpoint: 1 + below(6), quick, fresh, slow, total: quick + fresh + slow + below(4) };
+    const of: Limits = {
+      perEndpoint: 1 + below(6),
+      quick,
+      fresh,
+      slow,
+      total: quick + fresh + slow + below(4),
+      workspaceShare: 1,
+    };
     const lanes = Array.from({ length: below(8) }, (_, n) => {
       const pace = { window: 1 + below(8), speed: speeds[below(3)]! };
       const due = Array.from({ length: below(6) }, (_, k) => `e${n}:${k}`);
@@ -127,7 +148,7 @@ test("with one permit at a time, every endpoint has its turn before any has two"
 
 type Job = { endpoint: string; dueAt: number };
 type Strategy = (lanes: EndpointQueue<Job>[], turn: Turn) => { chosen: Job[]; turn: Turn };
-const CAPACITY: Limits = { perEndpoint: 16, quick: 48, fresh: 12, slow: 16, total: 100 };
+const CAPACITY: Limits = { perEndpoint: 16, quick: 48, fresh: 12, slow: 16, total: 100, workspaceShare: 1 };
 
 /** Bursts to 20 endpoints that answer within 60 ms and to `dead` that never do; the waits of the former, sorted. */
 function waits(dead: number, strategy: Strategy): number[] {
@@ -152,7 +173,14 @@ function waits(dead: number, strategy: Strategy): number[] {
     }
     for (; (jobs.at(-1)?.dueAt ?? 1e9) <= now; jobs.pop()) {
       const { endpoint } = jobs.at(-1)!;
-      const of = lanes.get(endpoint) ?? { endpointId: endpoint, pace: firstPace(0), running: 0, due: [], started: [] };
+      const of = lanes.get(endpoint) ?? {
+        endpointId: endpoint,
+        workspaceId: endpoint,
+        pace: firstPace(0),
+        running: 0,
+        due: [],
+        started: [],
+      };
       lanes.set(endpoint, of);
       of.due.push(jobs.at(-1)!);
     }

@@ -7,7 +7,9 @@ import { FlushGuard } from "./flush.ts";
 import type { ResultBatch } from "./record.ts";
 
 /** `deliveries`: those with an attempt under way → when it began, in the order they began. */
-type Endpoint = { pace: Pace; readonly deliveries: Map<string, number> };
+type Endpoint = { readonly workspaceId: string; pace: Pace; readonly deliveries: Map<string, number> };
+type Facts = { workspaceId: string; consecutiveFailures: number };
+const UNKNOWN: Facts = { workspaceId: "", consecutiveFailures: 0 }; // deleted meanwhile
 export type ActiveEndpoint = EndpointLoad & { readonly deliveries: ReadonlyMap<string, number> };
 
 const SWEEP_MS = SECOND_MS;
@@ -37,20 +39,21 @@ export class WebhooksState {
     return this.#attempts.size;
   }
 
-  /** The given endpoints and all others with an attempt under way. `failuresOf` is asked of endpoints that are new here. */
-  activeEndpoints(ids: readonly string[], failuresOf: (id: string) => number, now: number): ActiveEndpoint[] {
-    const active = new Map(ids.map((id) => [id, this.#endpoint(id, failuresOf)]));
+  /** The given endpoints and all others with an attempt under way. `factsOf` is asked of endpoints that are new here. */
+  activeEndpoints(ids: readonly string[], factsOf: (id: string) => Facts | undefined, now: number): ActiveEndpoint[] {
+    const active = new Map(ids.map((id) => [id, this.#endpoint(id, factsOf)]));
     for (const [id, endpoint] of this.#endpoints) if (endpoint.deliveries.size > 0) active.set(id, endpoint);
-    return [...active].map(([endpointId, { pace, deliveries }]) => {
+    return [...active].map(([endpointId, { workspaceId, pace, deliveries }]) => {
       const [oldest = now] = deliveries.values();
-      return { endpointId, pace: paceDuring(pace, now - oldest), running: deliveries.size, deliveries };
+      return { endpointId, workspaceId, pace: paceDuring(pace, now - oldest), running: deliveries.size, deliveries };
     });
   }
 
-  #endpoint(id: string, failuresOf: (id: string) => number): Endpoint {
+  #endpoint(id: string, factsOf: (id: string) => Facts | undefined): Endpoint {
     const known = this.#endpoints.get(id);
     if (known) return known;
-    const made = { pace: firstPace(failuresOf(id)), deliveries: new Map<string, number>() };
+    const { workspaceId, consecutiveFailures } = factsOf(id) ?? UNKNOWN;
+    const made = { workspaceId, pace: firstPace(consecutiveFailures), deliveries: new Map<string, number>() };
     this.#endpoints.set(id, made);
     return made;
   }
@@ -62,7 +65,7 @@ export class WebhooksState {
     attempt: (signal: AbortSignal, pace: Pace) => Promise<{ succeeded: boolean; durationMs: number } | undefined>,
     onEnd: () => void,
   ): void {
-    const endpoint = this.#endpoint(delivery.endpointId, () => 0);
+    const endpoint = this.#endpoint(delivery.endpointId, () => undefined);
     endpoint.deliveries.set(delivery.id, now);
     const running = attempt(this.#closing.signal, endpoint.pace)
       .then((answer) => {
