@@ -1,7 +1,7 @@
 import type { Ctx } from "../context.ts";
 import { type Cidr, parseCidr } from "../lib/net/ip.ts";
 import { ownQuotas } from "../platform/config/quotas.ts";
-import { descriptorsLeft } from "../platform/machine/descriptors.ts";
+import { connectionsLeft } from "../platform/machine/descriptors.ts";
 import { type BodyMemory, createBodyMemory } from "./limits/body_memory.ts";
 import { createLongReads } from "./limits/long_reads.ts";
 import { createLimiter, type RateLimiter } from "./limits/rate_limit.ts";
@@ -42,7 +42,7 @@ export class HttpState {
     this.bodyMemory = createBodyMemory({ all: http.body_memory_bytes, workspace: http.workspace_body_memory_bytes });
     this.underWay = createUnderWay(http.max_requests_per_key);
     const streams = { key: http.max_streams_per_key, workspace: http.max_streams_per_workspace, all: http.max_streams };
-    this.streams = createStreams(streams, recounting(descriptorsLeft));
+    this.streams = createStreams(streams, recounting(connectionsLeft));
     this.trustedProxies = http.trusted_proxies.map(parseCidr).filter((cidr) => cidr !== undefined);
   }
 }

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { createStreams } from "../../src/http/limits/streams.ts";
-import { descriptorsLeft } from "../../src/platform/machine/descriptors.ts";
+import { connectionsLeft } from "../../src/platform/machine/descriptors.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { manyApps, type TestApp, until } from "../harness.ts";
@@ -75,7 +75,7 @@ describe("M2: open streams", () => {
     const holder = { keyId: "k", workspaceId: "w" };
     const close = streams.open(holder);
     left = 10;
-    expect(() => streams.open(holder)).toThrow("few file descriptors");
+    expect(() => streams.open(holder)).toThrow("few connections");
     left = undefined;
     streams.open(holder);
     expect(() => streams.open(holder)).toThrow("This key has 2 streams open");
@@ -87,7 +87,7 @@ describe("M2: open streams", () => {
 });
 
 test("M2: a server with few descriptors refuses streams and still answers requests", async () => {
-  expect(descriptorsLeft()).toBeGreaterThan(0);
+  expect(connectionsLeft()).toBeGreaterThan(0);
   const prefix = ["prlimit", "--nofile=400:400"];
   const server = await startBinary({ prefix, env: { VERK_HTTP__MAX_STREAMS_PER_KEY: "0" } });
   const sockets: Socket[] = [];

@@ -1,7 +1,7 @@
 /**
  * Limits open streams: event feeds, logs, output of commands, streamed completions. Each holds a connection for as long
- * as its reader likes, so a key, a workspace and the server have limits. A reserve of file descriptors is kept: without
- * one the server can neither answer requests nor open its own files.
+ * as its reader likes, so a key, a workspace and the server have limits. Streams leave some connections to other
+ * requests.
  */
 import type { Ctx, Principal } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
@@ -9,8 +9,8 @@ import { AppError } from "../../lib/errors.ts";
 export type StreamLimits = { key: number; workspace: number; all: number };
 type Holder = Pick<Principal, "keyId" | "workspaceId">;
 
-const RESERVE = 96; // descriptors
-/** Descriptors are counted again after this many new streams or this long: each takes one, or two with its worker. */
+const RESERVE = 64; // connections
+/** They are counted again after this many new streams or this long: each takes one, or two with its worker. */
 const RECOUNT_STREAMS = 16;
 const RECOUNT_MS = 250;
 
@@ -19,7 +19,7 @@ export type Streams = {
   open: (holder: Holder) => () => void;
 };
 
-/** `left`: how many descriptors may still be opened; undefined if the system does not say. */
+/** `left`: how many connections may still be accepted; undefined: there is no limit. */
 export function createStreams(limits: StreamLimits, left: () => number | undefined): Streams {
   const counts = new Map<string, number>();
   const countOf = (name: string) => counts.get(name) ?? 0;
@@ -40,7 +40,7 @@ export function createStreams(limits: StreamLimits, left: () => number | undefin
       if ((left() ?? Number.POSITIVE_INFINITY) < RESERVE)
         throw new AppError(
           "no_capacity",
-          "The server has few file descriptors left and opens no more streams: try again soon",
+          "The server has few connections left and opens no more streams: try again soon",
           {
             retryAfterSeconds: 5,
           },

@@ -21,12 +21,6 @@ export function descriptorsOf(pid: number | "self" = "self"): Descriptors | unde
   }
 }
 
-/** Descriptors that this process may still open. */
-export function descriptorsLeft(): number | undefined {
-  const found = descriptorsOf();
-  return found === undefined || found.soft === Number.POSITIVE_INFINITY ? undefined : found.soft - found.used;
-}
-
 const LARGEST_RESERVE = 1024;
 const SMALLEST_RESERVE = 128;
 
@@ -34,6 +28,13 @@ const SMALLEST_RESERVE = 128;
 export function mostConnections(soft: number): number {
   const reserve = Math.max(soft / 4, Math.min(SMALLEST_RESERVE, soft / 2));
   return Math.floor(soft - Math.min(LARGEST_RESERVE, reserve));
+}
+
+/** Connections that this process may still accept. Undefined: there is no limit. */
+export function connectionsLeft(): number | undefined {
+  const found = descriptorsOf();
+  if (found === undefined || found.soft === Number.POSITIVE_INFINITY) return undefined;
+  return mostConnections(found.soft) - found.used;
 }
 
 const ENOUGH = 4096;
