@@ -102,7 +102,10 @@ export function testApp(options: Options = {}) {
     if (options.loops?.includes(spec.name)) running.loops.set(spec.name, startLoop(spec, { log, clock }));
   const { around = (same) => same } = options;
   const served = createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) });
-  const handle = Object.assign(around((request) => served(request)), { app: served.app });
+  const handle = Object.assign(
+    around((request) => served(request)),
+    { app: served.app },
+  );
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
     const input = { name: "test", scopes, expires_at: null, monthly_budget_usd: null, metadata: {} };

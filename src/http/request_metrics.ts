@@ -71,7 +71,10 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
     counted[0] = (counted[0] as number) + 1;
     observe(cell.duration, (performance.now() - state.startedAt) / 1000);
   };
-  return { count: countAnswer, nameOf: (request) => `${request.method} ${templateOf(patternOf(request, stateOf(request)))}` };
+  return {
+    count: countAnswer,
+    nameOf: (request) => `${request.method} ${templateOf(patternOf(request, stateOf(request)))}`,
+  };
 }
 
 const NONE = "none";
