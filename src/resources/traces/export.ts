@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { takingTurns } from "../../lib/turns.ts";
-import { flush, settled } from "./flush.ts";
+import { flushed, settled } from "./flush.ts";
 import type { TraceFilter } from "./schema.ts";
 import { type Position, rowsAt } from "./search/positions.ts";
 import { find, mustNameScore, withScores } from "./service.ts";
@@ -16,7 +16,6 @@ const HEADERS = {
 /** Streams the traces as JSON lines, oldest first, in constant memory. A slow client slows the stream down. */
 export function exported(ctx: Ctx, request: Request, workspaceId: string, filter: TraceFilter): Response {
   mustNameScore(filter);
-  flush(ctx);
   keepOpen(ctx, request);
   const encoder = new TextEncoder();
   let batch: Position[] = [];
@@ -27,6 +26,7 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
     async pull(controller) {
       await turn();
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
+      if (after === undefined && !isLast) await flushed(ctx);
       if (batch.length === 0 && !isLast) {
         const { page, next } = await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH });
         [batch, after, isLast] = [page, next, next === undefined];

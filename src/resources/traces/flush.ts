@@ -25,15 +25,19 @@ export function scheduleFlush(ctx: Ctx) {
 }
 
 async function flushSoon(ctx: Ctx) {
-  const { traces } = ctx.state;
-  while (traces.buffer.length > 0 && !isClosed(ctx.db)) {
+  await flushed(ctx);
+  ctx.state.traces.scheduled = false;
+}
+
+/** Stores everything in turns: before traces are read. */
+export async function flushed(ctx: Ctx) {
+  while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) {
     flushSome(ctx, performance.now() + TURN_MS);
     await nextTurn();
   }
-  traces.scheduled = false;
 }
 
-/** Stores everything now: before traces are read, and at the end of the server. */
+/** Stores everything now: for a caller that cannot wait, and at the end of the server. */
 export function flush(ctx: Ctx) {
   while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) flushSome(ctx, Number.POSITIVE_INFINITY);
 }

@@ -5,7 +5,7 @@ import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { deployments } from "../deployments/table.ts";
-import { dropped, flush, scheduleFlush } from "./flush.ts";
+import { dropped, flush, flushed, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
 import { cursorOf, positionOf, type Slice, summariesAt } from "./search/positions.ts";
@@ -35,8 +35,9 @@ const byId = preparedRow(
 );
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): TraceRow {
-  flush(ctx);
-  const row = byId(ctx.db, { id, workspaceId });
+  const stored = byId(ctx.db, { id, workspaceId });
+  if (!stored) flush(ctx);
+  const row = stored ?? byId(ctx.db, { id, workspaceId });
   if (row) return row;
   throw new AppError("resource_not_found", `No trace ${id.slice(0, 80)}: GET /v1/traces lists them`, { param: "id" });
 }
@@ -47,7 +48,7 @@ const LIST_MS = 80; // then a page may be short or empty
 export async function list(ctx: Ctx, workspaceId: string, { limit, after, ...filter }: TraceQuery) {
   const until = performance.now() + LIST_MS;
   mustNameScore(filter);
-  flush(ctx);
+  await flushed(ctx);
   const from = after === undefined ? undefined : positionOf(ctx.db, after);
   const { page, next } = await find(ctx, workspaceId, filter, { order: "newest", after: from, limit }, until);
   const data = summariesAt(ctx.db, page).map(presentSummary);
