@@ -5,17 +5,21 @@
  */
 import type { Database } from "bun:sqlite";
 
-/** Rows that are one for each workspace, for the server, or bounded by something else than what users do. */
+/** Rows that are one for each workspace or for the server, that are sealed by their id, or whose parent cannot be copied. */
 const NOT_COPIED = new Set([
   ...["counters", "credit_accounts", "detection_accounts", "event_cursors", "gpu_leases", "gpu_waits", "ledger_merge"],
   ...["power_readings", "settings", "storage_usage", "tracker_integrations", "tracker_runs", "training_remote_runs"],
+  ...["fine_tuning_jobs", "webhook_endpoints"],
 ]);
 
 /** Times as many rows as the usual; or fewer, where something else has a limit. */
 const SHARE: Record<string, number> = {
   ...{ events: 10, audit_log: 10, traces: 5, deployments: 0.1, inference_batches: 0.1, detection_batches: 0.1 },
-  ...{ people: 0.1, users: 0.1, experiments: 0.1, workspaces: 0.1, monitors: 0.02, webhook_endpoints: 0.005, regions: 0.005 },
+  ...{ people: 0.1, users: 0.1, experiments: 0.1, workspaces: 0.1, monitors: 0.02, regions: 0.005 },
+  ...{ training_metrics: 4 },
 };
+
+export const shareOf = (table: string): number => SHARE[table] ?? 1;
 
 /** The column of a unique index that changes, where the last one is not right. */
 const CHANGED: Record<string, string[]> = {
@@ -33,8 +37,28 @@ const CHANGED: Record<string, string[]> = {
 
 /** Work that is not over: a copy of it would be started. */
 const UNFINISHED = [
-  ...["queued", "pending", "running", "starting", "provisioning", "in_progress", "validating", "finalizing", "cancelling"],
-  ...["downloading", "uploading", "serving", "unhealthy", "resuming", "pausing", "loading", "creating", "ready_to_start"],
+  ...[
+    "queued",
+    "pending",
+    "running",
+    "starting",
+    "provisioning",
+    "in_progress",
+    "validating",
+    "finalizing",
+    "cancelling",
+  ],
+  ...[
+    "downloading",
+    "uploading",
+    "serving",
+    "unhealthy",
+    "resuming",
+    "pausing",
+    "loading",
+    "creating",
+    "ready_to_start",
+  ],
 ];
 
 type Column = { name: string; type: string; pk: number };
@@ -42,10 +66,14 @@ type Column = { name: string; type: string; pk: number };
 /** Copies rows until each table has `rows` of them, or its share. Returns how many each table has then. */
 export function grow(db: Database, rows: number): Record<string, number> {
   db.run("PRAGMA foreign_keys = OFF");
-  const triggers = db.query<{ name: string; sql: string }, []>("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").all();
+  const triggers = db
+    .query<{ name: string; sql: string }, []>("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    .all();
   for (const { name } of triggers) db.run(`DROP TRIGGER ${name}`); // they would count the copies as stored bytes
   db.run("BEGIN");
-  const counts = Object.fromEntries(tablesOf(db).map((table) => [table, copyRows(db, table, Math.ceil(rows * (SHARE[table] ?? 1)))]));
+  const counts = Object.fromEntries(
+    tablesOf(db).map((table) => [table, copyRows(db, table, Math.ceil(rows * shareOf(table)))]),
+  );
   for (const { sql } of triggers) db.run(sql);
   db.run("COMMIT");
   db.run("PRAGMA foreign_keys = ON");
@@ -55,7 +83,9 @@ export function grow(db: Database, rows: number): Record<string, number> {
 
 const tablesOf = (db: Database): string[] =>
   db
-    .query<{ name: string }, []>("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name")
+    .query<{ name: string }, []>(
+      "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name",
+    )
     .all()
     .map(({ name }) => name)
     .filter((name) => !name.startsWith("sqlite_") && !NOT_COPIED.has(name));
@@ -65,16 +95,19 @@ function copyRows(db: Database, table: string, target: number): number {
   const isEnded = columns.some(({ name, type }) => name === "status" && type === "TEXT")
     ? `WHERE status NOT IN (${UNFINISHED.map((status) => `'${status}'`).join(", ")})`
     : "";
-  const count = (where: string) => db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table} ${where}`).get()?.n ?? 0;
+  const count = (where: string) =>
+    db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table} ${where}`).get()?.n ?? 0;
   const source = count(isEnded);
   const copies = source === 0 ? 0 : Math.ceil((target - count("")) / source);
   if (copies > 0) {
     const changed = changedColumns(db, table, columns);
     const isRowId = ({ name, type, pk }: Column) => pk === 1 && type === "INTEGER" && name === "seq";
     const written = columns.filter((column) => !isRowId(column));
-    const values = written.map((column) => (changed.has(column.name) ? copiedValue(table, column) : column.name));
+    const values = written.map((column) =>
+      changed.has(column.name) ? copiedValue(table, column) : `"${column.name}"`,
+    );
     db.run(
-      `INSERT OR IGNORE INTO ${table} (${written.map(({ name }) => name).join(", ")})
+      `INSERT OR IGNORE INTO ${table} (${written.map(({ name }) => `"${name}"`).join(", ")})
        WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < ${copies})
        SELECT ${values.join(", ")} FROM n CROSS JOIN (SELECT * FROM ${table} ${isEnded}) ORDER BY k`,
     );
@@ -87,16 +120,26 @@ function changedColumns(db: Database, table: string, columns: readonly Column[])
   const own = CHANGED[table];
   if (own !== undefined) return new Set(own);
   const parents = new Set(
-    db.query<{ from: string }, []>(`SELECT "from" FROM pragma_foreign_key_list('${table}')`).all().map(({ from }) => from),
+    db
+      .query<{ from: string }, []>(`SELECT "from" FROM pragma_foreign_key_list('${table}')`)
+      .all()
+      .map(({ from }) => from),
   );
   const indexes = db.query<{ name: string }, []>(`SELECT name FROM pragma_index_list('${table}') WHERE "unique"`).all();
   const members = indexes.map(({ name }) =>
-    db.query<{ name: string }, []>(`SELECT name FROM pragma_index_info('${name}') WHERE name IS NOT NULL`).all().map((c) => c.name),
+    db
+      .query<{ name: string }, []>(`SELECT name FROM pragma_index_info('${name}') WHERE name IS NOT NULL`)
+      .all()
+      .map((c) => c.name),
   );
   return new Set(members.map((names) => choose(names, parents, columns)).filter((name) => name !== undefined));
 }
 
-function choose(names: readonly string[], parents: ReadonlySet<string>, columns: readonly Column[]): string | undefined {
+function choose(
+  names: readonly string[],
+  parents: ReadonlySet<string>,
+  columns: readonly Column[],
+): string | undefined {
   if (names.includes("id")) return "id";
   const free = names.filter((name) => name !== "workspace_id" && !parents.has(name)).toReversed();
   const isText = (name: string) => columns.find((column) => column.name === name)?.type === "TEXT";

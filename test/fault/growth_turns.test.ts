@@ -6,25 +6,34 @@
  * whose tables have grown by SQL, so a list is long and an object has many children.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { appendFileSync, cpSync, rmSync } from "node:fs";
+import { cpSync, rmSync } from "node:fs";
 import { basename } from "node:path";
 import type { Handler } from "../../src/http/server.ts";
 import { routeNames } from "../../src/lib/route_names.ts";
 import { DAY_MS } from "../../src/lib/units.ts";
-import { type LoopName, loops } from "../../src/loops.ts";
+import { loops } from "../../src/loops.ts";
 import { systemClock } from "../../src/platform/clock.ts";
-import { closeDb, durable } from "../../src/platform/db/db.ts";
+import { closeDb } from "../../src/platform/db/db.ts";
 import { detecting } from "../detection_kit.ts";
-import { grow } from "../grown_world.ts";
-import { type TestApp, tempDir } from "../harness.ts";
+import { grow, shareOf } from "../grown_world.ts";
+import { type TestApp, tempDir, testApp } from "../harness.ts";
+import { allowLongTurns, takeLongTurns } from "../long_turns.ts";
 import { JOURNEY, meanwhile, play } from "../meta/journey.ts";
 import { sweep } from "../sweep.ts";
 import { openMigrated } from "../template_db.ts";
 
 setDefaultTimeout(600_000);
-const ROWS = sweep({ quick: 5_000, full: 20_000 }); // of most tables, with 100 times the rows
+const ROWS = sweep({ quick: 2_000, full: 20_000 }); // of most tables, with 100 times the rows
 const SIZES = [ROWS / 100, ROWS / 10, ROWS] as const;
+const WAIT_MS = 1_500;
 const TRIES = 3; // the quickest counts: the first one also compiles
+/** Tables that no call of the journey leaves a row in that can be copied. */
+const NO_ROWS = [
+  ...["annotation_item_sources", "api_key_spending", "idempotency_keys", "inference_batch_items", "inference_batches"],
+  ...["person_identities", "training_checkpoints", "webhook_attempts"],
+];
+allowLongTurns("the turns are compared here, and the first try of a call does not count");
+
 const MOST_MS = 50;
 const SMALL_MS = 20; // shorter turns differ by chance
 const MOST_GROWTH = 10 * (Math.log(ROWS) / Math.log(ROWS / 10)) * 1.5; // n log n for 10 times the rows, and some chance
@@ -49,9 +58,9 @@ async function longestTurnOf(work: () => unknown): Promise<number> {
   };
   const next = () => {
     count();
-    if (!isOver) setImmediate(next);
+    if (!isOver) setTimeout(next, 1);
   };
-  setImmediate(next);
+  setTimeout(next, 1);
   await work();
   isOver = true;
   count();
@@ -63,7 +72,7 @@ const refuse = () => {
 };
 const flags = { "network.allow": ["127.0.0.1"] };
 const openAt = (dir: string, { ageMs = 0 } = {}) =>
-  detecting({
+  testApp({
     ...{ dir, flags, dial: () => refuse },
     clock: { ...systemClock, now: () => systemClock.now() + ageMs },
     supervise: (supervisor) => ({ ...supervisor, spawn: refuse }),
@@ -96,7 +105,14 @@ beforeAll(async () => {
   };
   for (const step of JOURNEY.filter(({ raw }) => !raw)) await play(app, step);
   await meanwhile(app);
-  app.ctx.db.$client.run("UPDATE regions SET seen_at = 1e15"); // their nodes are not asked
+  const { $client } = app.ctx.db;
+  $client.run("UPDATE regions SET seen_at = 1e15"); // their nodes are not asked
+  const values = JSON.stringify(Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`metric_${i}`, i / 7])));
+  $client.run("INSERT OR IGNORE INTO training_metrics SELECT id, 1, 0.1, created_at, ? FROM training_jobs", [values]);
+  $client.run(
+    `INSERT OR IGNORE INTO training_samples
+     SELECT id, 1, 1, '"p"', 'c', 0.5, '{}', 0.1, 3, 0, NULL FROM training_jobs`,
+  );
   await app.close();
   base = app.dir;
 });
@@ -112,78 +128,103 @@ function grown(rows: number): { dir: string; counts: Record<string, number> } {
   return { dir, counts };
 }
 
-type Figures = Map<string, number[]>; // by the name of a route or loop, the longest turn at each size
+/** What is known to be too long, by its name or a file of its stack. A line whose turns have become short must go. */
+const OPEN: Record<string, string> = {
+  "GET /v1/models": "all models in one turn",
+  "GET /api/tags": "all models in one turn",
+  "GET /api/v0/models": "all models in one turn",
+  "GET /api/ps": "all models in one turn",
+  "GET /v1/conversations/{id}": "all traces of a conversation in one turn",
+  "experiments.sweep": "a thousand rows in one commit, whatever they cost",
+  "traces.prune": "a thousand rows in one commit, whatever they cost",
+  "volumes.sweep": "a thousand rows in one commit, whatever they cost",
+  "workspaces.prune": "a thousand rows in one commit, whatever they cost",
+  "workspaces.purge": "all events that are passed by in one commit",
+  "sessions/reconcile.ts": "all ended sessions in one commit",
+  "training_jobs.reconcile": "a commit for each job that reads its rows, in one turn",
+  "training_jobs.sweep": "all ended jobs in one turn",
+};
 
-const tooLong = (figures: Figures): string[] =>
-  [...figures].filter(([, ms]) => isTooLong(ms)).map(([name, ms]) => `${name}: ${ms.map((each) => each.toFixed(1)).join(" → ")} ms`);
+type Figure = { ms: number[]; stack: string };
+type Figures = Map<string, Figure>; // by the name of a route or loop: the longest turn at each size
 
-export function isTooLong(ms: readonly number[]): boolean {
+function isTooLong({ ms }: Figure): boolean {
   const [before = 0, most = 0] = ms.slice(-2);
   return most > MOST_MS || (most > SMALL_MS && most > before * MOST_GROWTH);
 }
 
-/** A request that waits for a replica is given up: its turns are over by then. */
-async function send(app: TestApp, { method, url, headers, body }: Sent): Promise<number> {
-  const signal = AbortSignal.timeout(2_000);
-  const given = body === undefined ? {} : { body };
-  const answered = (async () => {
-    const response = await app.handle(new Request(url, { method, headers, signal, ...given }));
-    await response.arrayBuffer();
-    return response.status;
-  })();
-  const gaveUp = new Promise<number>((resolve) => signal.addEventListener("abort", () => resolve(0)));
-  return await Promise.race([answered, gaveUp]);
+function judge(figures: Figures) {
+  const shown = [...figures].map(([name, figure]) => ({
+    ...figure,
+    text: `${name}: ${figure.ms.map((each) => each.toFixed(1)).join(" → ")} ms\n${figure.stack}`,
+  }));
+  const open = Object.keys(OPEN);
+  const found = shown.filter((each) => isTooLong(each) && !open.some((key) => each.text.includes(key)));
+  expect(found.map(({ text }) => text)).toEqual([]);
+  const isStale = (key: string) => {
+    const own = shown.filter(({ text }) => text.includes(key));
+    return own.length > 0 && own.every(({ ms }) => Math.max(...ms) < SMALL_MS);
+  };
+  expect(open.filter(isStale)).toEqual([]);
 }
 
-test("tables grow", () => {
-  const { dir, counts } = grown(1_000);
+async function note(figures: Figures, name: string, ms: number) {
+  await new Promise((resolve) => setTimeout(resolve, 0)); // the watch, which a long turn has kept too, comes first
+  const stack = takeLongTurns().at(-1) ?? figures.get(name)?.stack ?? "";
+  figures.set(name, { ms: [...(figures.get(name)?.ms ?? []), ms], stack });
+}
+
+/** Waits for the end of the work, or for `WAIT_MS`: what waits for a replica has had its turns by then. */
+async function overOrWaiting(work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+  const signal = AbortSignal.timeout(WAIT_MS);
+  const gaveUp = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  await Promise.race([work(signal).catch(() => {}), gaveUp]);
+}
+
+const send = (app: TestApp, { method, url, headers, body }: Sent) =>
+  overOrWaiting(async (signal) => {
+    const given = body === undefined ? {} : { body };
+    const response = await app.handle(new Request(url, { method, headers, signal, ...given }));
+    await response.arrayBuffer();
+  });
+
+test("every table that users fill has grown", () => {
+  const { dir, counts } = grown(SIZES[1]);
   rmSync(dir, { recursive: true });
-  console.log(Object.entries(counts).filter(([, n]) => n < 500));
+  const small = Object.entries(counts).filter(([table, count]) => count < SIZES[1] * Math.min(1, shareOf(table)));
+  expect(small.map(([table]) => table)).toEqual(NO_ROWS);
 });
 
 test("every route with 1, 10 and 100 times the rows", async () => {
   const figures: Figures = new Map();
-  const statuses = new Map<string, number>();
+  const isRead = (name: string) => name.startsWith("GET");
+  const order = [...requests].sort(([a], [b]) => Number(isRead(b)) - Number(isRead(a)));
   for (const rows of SIZES) {
     const app = openAt(grown(rows).dir);
-    const reads = [...requests].sort(([a], [b]) => Number(!a.startsWith("GET")) - Number(!b.startsWith("GET")));
-    for (const [name, sent] of reads) {
+    for (const [name, sent] of order) {
       let least = Number.POSITIVE_INFINITY;
-      for (let i = 0; i < TRIES && least > SMALL_MS; i++) {
-        least = Math.min(least, await longestTurnOf(async () => statuses.set(name, await send(app, sent))));
-        await durable(app.ctx.db);
-      }
-      figures.set(name, [...(figures.get(name) ?? []), least]);
-      if (rows === ROWS || least > 20) appendFileSync("/tmp/wdx/routes.txt", `${statuses.get(name)} ${name} ${figures.get(name)!.map((m) => m.toFixed(1)).join(" ")}\n`);
+      for (let i = 0; i < TRIES && least > SMALL_MS; i++)
+        least = Math.min(least, await longestTurnOf(() => send(app, sent)));
+      await note(figures, name, least);
     }
-    console.log("size over", rows);
     await app.close();
     app.remove();
   }
-  for (const [name, ms] of figures) console.log("ROUTE", statuses.get(name), name, ms.map((m) => m.toFixed(1)).join(" "));
-  expect(tooLong(figures)).toEqual([]);
+  expect(figures.size).toBeGreaterThan(200);
+  judge(figures);
 });
 
-test("every loop with 10 and 100 times the rows", async () => {
+test("every loop with 10 and 100 times the rows, young and old", async () => {
   const figures: Figures = new Map();
   for (const ageMs of [0, AGE_MS])
     for (const rows of SIZES.slice(1)) {
       const app = openAt(grown(rows).dir, { ageMs });
       for (const { name, tick } of loops(app.ctx)) {
-        const ms = await longestTurnOf(async () => {
-          try {
-            await tick(AbortSignal.timeout(60_000));
-          } catch (error) {
-            console.log("LOOP failed", name, String(error).slice(0, 200));
-          }
-        });
-        const key = ageMs === 0 ? name : `${name}, old rows`;
-        figures.set(key, [...(figures.get(key) ?? []), ms]);
-        appendFileSync("/tmp/wdx/loops.txt", `${key} ${figures.get(key)!.map((m) => m.toFixed(1)).join(" ")}\n`);
+        const ms = await longestTurnOf(() => overOrWaiting(async (signal) => await tick(signal)));
+        await note(figures, ageMs === 0 ? name : `${name}, old rows`, ms);
       }
       await app.close();
       app.remove();
     }
-  for (const [name, ms] of figures) console.log("LOOP", name, ms.map((m) => m.toFixed(1)).join(" "));
-  expect(tooLong(figures)).toEqual([]);
+  judge(figures);
 });

@@ -7,6 +7,7 @@ import { startLoop } from "../../src/platform/loop.ts";
 import { hotPath, type StackSample } from "../../src/platform/stack_samples.ts";
 import { LONG_TURN, reportTo } from "../../src/platform/turn_report.ts";
 import { startBinary } from "../binary.ts";
+import { makeKey } from "../cli.ts";
 import { until } from "../harness.ts";
 import { isServerSample, takeLongTurns } from "../long_turns.ts";
 
@@ -85,7 +86,7 @@ test("the executable warns of a long turn with its route and its stack, and coun
   });
   expect(line.ms).toBeGreaterThanOrEqual(10);
   const scraped = await until("the counters to be stored", async () => {
-    const key = (await server.verk(["keys", "create", "--scope", "admin", "--quiet"])).stdout.trim();
+    const { key } = await makeKey(server.dir, "--scope", "admin");
     const answer = await fetch(`${server.url}/v1/metrics`, { headers: { authorization: `Bearer ${key}` } });
     return (await answer.text()).match(/verk_event_loop_turn_seconds_count\S* (\d+)/)?.[1];
   });
