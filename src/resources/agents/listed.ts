@@ -13,7 +13,7 @@ const BATCH = 100;
 /** Deployments by name, then agents by name. `after` is the name of the last one that the client has. */
 export async function listUsable(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
   const isAgent = after !== undefined && !isServedName(ctx, workspaceId, after) && isAgentName(ctx, workspaceId, after);
-  const served = isAgent ? { data: [], has_more: false } : listServed(ctx, workspaceId, { limit, after });
+  const served = isAgent ? { data: [], has_more: false } : await listServed(ctx, workspaceId, { limit, after });
   if (served.has_more) return { object: "list" as const, data: served.data, has_more: true };
   const room = Math.max(0, limit - served.data.length);
   const more = await agentsAfter(ctx, workspaceId, isAgent ? after : undefined, room + 1);

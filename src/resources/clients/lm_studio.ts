@@ -8,7 +8,7 @@ import { later } from "../../lib/schema.ts";
 import { listUsable } from "../agents/listed.ts";
 import type { Model } from "../models/schema.ts";
 
-const MAX_LISTED = 10_000;
+const MAX_LISTED = 1_000;
 
 const LmStudioModels = later(() =>
   z

@@ -5,6 +5,7 @@ import type { PageQuery } from "../../http/answer/pagination.ts";
 import { AppError } from "../../lib/errors.ts";
 import { isId } from "../../lib/ids.ts";
 import { nearest } from "../../lib/text/nearest.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import { type Model, present } from "../models/schema.ts";
 import * as models from "../models/service.ts";
@@ -109,7 +110,7 @@ const LISTED = ["provisioning", "serving", "unhealthy"] as const;
  * By name, because a client sends the name of the last one as `after`. Each comes with its adapters, so a page may be
  * longer than `limit`.
  */
-export function listServed(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
+export async function listServed(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
   const within = and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, LISTED));
   const last = after && !isServedName(ctx, workspaceId, after) ? after.replace(/:[^:]*$/, "") : after;
   const rows = ctx.db
@@ -120,9 +121,12 @@ export function listServed(ctx: Ctx, workspaceId: string, { limit, after }: Page
     .orderBy(asc(deployments.name))
     .limit(limit + 1)
     .all();
-  const data = rows
-    .slice(0, limit)
-    .flatMap((row) => [presentServed(row.deployments, row.models), ...withAdapters(ctx, row.deployments)]);
+  const data: Model[] = [];
+  const turn = takingTurns();
+  for (const { deployments: row, models } of rows.slice(0, limit)) {
+    await turn();
+    data.push(presentServed(row, models), ...withAdapters(ctx, row));
+  }
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
 

@@ -21,7 +21,7 @@ import { modelOf, OllamaChat, OllamaEmbed, OllamaEmbeddings, OllamaGenerate, Oll
 import { createChatTranslator, createTextTranslator, loadedAnswer } from "./stream.ts";
 import { fromChat, fromGenerate, fromRaw } from "./translate.ts";
 
-const MAX_LISTED = 10_000;
+const MAX_LISTED = 1_000;
 const NS = 1_000_000; // nanoseconds of a millisecond
 
 export const routes = (ctx: Ctx) => {

@@ -2,7 +2,7 @@
  * LoRA adapters that a request chooses, with `model: "deployment:adapter"` or with `lora`. An adapter joins the process
  * of the replica with the first request that uses it, and stays there until others need its place. Its memory is leased.
  */
-import { and, asc, eq } from "drizzle-orm";
+import { and, asc, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import * as gpu from "../../gpu/service.ts";
@@ -16,6 +16,8 @@ import type { DeploymentRow } from "../table.ts";
 
 const MOST = 16; // adapters and combinations of them in one process
 const MAX_LISTED = 100;
+const MOST_READ = 1_000; // adapters of a workspace, also of other models
+const MOST_BASES = 100; // that are looked up for one list
 
 /** An adapter and how strongly it applies. */
 export type LoraChoice = { model: ModelRow; scale: number };
@@ -66,14 +68,23 @@ function fits(ctx: Ctx, row: DeploymentRow, adapter: ModelRow, base = baseFor(ct
 export function adaptersOf(ctx: Ctx, row: DeploymentRow): ModelRow[] {
   const base = baseFor(ctx, row);
   if (!base) return [];
-  return ctx.db
+  const isLora = sql`${modelTable.shape} ->> '$.type' = 'adapter'`;
+  const adapters = ctx.db
     .select()
     .from(modelTable)
-    .where(and(eq(modelTable.workspaceId, row.workspaceId), eq(modelTable.status, "ready")))
+    .where(and(eq(modelTable.workspaceId, row.workspaceId), eq(modelTable.status, "ready"), isLora))
     .orderBy(asc(modelTable.name))
-    .all()
-    .filter((model) => fits(ctx, row, model, base))
-    .slice(0, MAX_LISTED);
+    .limit(MOST_READ)
+    .all();
+  const known = new Map<string, boolean>(); // whether the name of a base is the base of this deployment
+  const found: ModelRow[] = [];
+  for (const adapter of adapters) {
+    const name = adapter.baseModelId ?? adapter.baseModel ?? adapter.id;
+    if (!known.has(name) && known.size < MOST_BASES) known.set(name, fits(ctx, row, adapter, base));
+    if (known.get(name)) found.push(adapter);
+    if (found.length === MAX_LISTED) break;
+  }
+  return found;
 }
 
 /** Brings the adapters into the replica's process. The request calls `releaseLora` when it ends. */

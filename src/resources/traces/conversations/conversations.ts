@@ -4,6 +4,7 @@ import type { Ctx } from "../../../context.ts";
 import { invalidCursor } from "../../../http/answer/cursor.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import { flush } from "../flush.ts";
 import { withScores } from "../service.ts";
 import { type ConversationRow, conversations, type TraceRow, traces } from "../table.ts";
@@ -61,9 +62,11 @@ export const tracesOf = (ctx: Ctx, { workspaceId, id }: ConversationRow, limit: 
     .offset(offset)
     .all();
 
-export function view(ctx: Ctx, row: ConversationRow) {
+export async function view(ctx: Ctx, row: ConversationRow) {
   const shown: ReturnType<typeof withScores> = [];
+  const turn = takingTurns();
   for (let size = 0; shown.length < MAX_TRACES && size < MAX_CHARACTERS; ) {
+    await turn();
     const next = withScores(ctx, tracesOf(ctx, row, BATCH, shown.length));
     shown.push(...next);
     size += JSON.stringify(next).length;
