@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";
 import { tempDir, until } from "../harness.ts";
 import { randomFor, sweep } from "../sweep.ts";
+import { trainingCalls } from "./training_kit.ts";
 
 /**
  * Training in the executable, on the built-in model: whatever is killed, a job completes, and its losses and rewards
@@ -20,89 +21,19 @@ let dataset: string;
 
 const env = { VERK_TRAINING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" };
 
-async function call(method: string, path: string, body?: unknown) {
-  const answer = await server.call(method, `/v1${path}`, body);
-  if (answer.status >= 400) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
-  return answer.body;
-}
-
-/** The share of vowels: any text has one, so that every group has something to learn from. */
-const REWARD = `export function reward({ completions }) {
-  return completions.map((text) => (String(text).match(/[aeiou0-4]/g) ?? []).length / (1 + String(text).length));
-}`;
+const { call, prepare, ended, streamOf, trainerPid, ...jobs } = trainingCalls(() => server);
+const create = (changes: object = {}) => jobs.create(dataset, SEED, changes);
 
 beforeAll(async () => {
   ({ key } = await makeKey(dir));
   server = await startBinary({ dir, env, key });
-  const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify({ prompt: `What is ${i + 2} + ${3 * i + 1}?` }));
-  const form = new FormData();
-  form.set("name", "sums");
-  form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));
-  dataset = (await call("POST", "/datasets", form)).id;
-  await until("verk-tiny to be ready", async () => (await call("GET", "/models/verk-tiny")).status === "ready", 60_000);
+  dataset = await prepare();
 }, 90_000);
 afterAll(async () => {
   await server.kill();
   expect(violations(dir)).toEqual([]);
   rmSync(dir, { recursive: true, force: true });
 });
-
-const create = async (changes: object = {}): Promise<string> =>
-  (
-    await call("POST", "/training_jobs", {
-      base_model: "verk-tiny",
-      method: "grpo",
-      dataset,
-      reward_source: REWARD,
-      reward_language: "javascript",
-      output_name: "vowels",
-      seed: SEED,
-      checkpoint: { save_steps: 2, keep_last: 2 },
-      hyperparameters: {
-        max_steps: 10,
-        num_generations: 4,
-        per_device_train_batch_size: 8,
-        max_completion_length: 12,
-        learning_rate: 1e-3,
-      },
-      ...changes,
-    })
-  ).id;
-
-const ENDED = ["completed", "failed", "cancelled"];
-const ended = (id: string) =>
-  until(
-    `job ${id} to end`,
-    async () => {
-      const job = await call("GET", `/training_jobs/${id}`);
-      return ENDED.includes(job.status) ? job : undefined;
-    },
-    120_000,
-  );
-
-const TIMINGS = /^(.*_time|.*tokens_per_second|reward_latency.*|gpu_memory.*|.*_ms)$/;
-type Point = { step: number; epoch: number; values: Record<string, number> };
-async function streamOf(id: string) {
-  const { data } = await call("GET", `/training_jobs/${id}/metrics?max_points=10000`);
-  return (data as Point[]).map(({ step, epoch, values }) => ({
-    step,
-    epoch,
-    values: Object.fromEntries(Object.entries(values).filter(([name]) => !TIMINGS.test(name))),
-  }));
-}
-
-/** The process of the trainer of this server, if there is one now. */
-function trainerPid(): number | undefined {
-  for (const name of readdirSync("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const args = readFileSync(`/proc/${name}/cmdline`, "latin1").split("\0");
-      const parent = Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${name}/status`, "latin1"))?.[1]);
-      if (parent === server.pid && args.includes("worker") && args.includes("trainer")) return Number(name);
-    } catch {} // gone meanwhile
-  }
-  return undefined;
-}
 
 /** The first job, which nothing disturbed. */
 let calm: { id: string; wholeMs: number };
