@@ -120,11 +120,14 @@ const SCHEDULES = {
 
 export type LoopName = keyof typeof SCHEDULES;
 
-/** They delete by age, so they take the time that cannot be ahead (see platform/trusted_clock.ts). */
+/**
+ * They delete, expire or give up by age, so they take the time that cannot be ahead (see platform/trusted_clock.ts).
+ */
 const BY_AGE: ReadonlySet<LoopName> = new Set([
   "api_keys.prune",
   "audit.prune",
   "batches.prune",
+  "batches.run",
   "browser_sessions.prune",
   "billing.merge",
   "code_artifacts.sweep",
@@ -137,10 +140,12 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "monitors.prune",
   "responses.prune",
   "sessions.prune",
+  "tracker.send",
   "traces.prune",
   "training_jobs.prune",
   "training_jobs.sweep",
   "volumes.sweep",
+  "webhooks.deliver",
   "webhooks.prune",
   "workspaces.prune",
 ]);

@@ -44,3 +44,12 @@ test("D11 a restart: three days off are believed, a month waits for a day of upt
   expect(second).toMatchObject({ trusted: month + DAY_MS + 4 * HOUR_MS, waited: 0 });
   expect(judgeStart(undefined, month, 0)).toMatchObject({ trusted: month });
 });
+
+test("the time is whole milliseconds also while the clock is ahead, because rows keep it", () => {
+  let aheadMs = 0;
+  let steady = 0.25;
+  const clock = new TrustedClock({ now: () => Date.UTC(2026, 0, 1) + aheadMs, steady: () => steady });
+  aheadMs = YEAR_MS;
+  steady += 10.5;
+  expect(clock.now()).toBe(Date.UTC(2026, 0, 1) + 10);
+});

@@ -41,9 +41,9 @@ export class TrustedClock {
     this.#anchor = judgeStart(kept, this.clock.now(), this.clock.steady());
   }
 
-  /** Epoch milliseconds. Never ahead of the clock. */
+  /** Whole epoch milliseconds, like the clock's own. Never ahead of the clock. */
   now(): number {
-    return this.observe().trusted;
+    return Math.floor(this.observe().trusted);
   }
 
   /** True while the clock is ahead of what uptime explains. */

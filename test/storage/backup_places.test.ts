@@ -126,6 +126,7 @@ test.each([
   ["2026-01-05T02:30:10.000Z", "2026-01-05T10:00:00.000Z", "2026-01-06T02:30:00.000Z", false],
   ["2026-01-05T02:30:10.000Z", "2026-01-06T03:00:00.000Z", "2026-01-06T02:30:00.000Z", false],
   ["2026-01-01T02:30:10.000Z", "2026-01-05T10:00:00.000Z", "2026-01-02T02:30:00.000Z", true],
+  ["2027-01-05T02:30:10.000Z", "2026-01-05T10:00:00.000Z", "2026-01-05T10:00:00.000Z", true], // by a wrong clock
 ])("with a backup at %p, at %s the next one is due at %s, late: %p", (made, now, next, late) => {
   expect(dueAt("30 2 * * *", made === null ? undefined : Date.parse(made), Date.parse(now))).toMatchObject({
     next,
@@ -150,6 +151,10 @@ test("a schedule makes a backup when one is due, and no second one", async () =>
   const ids = await openRepository(place).list();
   expect([ids.length, state.backup.failedAt]).toEqual([1, Number.NEGATIVE_INFINITY]);
   expect(await faultsOf(place, ids[0] ?? "")).toEqual([]);
+  clock.set(-365 * DAY_MS);
+  state.backup.failedAt = Number.NEGATIVE_INFINITY;
+  await backUpWhenDue(ctx, new AbortController().signal);
+  expect(await openRepository(place).list()).toHaveLength(2);
 });
 
 test("a schedule without a target, or that is no cron pattern, is refused", () => {

@@ -20,6 +20,7 @@ export class BackupState {
   /** When the newest backup was made, in milliseconds; undefined: none, or not read yet. */
   lastAt: number | undefined;
   isRead = false;
+  /** On the steady clock. */
   failedAt = Number.NEGATIVE_INFINITY;
   /** The time of the newest state in the log, in milliseconds. */
   loggedAt: number | undefined;
@@ -30,13 +31,13 @@ type Parts = { config: Config; clock: Clock; log: Log; state: { backup: BackupSt
 /** `lastAt`: when the newest backup was made. `next` is in the past if a backup is due. */
 export function dueAt(pattern: string, lastAt: number | undefined, nowMs: number) {
   const nextAt = nextRun(pattern, lastAt, nowMs);
-  const late = nowMs - nextAt > LATE_MS || lastAt === undefined;
+  const late = nowMs - nextAt > LATE_MS || nextAt === nowMs;
   return { last: lastAt === undefined ? null : isoTime(lastAt), next: isoTime(nextAt), late };
 }
 
-/** Without a backup the first one is due at once. */
+/** Without a backup the first one is due at once, and so is one after a backup that a wrong clock put ahead. */
 function nextRun(pattern: string, lastAt: number | undefined, nowMs: number): number {
-  if (lastAt === undefined) return nowMs;
+  if (lastAt === undefined || lastAt > nowMs + LATE_MS) return nowMs;
   return new Cron(pattern, { paused: true, timezone: "UTC" }).nextRun(new Date(lastAt))?.getTime() ?? Infinity;
 }
 
@@ -44,10 +45,11 @@ function nextRun(pattern: string, lastAt: number | undefined, nowMs: number): nu
 export async function backUpWhenDue({ config, clock, log, state: { backup } }: Parts, signal: AbortSignal) {
   const { schedule, target, keep } = config.backup;
   const nowMs = clock.now();
-  if (schedule === "" || nowMs - backup.failedAt < RETRY_MS) return;
+  if (schedule === "" || clock.steady() - backup.failedAt < RETRY_MS) return;
   try {
     if (!backup.isRead) {
-      const newest = (await openRepository(await openTarget(target, config, { create: true })).list()).at(-1);
+      const ids = await openRepository(await openTarget(target, config, { create: true })).list();
+      const newest = ids.findLast((id) => timeOf(id) <= nowMs + LATE_MS);
       backup.lastAt = newest === undefined ? undefined : timeOf(newest);
       backup.isRead = true;
     }
@@ -57,7 +59,7 @@ export async function backUpWhenDue({ config, clock, log, state: { backup } }: P
     log.info("a backup was made", { backup: id, target });
   } catch (error) {
     if (signal.aborted) return; // the server stops, and the next start finds the backup due
-    backup.failedAt = nowMs;
+    backup.failedAt = clock.steady();
     log.error("the backup failed; it is tried again in 10 minutes", { target, error: (error as Error).message });
   }
 }

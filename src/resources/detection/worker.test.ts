@@ -68,6 +68,15 @@ describe("the detector", () => {
     expect((await app.detect()).status).toBe(200);
   });
 
+  test("clock: a jump of a year back makes no pause longer", async () => {
+    const clock = fakeClock();
+    const app = open({ clock, lives: [{ fail: "crash" }, {}] });
+    expect((await app.detect()).status).toBe(503);
+    clock.set(-365 * 86_400_000);
+    clock.advance(1_000);
+    expect((await app.detect()).status).toBe(200);
+  });
+
   test("ends when nobody has needed it for a while, and not before", async () => {
     const clock = fakeClock();
     const app = open({ clock, flags: { "detect.idle_seconds": 60 } });

@@ -177,7 +177,7 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
   if (state.child?.adaptation === adaptation && state.child) return state.child;
   void state.child?.worker.stop("the adaptation has changed"); // files in it are scored again
   state.child = undefined;
-  const waitMs = state.notBefore - ctx.clock.now();
+  const waitMs = state.notBefore - ctx.clock.steady();
   if (waitMs > 0) throw unavailable("it failed to start", waitMs);
   const opened = Promise.withResolvers<Versions>();
   opened.promise.catch(() => {}); // callers that wait for it get the error
@@ -187,7 +187,7 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
     opened.reject(unavailable(exit.message));
     if (isOpen || exit.kind === "stopped") return;
     state.failures++;
-    state.notBefore = ctx.clock.now() + Math.min(FIRST_PAUSE_MS * 2 ** (state.failures - 1), LAST_PAUSE_MS);
+    state.notBefore = ctx.clock.steady() + Math.min(FIRST_PAUSE_MS * 2 ** (state.failures - 1), LAST_PAUSE_MS);
   };
   const { data_dir, detect } = ctx.config;
   const given = {

@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 
-/** `restUntil`: no request to this destination before then. */
+/** `restUntil`: no request to this destination before then, on the steady clock. */
 export type Destination = { isBusy: boolean; failures: number; restUntil: number };
 
 /** The state of trackers that lives in this process (`ctx.state.tracker`). */
@@ -27,7 +27,7 @@ export class TrackerState {
 
   destination(workspaceId: string, baseUrl: string): Destination {
     const key = `${workspaceId} ${baseUrl}`;
-    const destination = this.#destinations.get(key) ?? { isBusy: false, failures: 0, restUntil: 0 };
+    const destination = this.#destinations.get(key) ?? { isBusy: false, failures: 0, restUntil: Number.NEGATIVE_INFINITY };
     this.#destinations.set(key, destination);
     return destination;
   }

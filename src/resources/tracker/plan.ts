@@ -25,7 +25,8 @@ export function nextPiece(
   if (job.hasPoints) return "points";
   if (run.stateSent !== job.state) return "state";
   if (ENDS.includes(job.state)) return "nothing";
-  return job.beats && job.state === "running" && now - (run.sentAt ?? 0) >= BEAT_MS ? "beat" : "wait";
+  const sinceMs = Math.abs(now - (run.sentAt ?? 0)); // a clock that was set back must not silence it
+  return job.beats && job.state === "running" && sinceMs >= BEAT_MS ? "beat" : "wait";
 }
 
 /** The state for the tracker. A job that is queued again after a crash, or paused, still counts as running. */
@@ -47,7 +48,7 @@ export function firstFew(points: readonly Point[]): Point[] {
 }
 
 const FIRST_PAUSE_MS = 5_000;
-const LAST_PAUSE_MS = 600_000;
+export const LAST_PAUSE_MS = 600_000;
 const MOST_REFUSALS = 10;
 const GIVE_UP_MS = 72 * HOUR_MS;
 

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { startFakeTracker } from "../../../test/fake_tracker.ts";
+import { tickOf } from "../../../test/loops_kit.ts";
 import { manyWorlds, onlyRun, PATH } from "../../../test/tracker_kit.ts";
 
 const { begin, endAll } = manyWorlds();
@@ -43,6 +44,41 @@ test("a tracker that keeps refusing is given up with a note, and a new PUT tries
   expect(world.tracker.requests).toHaveLength(10);
   delete world.tracker.trouble.before;
   await world.setUp();
+  await world.tick();
+  expect(onlyRun(world).tags["verk.job_id"]).toBe(id);
+});
+
+const YEAR_MS = 365 * 86_400_000;
+
+test("clock: a jump of a year ahead gives no tracker up, and its reports come on time", async () => {
+  const world = begin();
+  await world.setUp();
+  world.add();
+  world.tracker.trouble.before = () => new Response(null, { status: 503 });
+  const tick = async () => {
+    await tickOf(world.ctx, "tracker.send");
+    await world.ctx.state.tracker.idle();
+  };
+  await tick();
+  world.clock.set(YEAR_MS);
+  world.clock.advance(6_000);
+  await tick();
+  expect((await world.state()).runs).toMatchObject({ failing: 1, given_up: 0 });
+  delete world.tracker.trouble.before;
+  world.clock.advance(20_000);
+  await tick();
+  expect((await world.state()).runs.failing).toBe(0);
+});
+
+test("clock: a jump of a year back delays no report and no pause by a year", async () => {
+  const world = begin();
+  await world.setUp();
+  const id = world.add();
+  world.tracker.trouble.before = () => new Response(null, { status: 503 });
+  await world.tick();
+  world.clock.set(-YEAR_MS);
+  delete world.tracker.trouble.before;
+  world.clock.advance(6_000);
   await world.tick();
   expect(onlyRun(world).tags["verk.job_id"]).toBe(id);
 });

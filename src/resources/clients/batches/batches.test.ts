@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../../../../test/harness.ts";
+import { tickOf } from "../../../../test/loops_kit.ts";
 import { chatAnswer, pretendServing } from "../../../../test/pretend_replica.ts";
 import { DAY_MS } from "../../../lib/units.ts";
+import { TrustedClock } from "../../../platform/trusted_clock.ts";
 import { usedBytes } from "../../storage_usage/service.ts";
 import { sweep } from "../../volumes/sweep.ts";
 import { linesOf, readRequests } from "./lines.ts";
@@ -165,6 +167,16 @@ describe("a batch", () => {
       response: null,
       error: { code: "batch_expired" },
     });
+  });
+
+  test("clock: a jump of a year ahead expires no batch", async () => {
+    const { id } = await create([line("a")]);
+    let aheadMs = 0;
+    const clock = { ...app.ctx.clock, now: () => Date.now() + aheadMs };
+    const state = { ...app.ctx.state, trustedClock: new TrustedClock(clock) };
+    aheadMs = 365 * DAY_MS;
+    await tickOf({ ...app.ctx, clock, state }, "batches.run");
+    expect((await read(id)).status).toBe("completed");
   });
 
   test("that ended long ago is removed with its files; an input that a later batch has stays", async () => {

@@ -69,7 +69,7 @@ export class Flight {
     if (row.capture === "full" && call.path !== "/embeddings" && call.path !== "/rerank")
       this.#output = new CapturedOutput();
     this.live = liveOf(ctx, row.id);
-    this.live.usedAt = this.#createdAt;
+    this.live.usedAt = ctx.clock.steady();
     this.live.flights.add(this);
   }
 
@@ -172,7 +172,7 @@ export class Flight {
     const { ctx, live } = this;
     this.onEnd();
     live.flights.delete(this);
-    live.usedAt = ctx.clock.now();
+    live.usedAt = ctx.clock.steady();
     if (outcome.status < 400) this.prove(); // a client that gives up waiting proves nothing
     const chosen = this.#choices.map(({ model }) => model.name).join("+") || null;
     this.#releaseLora();

@@ -112,13 +112,13 @@ export async function useLoras(
 
 function hold(ctx: Ctx, lora: Lora): Lora {
   lora.users++;
-  lora.usedAt = ctx.clock.now();
+  lora.usedAt = ctx.clock.steady();
   return lora;
 }
 
 export function releaseLora(ctx: Ctx, lora: Lora) {
   lora.users--;
-  lora.usedAt = ctx.clock.now();
+  lora.usedAt = ctx.clock.steady();
 }
 
 type NewLora = Pick<Lora, "holder" | "parts"> & { key: string };
@@ -137,7 +137,7 @@ function add(ctx: Ctx, host: Host, { key, holder, parts }: NewLora): Lora {
   };
   promise.catch(() => {}); // each request that waits for it handles the error
   for (const part of parts) hold(ctx, part);
-  const lora: Lora = { name, holder, parts, ready: promise, settle, users: 0, usedAt: ctx.clock.now() };
+  const lora: Lora = { name, holder, parts, ready: promise, settle, users: 0, usedAt: ctx.clock.steady() };
   host.loras.set(key, lora);
   return lora;
 }

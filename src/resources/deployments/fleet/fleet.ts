@@ -59,6 +59,7 @@ type NewReplica = {
   host: Host;
   adapter: Replica["adapter"];
   adapterBytes: number;
+  /** On the steady clock, like `now`. */
   loadUntil: number;
   now: number;
 };
@@ -136,7 +137,7 @@ export type Live = {
   ordinal: number;
   /** The holder that waits for memory. */
   queuedAs: string | undefined;
-  /** The last time that a request began or ended. */
+  /** The last time that a request began or ended, on the steady clock. */
   usedAt: number;
   /** The GPUs of its last replica; undefined: it had none yet. */
   cards: readonly string[] | undefined;
@@ -164,7 +165,7 @@ function blankLive(ctx: Ctx, id: string): Live {
     ordinal: 0,
     queuedAs: undefined,
     cards: undefined,
-    usedAt: ctx.clock.now(),
+    usedAt: ctx.clock.steady(),
     growAt: 0,
     overBudgetSince: undefined,
     waitsSince: undefined,

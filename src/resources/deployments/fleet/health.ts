@@ -76,7 +76,7 @@ function processLost(ctx: Ctx, host: Host, error: string) {
 
 /** Kills a process whose load hangs. Its exit then counts as a loss. */
 export function killHung(ctx: Ctx, replica: Replica) {
-  if (replica.state === "starting" && ctx.clock.now() > replica.loadUntil)
+  if (replica.state === "starting" && ctx.clock.steady() > replica.loadUntil)
     kill(replica.host, "its load takes too long");
 }
 

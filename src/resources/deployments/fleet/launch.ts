@@ -56,7 +56,7 @@ async function join(ctx: Ctx, row: DeploymentRow, host: Host, parts: Parts): Pro
   }
   if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
   const all = (parts.base.sizeBytes ?? 0) + bytes; // the model may still be loading
-  const loadUntil = ctx.clock.now() + loadDeadlineMs(all);
+  const loadUntil = ctx.clock.steady() + loadDeadlineMs(all);
   addReplica(ctx, live, host, { holder, model: refOf(row), adapter, bytes, loadUntil });
   return true;
 }
@@ -106,7 +106,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         guesses: ctx.config.serving.guesses,
       },
     });
-    const loadUntil = ctx.clock.now() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
+    const loadUntil = ctx.clock.steady() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
     addReplica(ctx, live, host, { holder, model, adapter, bytes, loadUntil });
   } catch (error) {
     gpu.release(ctx, holder);

@@ -9,10 +9,10 @@ export class DeploymentsState {
   /** Replicas whose host is about to load. */
   readonly coming = new Set<Guest>();
   spare: Spare | undefined;
-  /** The next spare process starts no earlier than this. */
-  spareNotBefore = 0;
+  /** The next spare process starts no earlier than this, on the steady clock. */
+  spareNotBefore = Number.NEGATIVE_INFINITY;
   /** No spare process takes memory of a card before this: the last one made room. */
-  cardNotBefore = 0;
+  cardNotBefore = Number.NEGATIVE_INFINITY;
   /** Bytes of decoded images in requests that are on their way to a replica. */
   pixelBytes = 0;
 }

@@ -139,7 +139,7 @@ export function trafficOf(ctx: Ctx, row: DeploymentRow, live: Live): Traffic {
   return {
     inflight: inflightOf(live),
     parallel: ready[0]?.parallel ?? row.parallel ?? ctx.config.serving.parallel,
-    idleMs: ctx.clock.now() - live.usedAt,
+    idleMs: ctx.clock.steady() - live.usedAt,
     ready: ready.length,
   };
 }

@@ -81,7 +81,7 @@ function serve(ctx: Ctx, live: Live, replica: Replica) {
     moves.serve(ctx, live.id);
   });
   replica.becomeReady(ctx.clock.steady());
-  live.usedAt = ctx.clock.now();
+  live.usedAt = ctx.clock.steady();
   retireGently(ctx, old, { reason: "the deployment has another model", withinMs: SWITCH_DRAIN_MS });
   admitHeld(live);
   admitBackground(ctx);
@@ -155,6 +155,6 @@ export function retireGently(
 }
 
 async function drain(ctx: Ctx, replica: Replica, withinMs: number) {
-  const until = ctx.clock.now() + withinMs;
-  while (replica.inflight > 0 && ctx.clock.now() < until) await ctx.clock.sleep(50);
+  const until = ctx.clock.steady() + withinMs;
+  while (replica.inflight > 0 && ctx.clock.steady() < until) await ctx.clock.sleep(50);
 }

@@ -10,7 +10,9 @@ import { machine as modelMachine } from "../../models/machine.ts";
 import * as models from "../../models/service.ts";
 import { liveOf, readyOf } from "./fleet.ts";
 import * as moves from "./moves.ts";
+import { reconcile } from "./reconcile.ts";
 
+const YEAR_MS = 365 * 86_400_000;
 const CHAT = { model: "d", messages: [{ role: "user", content: "hi" }] };
 const { open: app, apps, closeAll } = manyDeploying();
 afterEach(closeAll);
@@ -43,6 +45,24 @@ test("more requests than slots bring a second replica; idleness takes it away", 
   expect((await Promise.all(requests)).map((answer) => answer.status)).toEqual([200, 200, 200]);
   await until("one replica again", ready(1));
   expect(eventsOf(on, id)).toEqual(["deployment.created", "deployment.serving"]);
+});
+
+test("clock: a jump of a year takes no idle deployment away, and keeps none a year longer", async () => {
+  const clock = fakeClock();
+  const on = await app({ clock });
+  const id = await on.deploy({ min_replicas: 0, idle_timeout_seconds: 30 });
+  await on.reaches(id, "serving");
+  const isParked = async () => (await on.call("GET", `/v1/deployments/${id}`)).body.parked;
+  for (const jump of [YEAR_MS, -2 * YEAR_MS]) {
+    clock.set(jump);
+    await reconcile(on.ctx);
+    expect(await isParked()).toBe(false);
+  }
+  clock.advance(31_000);
+  await until("it to be parked", async () => {
+    await reconcile(on.ctx);
+    return (await isParked()) || undefined;
+  });
 });
 
 test("what does not fit waits with a reason, and an idle one is parked to make room", async () => {

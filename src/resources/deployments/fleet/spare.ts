@@ -59,7 +59,7 @@ export function keepSpare(ctx: Ctx, purpose: Purpose | undefined) {
   if (!old && !purpose) return;
   void old?.worker.stop("no deployment is parked, or another one");
   state.spare =
-    purpose && ctx.clock.now() >= state.spareNotBefore ? start(ctx, purpose.cards, purpose.model) : undefined;
+    purpose && ctx.clock.steady() >= state.spareNotBefore ? start(ctx, purpose.cards, purpose.model) : undefined;
   if (state.spare && purpose) void prepare(ctx, state.spare, purpose);
 }
 
@@ -82,7 +82,7 @@ async function hold(ctx: Ctx, spare: Spare, { cards, model, sleeper }: Purpose):
   const state = ctx.state.deployments;
   const [device] = cards;
   if (!ctx.config.serving.standby_card || model === undefined || device === undefined) return false;
-  if (ctx.clock.now() < state.cardNotBefore) return false;
+  if (ctx.clock.steady() < state.cardNotBefore) return false;
   const holder = `${KIND}/${spare.worker.id}`;
   const { workspaceId } = sleeper;
   const how = { gpuCount: 1, priority: 0, pinned: false, mayEvict: false };
@@ -109,7 +109,7 @@ export function registerStandby(ctx: Ctx) {
     async evict(holder) {
       const { spare } = state;
       if (spare?.holder !== holder) return;
-      state.cardNotBefore = ctx.clock.now() + PAUSE_MS;
+      state.cardNotBefore = ctx.clock.steady() + PAUSE_MS;
       await spare.worker.stop("its memory is needed"); // onExit releases the lease
     },
   });
@@ -128,7 +128,7 @@ function start(ctx: Ctx, cards: readonly string[], model: string | undefined, re
       letGo(ctx, whole);
       if (state.spare === whole) {
         state.spare = undefined;
-        if (exit.kind !== "stopped") state.spareNotBefore = ctx.clock.now() + PAUSE_MS;
+        if (exit.kind !== "stopped") state.spareNotBefore = ctx.clock.steady() + PAUSE_MS;
       }
       return spare.owner?.onExit(exit);
     },

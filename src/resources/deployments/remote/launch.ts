@@ -45,7 +45,7 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
       onMessage: (message) => handleMessage(ctx, host, message),
       onExit: (exit) => handleExit(ctx, host, exit),
       onReached: () => {
-        for (const replica of host.users.keys()) replica.loadUntil = ctx.clock.now() + loadMs;
+        for (const replica of host.users.keys()) replica.loadUntil = ctx.clock.steady() + loadMs;
       },
     });
     const host: Host = {
@@ -56,7 +56,7 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
     hosts.open(ctx, host);
     addReplica(ctx, live, host, {
       ...{ holder: `${row.id}/${++live.ordinal}`, model, adapter: adapterOf(ctx, parts), bytes: adapterBytes(parts) },
-      loadUntil: row.provider === "slurm" ? Number.POSITIVE_INFINITY : ctx.clock.now() + loadMs, // a queue has no end
+      loadUntil: row.provider === "slurm" ? Number.POSITIVE_INFINITY : ctx.clock.steady() + loadMs, // a queue has no end
     });
   } finally {
     live.launching--;

@@ -105,7 +105,7 @@ type Postponed = { run: RemoteRunRow; region: RegionRow; end: RunEnd };
 /** Plans the next try. The run ends when a file came damaged too often. The row counts, so a restart does not begin anew. */
 async function postpone(ctx: Ctx, { run, region, end }: Postponed, error: unknown): Promise<undefined> {
   const { pullsNotBefore } = ctx.state.trainingJobs;
-  const now = ctx.clock.now();
+  const now = ctx.clock.steady();
   if (error instanceof AppError && error.code === "storage_unavailable") {
     pullsNotBefore.set(run.jobId, now + FULL_PAUSE_MS);
     ctx.log.warn("cannot pull a checkpoint", { job: run.jobId, region: run.region, error });

@@ -99,9 +99,9 @@ async function syncRun(ctx: Ctx, { provider, region, run, job, observation }: Fo
 
 function isPullTooEarly({ state, clock }: Ctx, id: string): boolean {
   const { pullsNotBefore } = state.trainingJobs;
-  const at = pullsNotBefore.get(id) ?? 0;
-  if (at <= clock.now()) pullsNotBefore.delete(id);
-  return at > clock.now();
+  const at = pullsNotBefore.get(id) ?? Number.NEGATIVE_INFINITY;
+  if (at <= clock.steady()) pullsNotBefore.delete(id);
+  return at > clock.steady();
 }
 
 /** The files are copied in this turn, which may take long; other regions have turns of their own. */

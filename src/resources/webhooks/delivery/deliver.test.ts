@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { fakeClock, type TestApp, testApp, until } from "../../../../test/harness.ts";
+import { tickOf } from "../../../../test/loops_kit.ts";
 import { addEndpoint, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { verify } from "../../../lib/webhooks/signature.ts";
 import { failpoints } from "../../../platform/failpoint.ts";
@@ -165,6 +166,35 @@ describe("a delivery", () => {
     await sendAll();
     expect(got).toHaveLength(1);
     expect(deliveries()).toMatchObject([{ status: "succeeded" }]);
+  });
+
+  test("clock: a jump of a year ahead does not exhaust what waits for its retry", async () => {
+    const { got, url } = receiver((_, count) => new Response(null, { status: count === 0 ? 503 : 204 }));
+    add(url);
+    happen();
+    await sendAll();
+    clock.set(365 * 86_400_000);
+    await tickOf(app.ctx, "webhooks.deliver");
+    expect(deliveries()).toMatchObject([{ status: "pending", attemptCount: 1 }]);
+    clock.advance(10_000);
+    await tickOf(app.ctx, "webhooks.deliver");
+    await app.ctx.state.webhooks.idle();
+    expect(deliveries()).toMatchObject([{ status: "succeeded", attemptCount: 2 }]);
+    expect(got).toHaveLength(2);
+  });
+
+  test("clock: a resend that was asked for a year ahead is sent once the clock is right again", async () => {
+    const { got, url } = receiver();
+    const { id } = add(url);
+    happen();
+    await sendAll();
+    clock.set(365 * 86_400_000);
+    const [delivery] = deliveries();
+    expect((await app.call("POST", `/v1/webhooks/${id}/deliveries/${delivery?.id}/resend`)).status).toBeLessThan(300);
+    clock.set(-365 * 86_400_000);
+    clock.advance(60_000);
+    await sendAll();
+    expect(got).toHaveLength(2);
   });
 
   test("nobody acknowledged in 72 hours is exhausted, without a further attempt", async () => {
