@@ -1,5 +1,6 @@
 import type { AnyElysia } from "elysia";
 import { z } from "zod";
+import { takingTurns } from "../lib/turns.ts";
 import { VERSION } from "../lib/version.ts";
 import { clientFormatOf } from "./answer/client_errors.ts";
 import { ErrorEnvelope } from "./answer/errors.ts";
@@ -37,11 +38,27 @@ const override: NonNullable<z.core.ToJSONSchemaParams["override"]> = ({ zodSchem
     jsonSchema.default = def.defaultValue as number;
 };
 
-/**
- * Schemas with `.meta({ id })` become components, all others are inline. Answers may get new fields; `closed` forbids
- * them, so that the tests notice a field that the document does not know.
- */
+/** The whole document at once, which takes longer than a turn of a server may. */
 export function openapi(app: AnyElysia, { closed = false } = {}): Json {
+  const parts = partsOf(app, closed);
+  for (let part = parts.next(); ; part = parts.next()) if (part.done) return part.value;
+}
+
+/** The same for a server: other requests are answered between two routes. */
+export async function openapiInTurns(app: AnyElysia): Promise<Json> {
+  const parts = partsOf(app, false);
+  const turn = takingTurns();
+  for (let part = parts.next(); ; part = parts.next()) {
+    if (part.done) return part.value;
+    await turn();
+  }
+}
+
+/**
+ * Yields after each route. Schemas with `.meta({ id })` become components, all others are inline. Answers may get new
+ * fields; `closed` forbids them, so that the tests notice a field that the document does not know.
+ */
+function* partsOf(app: AnyElysia, closed: boolean): Generator<undefined, Json> {
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
     const {
@@ -60,6 +77,7 @@ export function openapi(app: AnyElysia, { closed = false } = {}): Json {
   };
   const paths: Record<string, Json> = {};
   for (const route of app.routes) {
+    yield;
     const detail = route.hooks.detail as Detail | undefined;
     if (!detail?.answers) continue; // pages and the document itself
     const path = route.path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}");

@@ -130,11 +130,6 @@ function grown(rows: number): { dir: string; counts: Record<string, number> } {
 
 /** What is known to be too long, by its name or a file of its stack. A line whose turns have become short must go. */
 const OPEN: Record<string, string> = {
-  "GET /v1/models": "all models in one turn",
-  "GET /api/tags": "all models in one turn",
-  "GET /api/v0/models": "all models in one turn",
-  "GET /api/ps": "all models in one turn",
-  "GET /v1/conversations/{id}": "all traces of a conversation in one turn",
   "experiments.sweep": "a thousand rows in one commit, whatever they cost",
   "traces.prune": "a thousand rows in one commit, whatever they cost",
   "volumes.sweep": "a thousand rows in one commit, whatever they cost",

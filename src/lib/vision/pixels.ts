@@ -5,10 +5,11 @@ export type PixelImage = { width: number; height: number; pixels: Uint8Array };
 
 const PATTERN = /^data:image\/x-rgb;width=(\d{1,5});height=(\d{1,5});base64,/;
 
-export const pixelUrl = ({ width, height, pixels }: PixelImage): string =>
-  `data:image/x-rgb;width=${width};height=${height};base64,${Buffer.from(pixels).toString("base64")}`;
+/** The beginning of the URL. The pixels in base64 follow. */
+export const pixelHead = ({ width, height }: Omit<PixelImage, "pixels">): string =>
+  `data:image/x-rgb;width=${width};height=${height};base64,`;
 
-/** Undefined: the URL is not one of `pixelUrl`. */
+/** Undefined: the URL is not one of raw pixels. */
 export function readPixelUrl(url: string): PixelImage | undefined {
   const [prefix = "", width, height] = PATTERN.exec(url) ?? [];
   if (prefix === "") return undefined;

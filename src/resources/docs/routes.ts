@@ -1,6 +1,6 @@
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../../context.ts";
-import { openapi } from "../../http/openapi.ts";
+import { openapiInTurns } from "../../http/openapi.ts";
 import { referencePage } from "../dashboard/service.ts";
 import { withExamples } from "./examples.ts";
 
@@ -11,19 +11,19 @@ type Document = { body: string; etag: string };
  * plugin gets the application that it is mounted on. All routes are mounted before the first request.
  */
 export const routes = (ctx: Ctx) => (app: AnyElysia) => {
-  let document: Document | undefined;
+  let document: Promise<Document> | undefined;
   return app.use(
     new Elysia()
-      .get("/openapi.json", ({ request }) => {
+      .get("/openapi.json", async ({ request }) => {
         document ??= render(app);
-        return answer(document, request.headers.get("if-none-match"));
+        return answer(await document, request.headers.get("if-none-match"));
       })
       .get("/docs", () => referencePage(ctx)),
   );
 };
 
-function render(app: AnyElysia): Document {
-  const body = JSON.stringify(withExamples(openapi(app)));
+async function render(app: AnyElysia): Promise<Document> {
+  const body = JSON.stringify(withExamples(await openapiInTurns(app)));
   return { body, etag: `"${new Bun.CryptoHasher("sha256").update(body).digest("base64url").slice(0, 22)}"` };
 }
 

@@ -153,7 +153,7 @@ export class Flight {
       unix: host.worker.socketPath,
       method: "POST",
       headers: adapter === null ? headers : { ...headers, "x-verk-adapter": adapter.name },
-      body: JSON.stringify(body),
+      body,
       signal: this.signal,
       timeout: false, // a long answer takes as long as it takes
     }).finally(release);

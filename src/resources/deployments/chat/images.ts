@@ -2,15 +2,17 @@
 import type { Ctx } from "../../../context.ts";
 import type { ImagePart, PromptMessage } from "../../../lib/chat/messages.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import { MIB } from "../../../lib/units.ts";
-import { pixelUrl } from "../../../lib/vision/pixels.ts";
+import { type PixelImage, pixelHead } from "../../../lib/vision/pixels.ts";
 import { readPicture } from "../../detection/pictures.ts";
 
 const MOST_IMAGES = 10; // of one request: each becomes up to 17 MB of text on its way to the replica
+const SLICE_BYTES = 192 * 1024; // a multiple of 3: base64 of slices can be joined
 const SHOWN_URL = 200;
 /** Limit for all requests on their way, because a small file can become very many pixels. */
 const MOST_HELD_BYTES = 512 * MIB;
-const COPIES = 2; // the text of a request, and its bytes
+const COPIES = 2; // the pixels, and what the socket has not sent of them
 
 type ImageAt = { part: ImagePart; at: string };
 
@@ -27,17 +29,14 @@ function imagesIn(body: object): ImageAt[] {
 }
 
 /** `release`: call when the replica has the request. */
-type Prepared<B> = { body: B; release: () => void };
+type Prepared = { body: BodyInit; release: () => void };
 type Reader = { ctx: Ctx; workspaceId: string; canSee: boolean; signal: AbortSignal };
 
-/** The body with pixels in place of the URLs of its images. */
-export async function withPixels<B extends object>(
-  body: B,
-  { ctx, workspaceId, canSee, signal }: Reader,
-): Promise<Prepared<B>> {
+/** The body as it is sent, with pixels in place of the URLs of its images. */
+export async function withPixels(body: object, { ctx, workspaceId, canSee, signal }: Reader): Promise<Prepared> {
   const found = imagesIn(body);
   const [first] = found;
-  if (!first) return { body, release: () => {} };
+  if (!first) return { body: JSON.stringify(body), release: () => {} };
   const refuse = (why: string) =>
     new AppError("schema", `${first.at.slice(1).replaceAll("/", ".")}: ${why}`, { param: first.at });
   if (!canSee)
@@ -46,7 +45,7 @@ export async function withPixels<B extends object>(
     );
   if (found.length > MOST_IMAGES)
     throw refuse(`the request has ${found.length} images; the maximum is ${MOST_IMAGES}. Send fewer`);
-  const urls = new Map<ImagePart, string>();
+  const images = new Map<ImagePart, PixelImage>();
   const state = ctx.state.deployments;
   let held = 0;
   const release = () => {
@@ -56,16 +55,34 @@ export async function withPixels<B extends object>(
   try {
     for (const { part, at } of found) {
       const { url } = part.image_url;
-      const pixels = pixelUrl(await readPicture(ctx, workspaceId, { url, at, signal }));
-      held += pixels.length * COPIES;
-      state.pixelBytes += pixels.length * COPIES;
+      const image = await readPicture(ctx, workspaceId, { url, at, signal });
+      held += image.pixels.length * COPIES;
+      state.pixelBytes += image.pixels.length * COPIES;
       if (state.pixelBytes > MOST_HELD_BYTES) throw full();
-      urls.set(part, pixels);
+      images.set(part, image);
     }
-    return { body: withUrls(body, (part) => urls.get(part) ?? ""), release };
+    return { body: new Response(spliced(body, images)).body as ReadableStream, release };
   } catch (error) {
     release();
     throw error;
+  }
+}
+
+/** The JSON of the body. The pixels are written in slices: as one text they would hold the event loop. */
+async function* spliced(body: object, images: ReadonlyMap<ImagePart, PixelImage>): AsyncGenerator<string> {
+  const mark = crypto.randomUUID();
+  const texts = JSON.stringify(withUrls(body, () => mark)).split(mark);
+  const turn = takingTurns();
+  yield texts[0] ?? "";
+  for (const [i, { pixels, ...size }] of [...images.values()].entries()) {
+    yield pixelHead(size);
+    for (let from = 0; from < pixels.length; from += SLICE_BYTES) {
+      await turn();
+      yield Buffer.from(pixels.buffer, pixels.byteOffset + from, Math.min(SLICE_BYTES, pixels.length - from)).toString(
+        "base64",
+      );
+    }
+    yield texts[i + 1] ?? "";
   }
 }
 
