@@ -25,12 +25,13 @@ export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix
     stdout: "pipe",
     stderr: "pipe",
   });
+  const labels = new Set<string>();
   let stderr = "";
   const reading = (async () => {
     for await (const chunk of child.stderr) {
       const seen = stderr.lastIndexOf("\n") + 1;
       stderr += new TextDecoder().decode(chunk);
-      for (const line of stderr.slice(seen).split("\n").slice(0, -1)) noteLongTurns(line);
+      for (const line of stderr.slice(seen).split("\n").slice(0, -1)) noteLongTurns(line, labels);
     }
   })();
   const ready = until("the server to listen", async () => {
