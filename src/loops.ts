@@ -206,8 +206,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "tracker.send": (ctx) => track(ctx),
   "traces.prune": (ctx) => pruneTraces(ctx),
   "training_jobs.prune": pruneTrainingJobs,
-  "training_jobs.reconcile": (ctx) => {
-    reconcileReadings(ctx);
+  "training_jobs.reconcile": async (ctx) => {
+    await reconcileReadings(ctx);
     return reconcileTrainingJobs(ctx);
   },
   "training_jobs.remote": (ctx) => syncRemote(ctx),

@@ -1,4 +1,4 @@
-import { nextTurn } from "../../lib/turns.ts";
+import { nextTurn, takingTurns } from "../../lib/turns.ts";
 import { type Db, type Tx, write } from "./db.ts";
 
 const FIRST_ROWS = 50;
@@ -12,6 +12,7 @@ const GROWTH = 2; // a bite is at most so many times as large as the one before
  * the size of a bite follows the time that the last one took.
  */
 export async function gradually(db: Db, bite: (tx: Tx, rows: number) => number): Promise<number> {
+  await takingTurns()(); // small removals may follow each other
   for (let total = 0, rows = FIRST_ROWS; ; ) {
     const begun = performance.now();
     const removed = write(db, (tx) => bite(tx, rows));

@@ -7,6 +7,7 @@ import type { Ctx } from "../../context.ts";
 import { transition } from "../../events/lifecycle.ts";
 import { AppError } from "../../lib/errors.ts";
 import { newId } from "../../lib/ids.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { DAY_MS, HOUR_MS } from "../../lib/units.ts";
 import { type Db, durable, type Tx, write } from "../../platform/db/db.ts";
 import { gradually } from "../../platform/db/gradually.ts";
@@ -154,10 +155,11 @@ export async function sweep(ctx: Ctx) {
     .where(and(isLive, eq(uploads.status, "open")))
     .all()
     .filter(({ staging, expiresAt }) => expiresAt + (staging === null ? 0 : LATE_MS) <= now);
-  if (due.length > 0)
-    write(ctx.db, (tx) => {
-      for (const { id } of due) if (transition(tx, machine, "expire", { id, now })) dropParts(tx, id, now);
-    });
+  const turn = takingTurns();
+  for (const { id } of due) {
+    await turn();
+    write(ctx.db, (tx) => transition(tx, machine, "expire", { id, now }) && dropParts(tx, id, now));
+  }
   await gradually(ctx.db, (tx, rows) => {
     const over = and(lt(uploads.expiresAt, now - KEEP_MS), inArray(uploads.status, [...machine.terminal]));
     const old = tx.select({ id: uploads.id }).from(uploads).where(over).limit(rows);

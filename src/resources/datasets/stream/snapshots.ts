@@ -7,6 +7,7 @@ import type { PageQuery } from "../../../http/answer/pagination.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import { openCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import type { Digest } from "../../../platform/rows/hash.ts";
@@ -189,7 +190,11 @@ export async function pin(ctx: Ctx, workspaceId: string, reference: string, jobI
 export const unpin = (tx: Tx, jobId: string) => void tx.delete(datasetPins).where(eq(datasetPins.jobId, jobId)).run();
 
 /** Removes pins of one kind without an owner: the process was killed between the pin and the insert of the job. */
-export function unpinLost(ctx: Ctx, kind: "job" | "exp", isLive: (id: string) => boolean) {
+export async function unpinLost(ctx: Ctx, kind: "job" | "exp", isLive: (id: string) => boolean) {
   const pins = ctx.db.select({ jobId: datasetPins.jobId }).from(datasetPins).all();
-  for (const { jobId } of pins) if (isId(jobId, kind) && !isLive(jobId)) write(ctx.db, (tx) => unpin(tx, jobId));
+  const turn = takingTurns();
+  for (const { jobId } of pins) {
+    await turn();
+    if (isId(jobId, kind) && !isLive(jobId)) write(ctx.db, (tx) => unpin(tx, jobId));
+  }
 }

@@ -62,7 +62,7 @@ test("a download that fails, fails the job with its reason; a cancelled job wait
   const { body: lost } = await sft("acme/nothing");
   const { body: left } = await sft("acme/nothing");
   await app.call("POST", `/v1/training_jobs/${left.id}/cancel`);
-  reconcileReadings(app.ctx);
+  await reconcileReadings(app.ctx);
   await until("the wait to end", () => !app.ctx.state.trainingJobs.isReading(left.id));
   expect((await app.get(left.id)).status).toBe("cancelled");
   await pullAll(app.ctx, new AbortController().signal);
@@ -109,7 +109,7 @@ test("a server that was killed while a job waited goes on waiting", async () => 
   const { body } = await first.post({ method: "sft", dataset, reward_source: null, base_model: "acme/tiny" });
   await first.close();
   const second = await jobsApp({ flags, dir });
-  reconcileReadings(second.ctx);
+  await reconcileReadings(second.ctx);
   expect((await second.get(body.id)).load).toMatchObject({ stage: "fetching_model" });
   await pullAll(second.ctx, new AbortController().signal);
   await until("the end of the wait", async () => (await second.get(body.id)).load === null);

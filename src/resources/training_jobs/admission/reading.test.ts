@@ -130,7 +130,7 @@ test("P9 connected dataset: cancel ends the job at once and stops the reading", 
   const { id } = await held(await connect("lab/rows"));
   const { body } = await app.call("POST", `/v1/training_jobs/${id}/cancel`);
   expect(body).toMatchObject({ status: "cancelled", load: null });
-  reconcileReadings(app.ctx); // the loop, which the cancellation wakes
+  await reconcileReadings(app.ctx); // the loop, which the cancellation wakes
   await until("the reading to end", () => !app.ctx.state.trainingJobs.isReading(id) && readers() === 0);
   expect(pinsOf(id)).toEqual([]);
 });
@@ -152,7 +152,7 @@ test("P9 connected dataset: a job that joined another's reading reads itself whe
   const first = await held(dataset);
   const second = (await app.post({ dataset })).body;
   await app.call("POST", `/v1/training_jobs/${first.id}/cancel`);
-  reconcileReadings(app.ctx);
+  await reconcileReadings(app.ctx);
   await until("the first reading to end", () => !app.ctx.state.trainingJobs.isReading(first.id));
   gate.hold = false;
   expect(await ended(second.id)).toMatchObject({ status: "queued", dataset: { snapshot_id: "@snap-1" } });
@@ -166,7 +166,7 @@ test("P9 connected dataset: after a restart a source without credentials is read
   gate.hold = false;
   app = await jobsApp({ flags, dir: app.dir });
   failInterrupted(app.ctx);
-  reconcileReadings(app.ctx);
+  await reconcileReadings(app.ctx);
   expect(await app.get(lost.id)).toMatchObject({
     status: "failed",
     error: { code: "dataset_error", message: expect.stringContaining("credentials of the request are not stored") },

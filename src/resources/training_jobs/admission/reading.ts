@@ -10,7 +10,7 @@ import { AppError } from "../../../lib/errors.ts";
 import type { Credentials } from "../../../lib/source.ts";
 import type { Method } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
-import { nextTurn } from "../../../lib/turns.ts";
+import { nextTurn, takingTurns } from "../../../lib/turns.ts";
 import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
 import { snapshotId } from "../../datasets/schema.ts";
 import * as datasets from "../../datasets/service.ts";
@@ -181,11 +181,13 @@ const unreadJobs = (db: Db): JobRow[] =>
     .all();
 
 /** Aborts readings of ended jobs, and decides about jobs whose reading an earlier server lost. */
-export function reconcileReadings(ctx: Ctx) {
+export async function reconcileReadings(ctx: Ctx) {
+  const turn = takingTurns();
   const live = ctx.state.trainingJobs;
   for (const [id, { abort }] of live.readings()) if (!unfinishedJob(ctx.db, id)?.reading) abort.abort();
   for (const job of [...unreadJobs(ctx.db), ...lostRows(ctx)]) {
-    if (live.isReading(job.id)) continue;
+    await turn();
+    if (live.isReading(job.id) || !unfinishedJob(ctx.db, job.id)?.reading) continue;
     if (job.reading?.credentials) moves.failReading(ctx, job.id, lostCredentials(job));
     else {
       const what = isModelHere(ctx, job) ? "reading the dataset again" : "waiting for the model again";

@@ -92,7 +92,7 @@ test("rows that were lost are made again, and are the same", async () => {
   });
   const first = (await resolved(body.id)).resolver?.train?.sha256;
   await removeResolved(app.ctx, body.id);
-  reconcileReadings(app.ctx);
+  await reconcileReadings(app.ctx);
   expect(app.row(body.id).reading).not.toBeNull();
   expect((await resolved(body.id)).resolver?.train?.sha256).toBe(first!);
 });
@@ -175,7 +175,7 @@ test("a stored resolver by name, version or id: the lock has its version, and a 
   expect(replaced.body.lock).toMatchObject({ resolver_id: null, resolver_version: null });
   await app.call("DELETE", `/v1/reward_functions/${first.body.id}`);
   await removeResolved(app.ctx, body.id);
-  reconcileReadings(app.ctx);
+  await reconcileReadings(app.ctx);
   expect((await resolved(body.id)).resolver?.train?.rows).toBeGreaterThan(0);
   const refused = await create({ data_resolver_source: undefined, data_resolver: "clean@1" });
   expect([refused.status, refused.body.error.param]).toEqual([404, "/data_resolver"]);

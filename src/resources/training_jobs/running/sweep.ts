@@ -2,6 +2,7 @@
 import { and, eq, inArray } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { isId } from "../../../lib/ids.ts";
+import { nextTurn } from "../../../lib/turns.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { namesIn, removeTree } from "../../../sandbox/files/trees.ts";
 import { sweepResolved } from "../../datasets/stream/resolved.ts";
@@ -14,8 +15,11 @@ import { currentJob, isFinished } from "../state/rows.ts";
 import { trainingJobs } from "../table.ts";
 
 export async function sweep(ctx: Ctx, signal?: AbortSignal) {
-  snapshots.unpinLost(ctx, "job", (id) => mayRun(ctx, id));
-  for (const id of deletedWorkspaces(ctx)) removeAll(ctx, id);
+  await snapshots.unpinLost(ctx, "job", (id) => mayRun(ctx, id));
+  for (const id of deletedWorkspaces(ctx)) {
+    await nextTurn();
+    removeAll(ctx, id);
+  }
   await removeOrphanDirs(ctx, signal);
   await sweepResolved(ctx, (id) => mayRun(ctx, id));
 }
