@@ -3,13 +3,14 @@
  * commit that gives it an owner removes that record; deleting the owner adds it again. So after a kill at any point,
  * every key of the storage has a row, and no row names a key without content.
  */
-import { asc, eq, gt } from "drizzle-orm";
+import { asc, eq, gt, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
+import { takingTurns } from "../../lib/turns.ts";
 import { durable, type Tx, write } from "../../platform/db/db.ts";
 import type { Written } from "../../platform/files.ts";
 import { looseKeys } from "./table.ts";
 
-const BITE = 1_000;
+const BITE = 100;
 
 type NewContent<T> = {
   key: string;
@@ -43,6 +44,12 @@ export function drop(tx: Tx, key: string, now: number) {
   tx.insert(looseKeys).values({ key, createdAt: now }).onConflictDoNothing().run();
 }
 
+/** The same for many keys: an upload may have thousands of parts. */
+export function dropAll(tx: Tx, keys: readonly string[], now: number) {
+  const all = sql`SELECT value AS key, ${now} AS created_at FROM json_each(${JSON.stringify(keys)}) WHERE true`;
+  tx.insert(looseKeys).select(all).onConflictDoNothing().run();
+}
+
 type Sweep = { signal?: AbortSignal | undefined; spare?: (key: string) => boolean };
 
 /** Removes the content of loose keys, except keys that `spare` accepts. A failure does not stop the others. */
@@ -69,7 +76,9 @@ export async function sweep(ctx: Ctx, { signal, spare = () => false }: Sweep = {
 
 async function removeContent(ctx: Ctx, keys: string[]): Promise<number> {
   const removed: string[] = [];
+  const turn = takingTurns();
   for (const key of keys) {
+    await turn();
     const still = ctx.db.select().from(looseKeys).where(eq(looseKeys.key, key)).get();
     if (!still || ctx.state.looseKeys.writing.has(key)) continue;
     try {
@@ -80,7 +89,7 @@ async function removeContent(ctx: Ctx, keys: string[]): Promise<number> {
     }
   }
   write(ctx.db, (tx) => {
-    for (const key of removed) tx.delete(looseKeys).where(eq(looseKeys.key, key)).run();
+    tx.delete(looseKeys).where(inArray(looseKeys.key, removed)).run();
   });
   return removed.length;
 }

@@ -123,7 +123,11 @@ export function putPart(tx: Tx, part: UploadPartRow, now: number) {
 
 function dropParts(tx: Tx, id: string, now: number) {
   const parts = tx.delete(uploadParts).where(eq(uploadParts.uploadId, id)).returning().all();
-  for (const { storageKey } of parts) looseKeys.drop(tx, storageKey, now);
+  looseKeys.dropAll(
+    tx,
+    parts.map(({ storageKey }) => storageKey),
+    now,
+  );
 }
 
 /** Open uploads whose file goes directly to the storage. */

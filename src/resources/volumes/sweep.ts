@@ -1,5 +1,5 @@
 /** The loop `volumes.sweep`: finishes what a kill, an expiry or a deletion left behind. It reads all work from the rows. */
-import { asc, eq, isNotNull } from "drizzle-orm";
+import { asc, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { MINUTE_MS, SECOND_MS } from "../../lib/units.ts";
@@ -53,10 +53,9 @@ async function empty(ctx: Ctx, id: string) {
       .orderBy(asc(volumeFiles.path))
       .limit(rows)
       .all();
-    for (const { key } of bite) {
-      looseKeys.drop(tx, key, now);
-      tx.delete(volumeFiles).where(eq(volumeFiles.storageKey, key)).run();
-    }
+    const keys = bite.map(({ key }) => key);
+    looseKeys.dropAll(tx, keys, now);
+    tx.delete(volumeFiles).where(inArray(volumeFiles.storageKey, keys)).run();
     if (bite.length < rows) tx.delete(table).where(eq(table.id, id)).run();
     return bite.length;
   });
