@@ -15,6 +15,7 @@ import { startNextExports } from "../../src/resources/training_jobs/artifacts/ex
 import { imageOf, manyDetecting } from "../detection_kit.ts";
 import { fakePorts, runAll, sums } from "../experiments_kit.ts";
 import { startFakeHub } from "../fake_hub.ts";
+import { startFakeStore } from "../fake_store.ts";
 import { manyApps, type TestApp, tempDir, until } from "../harness.ts";
 import { insert } from "../insert_row.ts";
 import { makeModel } from "../models.ts";
@@ -43,17 +44,17 @@ function looping(loop: (signal: AbortSignal) => Promise<void>) {
 async function withReplicas(app: TestApp) {
   const end = Promise.withResolvers<void>();
   stops.push(() => end.resolve());
-  const asked: Record<string, string[]> = { a: [], b: [] };
+  const prompts: Record<string, string[]> = { a: [], b: [] };
   for (const [name, key] of [["a", app.keyA] as const, ["b", app.keyB] as const]) {
     const { body } = await app.call("POST", "/v1/deployments", { model: "owner/x", name: "d" }, { key });
     const answer = async (_path: string, request: { messages: { content: string }[] }) => {
-      asked[name]?.push(JSON.stringify(request.messages));
+      prompts[name]?.push(JSON.stringify(request.messages));
       if (name === "a") await end.promise;
       return chatAnswer(`{"score": 1, "reason": "good"}`);
     };
     pretendServing(app, body.id, { parallel: 64, answer: answer as never });
   }
-  return asked;
+  return prompts;
 }
 
 const ended = (app: TestApp, path: string, key = app.keyB) =>
@@ -103,12 +104,12 @@ test("S7: a workspace queues as many experiments as it may, and the next is 429"
 
 test("S7: a background response starts although another workspace has twenty that hang", async () => {
   const app = open();
-  const asked = await withReplicas(app);
+  const prompts = await withReplicas(app);
   const create = (key: string) =>
     app.call("POST", "/v1/responses", { model: "d", input: "hi", background: true }, { key });
   for (let i = 0; i < 20; i++) await create(app.keyA);
   looping((signal) => runResponses(app.ctx, signal));
-  await until("the hostile ones", () => (asked["a"]?.length ?? 0) >= 7);
+  await until("the hostile ones", () => (prompts["a"]?.length ?? 0) >= 7);
   const { body } = await create(app.keyB);
   app.ctx.state.responses.bell.resolve();
   expect((await ended(app, `/v1/responses/${body.id}`)).status).toBe("completed");
@@ -116,7 +117,7 @@ test("S7: a background response starts although another workspace has twenty tha
 
 test("S7: a batch starts although the requests of another workspace's batch hang", async () => {
   const app = open();
-  const asked = await withReplicas(app);
+  const prompts = await withReplicas(app);
   const create = async (key: string, count: number) => {
     const body = { model: "d", messages: [{ role: "user", content: "hi" }] };
     const line = (i: number) =>
@@ -130,7 +131,7 @@ test("S7: a batch starts although the requests of another workspace's batch hang
   };
   await create(app.keyA, 30);
   looping((signal) => runBatches(app.ctx, signal));
-  await until("the hostile ones", () => (asked["a"]?.length ?? 0) >= 8);
+  await until("the hostile ones", () => (prompts["a"]?.length ?? 0) >= 8);
   const id = await create(app.keyB, 1);
   expect((await ended(app, `/v1/batches/${id}`)).status).toBe("completed");
 });
@@ -193,7 +194,8 @@ test("S7: an export is made although an older one of another workspace cannot be
 
 test("S7: a reading of fifteen bytes ends while another workspace's sources drip", async () => {
   const app = open({ flags: { "network.allow": ["127.0.0.1"] } });
-  const store = fakeStore();
+  const store = startFakeStore();
+  stops.push(store.stop);
   const read = async (key: string, path: string) => {
     const source = { source_type: "s3", source_uri: `s3://bucket/${path}?endpoint=${store.url}` };
     const credentials = { access_key_id: "a", secret_access_key: "b", region: "us-east-1" };
@@ -209,7 +211,8 @@ test("S7: a reading of fifteen bytes ends while another workspace's sources drip
 
 test("S7: a source that drips is given up with the rate and the setting", async () => {
   const app = open({ flags: { "network.allow": ["127.0.0.1"], "connectors.min_rate_seconds": 1 } });
-  const store = fakeStore();
+  const store = startFakeStore();
+  stops.push(store.stop);
   const source = { source_type: "s3", source_uri: `s3://bucket/slow.jsonl?endpoint=${store.url}` };
   const credentials = { access_key_id: "a", secret_access_key: "b", region: "us-east-1" };
   const { body } = await app.call("POST", "/v1/datasets/connect", { name: "slow", ...source, credentials });
@@ -242,7 +245,7 @@ test("S7: a file of three lines is read before any of another workspace's large 
 
 test("S7: a judge asks a deployment of its own workspace alone, and shows no text to another", async () => {
   const app = open();
-  const asked = await withReplicas(app);
+  const prompts = await withReplicas(app);
   const own = (await app.call("GET", "/v1/deployments")).body.data[0].id;
   const create = (deployment: string) =>
     app.call(
@@ -256,60 +259,7 @@ test("S7: a judge asks a deployment of its own workspace alone, and shows no tex
   const rows = [{ input: "secret of b", output: "answer of b" }];
   const run = await app.call("POST", `/v1/evaluators/${body.id}/run`, { rows }, { key: app.keyB });
   expect(run.status).toBe(200);
-  expect([asked["a"], asked["b"]?.length]).toEqual([[], 1]);
+  expect([prompts["a"], prompts["b"]?.length]).toEqual([[], 1]);
   expect((await app.call("POST", `/v1/evaluators/${body.id}/run`, { rows })).status).toBe(404);
-  expect(asked["b"]?.[0]).toContain("secret of b");
+  expect(prompts["b"]?.[0]).toContain("secret of b");
 });
-
-/** An object store: files whose name begins with `slow` never end. */
-function fakeStore() {
-  let dripping = 0;
-  const encoder = new TextEncoder();
-  const small = encoder.encode('{"prompt":"a"}\n');
-  const size = (key: string) => (key.startsWith("slow") ? 1_000_000 : small.length);
-  const server = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    idleTimeout: 0,
-    fetch(request) {
-      const { pathname, searchParams } = new URL(request.url);
-      const key = pathname.split("/").slice(2).join("/");
-      if (searchParams.has("list-type")) {
-        const prefix = searchParams.get("prefix") ?? "";
-        return new Response(
-          `<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>${prefix}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag><Size>${size(prefix)}</Size></Contents></ListBucketResult>`,
-          { headers: { "content-type": "application/xml" } },
-        );
-      }
-      const headers = { etag: '"x"', "last-modified": "Thu, 01 Jan 2026 00:00:00 GMT" };
-      if (request.method === "HEAD")
-        return new Response(null, { headers: { ...headers, "content-length": String(size(key)) } });
-      const range = /^bytes=(\d+)-(\d+)?/.exec(request.headers.get("range") ?? "");
-      const from = Number(range?.[1] ?? 0);
-      const to = Math.min(size(key) - 1, Number(range?.[2] ?? size(key) - 1));
-      const partial = { ...headers, "content-range": `bytes ${from}-${to}/${size(key)}` };
-      const status = range ? 206 : 200;
-      if (!key.startsWith("slow")) return new Response(small.subarray(from, to + 1), { status, headers: partial });
-      if (to - from < 100_000)
-        return new Response(encoder.encode('{"prompt":"b"}\n'.repeat(7_000)).subarray(from, to + 1), {
-          status,
-          headers: partial,
-        });
-      dripping++;
-      let timer: ReturnType<typeof setInterval>;
-      const body = new ReadableStream({
-        start(controller) {
-          controller.enqueue(small);
-          timer = setInterval(() => controller.enqueue(small), 500);
-        },
-        cancel() {
-          dripping--;
-          clearInterval(timer);
-        },
-      });
-      return new Response(body, { status, headers: partial });
-    },
-  });
-  stops.push(() => server.stop(true));
-  return { url: `http://127.0.0.1:${server.port}`, dripping: () => dripping };
-}

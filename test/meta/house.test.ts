@@ -199,6 +199,7 @@ test("every table in the code is the table in the database, column by column", a
 const WHOLE: Record<string, string> = {
   detect: "src/resources/detection/policy.ts",
   log: "src/platform/log.ts",
+  queues: "src/platform/db/waiting_limit.ts",
   quotas: "src/platform/config/quotas.ts",
   sandbox: "src/sandbox/reward/pool.ts",
   storage: "src/platform/storage/s3/bucket.ts",

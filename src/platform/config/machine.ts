@@ -1,4 +1,4 @@
-/** Settings of what runs on the processor and on GPUs: deployments and memory. */
+/** Settings of what runs on the processor and on GPUs: deployments, memory and child processes. */
 import { z } from "zod";
 import { milliseconds, section } from "./section.ts";
 
@@ -85,4 +85,15 @@ export const gpu = section("Reservations of GPU memory, or of main memory on a m
     .max(64)
     .default(1)
     .describe("Devices that a machine without a GPU counts as. More than 1 is for trying out gpu_count."),
+});
+
+export const workers = section("Child processes.", {
+  silence_ms: milliseconds.default(30_000).describe("A worker that sends no message for this long is killed."),
+  stop_grace_ms: milliseconds.default(10_000).describe("Time between the request to stop and SIGKILL."),
+  stderr_tail_bytes: z
+    .int()
+    .min(256)
+    .max(1_048_576)
+    .default(8192)
+    .describe("Bytes of a worker's last error output that are kept."),
 });

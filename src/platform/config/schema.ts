@@ -3,7 +3,7 @@ import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
 import { acme } from "./acme.ts";
 import { backup } from "./backup.ts";
-import { gpu, serving } from "./machine.ts";
+import { gpu, serving, workers } from "./machine.ts";
 import { metrics } from "./metrics.ts";
 import { isCompleteOidc, oidc } from "./oidc.ts";
 import { quotas } from "./quotas.ts";
@@ -182,17 +182,6 @@ const network = section("Outbound connections.", {
     .default([])
     .describe("Exact host names, addresses or CIDRs that are always allowed, loopback included."),
   ca_file: z.string().default("").describe("PEM file of certificate authorities to trust beside the public ones."),
-});
-
-const workers = section("Child processes.", {
-  silence_ms: milliseconds.default(30_000).describe("A worker that sends no message for this long is killed."),
-  stop_grace_ms: milliseconds.default(10_000).describe("Time between the request to stop and SIGKILL."),
-  stderr_tail_bytes: z
-    .int()
-    .min(256)
-    .max(1_048_576)
-    .default(8192)
-    .describe("Bytes of a worker's last error output that are kept."),
 });
 
 const shutdown = section("Stopping.", {

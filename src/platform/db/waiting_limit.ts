@@ -8,6 +8,14 @@ type Kind = keyof Config["queues"];
 type Queue = SQLiteTable & { id: AnySQLiteColumn };
 
 const RETRY_SECONDS = 60;
+const NAMES: Record<Kind, string> = {
+  experiments: "experiments",
+  batches: "batches",
+  responses: "background responses",
+  detection_batches: "detection batches",
+  downloads: "downloads",
+  exports: "exports",
+};
 
 /** 429 if the workspace has as many unfinished rows as it may. `mine`: the unfinished rows of the workspace. */
 export function limitWaiting(
@@ -27,7 +35,7 @@ export function limitWaiting(
   if (!last) return;
   throw new AppError(
     "queue_full",
-    `This workspace has ${most} ${kind.replace("_", " ")} that have not ended, and may have no more (queues.${kind}): wait until some have ended, or cancel some`,
+    `This workspace has ${most} ${NAMES[kind]} that have not ended, and may have no more (queues.${kind}): wait until some have ended, or cancel some`,
     { retryAfterSeconds: RETRY_SECONDS },
   );
 }

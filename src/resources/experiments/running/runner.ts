@@ -10,7 +10,7 @@ import { nextDelay } from "../../../platform/loop.ts";
 import { experiments } from "../table.ts";
 import { conduct } from "./conduct.ts";
 
-/** Of one workspace. While some of them pause after a fault, the next one starts. */
+/** Experiments that are read of each workspace. While some of them pause after a fault, the next one starts. */
 const MOST_READ = 16;
 const RETRY_CHECK_MS = 1_000;
 

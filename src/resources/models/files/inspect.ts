@@ -5,7 +5,7 @@ import type { OnProgress, Refusal } from "./inspector.ts";
 
 export type Inspection = { ok: true; shape: ModelShape; sizeBytes: number; sha256: string | null } | Refusal;
 
-/** `workspaceId`: the file is looked at in its turn; "" for the server itself. */
+/** `workspaceId`: the workspace whose turn the inspection takes; "" for the server itself. */
 type Options = { workspaceId: string; hash: boolean; onProgress?: OnProgress };
 
 export async function inspect(ctx: Ctx, path: string, { workspaceId, hash, onProgress }: Options): Promise<Inspection> {
