@@ -83,7 +83,7 @@ const TEXT = JSON.stringify(
 );
 
 /** 1 on a machine at its best; more while other processes slow this thread down. */
-function slowness(): number {
+export function slowness(): number {
   const before = process.threadCpuUsage().user;
   JSON.parse(TEXT);
   const ms = (process.threadCpuUsage().user - before) / 1000;

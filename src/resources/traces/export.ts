@@ -1,7 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { keepOpen } from "../../http/connection.ts";
 import { takingTurns } from "../../lib/turns.ts";
-import { flushed, settled } from "./flush.ts";
+import { settled } from "./flush.ts";
 import type { TraceFilter } from "./schema.ts";
 import { type Position, rowsAt } from "./search/positions.ts";
 import { find, mustNameScore, withScores } from "./service.ts";
@@ -26,9 +26,9 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
     async pull(controller) {
       await turn();
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
-      if (after === undefined && !isLast) await flushed(ctx);
       if (batch.length === 0 && !isLast) {
-        const { page, next } = await find(ctx, workspaceId, filter, { order: "oldest", after, limit: BATCH });
+        const slice = { order: "oldest", after, limit: BATCH } as const;
+        const { page, next } = await settled(ctx, () => find(ctx, workspaceId, filter, slice));
         [batch, after, isLast] = [page, next, next === undefined];
       }
       const shown = await settled(ctx, () => withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))));

@@ -30,7 +30,7 @@ async function flushSoon(ctx: Ctx) {
 }
 
 /** Stores everything in turns: before traces are read. */
-export async function flushed(ctx: Ctx) {
+async function flushed(ctx: Ctx) {
   while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) {
     flushSome(ctx, performance.now() + TURN_MS);
     await nextTurn();
@@ -44,7 +44,7 @@ export function flush(ctx: Ctx) {
 
 /** For a request that shows traces: what `read` found is on the disk before it is shown. */
 export async function settled<T>(ctx: Ctx, read: () => T | Promise<T>): Promise<T> {
-  flush(ctx);
+  await flushed(ctx);
   const found = await read();
   if (isDirty(ctx.db)) await durable(ctx.db);
   return found;

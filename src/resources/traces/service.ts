@@ -5,7 +5,7 @@ import { newId } from "../../lib/ids.ts";
 import { write } from "../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { deployments } from "../deployments/table.ts";
-import { dropped, flush, flushed, scheduleFlush } from "./flush.ts";
+import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
 import { cursorOf, positionOf, type Slice, summariesAt } from "./search/positions.ts";
@@ -48,7 +48,6 @@ const LIST_MS = 80; // then a page may be short or empty
 export async function list(ctx: Ctx, workspaceId: string, { limit, after, ...filter }: TraceQuery) {
   const until = performance.now() + LIST_MS;
   mustNameScore(filter);
-  await flushed(ctx);
   const from = after === undefined ? undefined : positionOf(ctx.db, after);
   const { page, next } = await find(ctx, workspaceId, filter, { order: "newest", after: from, limit }, until);
   const data = summariesAt(ctx.db, page).map(presentSummary);
