@@ -14,6 +14,7 @@ import { afterAll, beforeAll } from "bun:test";
 import { hotPath, type StackSample } from "../src/platform/stack_samples.ts";
 import { LONG_TURN } from "../src/platform/turn_report.ts";
 import { type LongTurn, watchTurns } from "../src/platform/turn_watch.ts";
+import { slowness } from "./turns.ts";
 
 const LIMIT_MS = 50;
 const FIRST_MS = 150;
@@ -75,20 +76,6 @@ export function isFault(labels: Set<string>, label: string, ms: number): boolean
   const isFirst = !labels.has(label);
   labels.add(label);
   return ms >= (isFirst ? FIRST_MS : LIMIT_MS);
-}
-
-let bestMs = Number.POSITIVE_INFINITY;
-const TEXT = JSON.stringify(
-  Array.from({ length: 2_000 }, (_, i) => ({ name: `name ${i}`, value: i, tags: ["a", "b"] })),
-);
-
-/** 1 on a machine at its best; more while other processes slow this thread down. */
-export function slowness(): number {
-  const before = process.threadCpuUsage().user;
-  JSON.parse(TEXT);
-  const ms = (process.threadCpuUsage().user - before) / 1000;
-  bestMs = Math.min(bestMs, Math.max(ms, 0.1));
-  return Math.max(1, ms / bestMs);
 }
 
 const FEWEST_SAMPLES = LIMIT_MS / SAMPLE_MS / 2; // fewer say nothing

@@ -182,6 +182,7 @@ test("content that cannot be read loses its trace, and no other", async () => {
   const base = { workspaceId: app.workspaceA, source: "chat", capture: "full", status: 200, startedAt: 1 } as const;
   traces.record(app.ctx, { ...base, durationMs: 1, spans: [], content: broken });
   traces.record(app.ctx, { ...base, durationMs: 2, spans: [] });
+  flush(app.ctx);
   const { data } = await traces.list(app.ctx, app.workspaceA, { limit: 9 });
   expect(data.map((each) => each.duration_ms)).toEqual([2]);
 });

@@ -31,9 +31,10 @@ async function flushSoon(ctx: Ctx) {
 
 /** Stores everything in turns: before traces are read. */
 async function flushed(ctx: Ctx) {
-  while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) {
+  const { buffer } = ctx.state.traces;
+  while (buffer.length > 0 && !isClosed(ctx.db)) {
     flushSome(ctx, performance.now() + TURN_MS);
-    await nextTurn();
+    if (buffer.length > 0) await nextTurn();
   }
 }
 
