@@ -24,10 +24,16 @@ export const expiryAfter = (ctx: Ctx, seconds: number | undefined) =>
 export type Call = { request: Request; principal: Principal };
 
 /** `use.path` begins with a slash and is the path that this server receives, without the path of http.public_url. */
-export function addressFor(ctx: Ctx, { request, principal }: Call, use: SignedUse, expiresAt: number): string {
+export function addressFor(ctx: Ctx, call: Call, use: SignedUse, expiresAt: number): string {
+  return addressesFor(ctx, call, expiresAt)(use);
+}
+
+/** For many addresses of one call. */
+export function addressesFor(ctx: Ctx, { request, principal }: Call, expiresAt: number): (use: SignedUse) => string {
   const root = rootOf(ctx, request);
+  const key = signingKeyOf(ctx);
   const grant = { keyId: principal.keyId, expiresAtSeconds: expiresAt / 1000 };
-  return `${root}${use.path}?${signedQuery(signingKeyOf(ctx), use, grant)}`;
+  return (use) => `${root}${use.path}?${signedQuery(key, use, grant)}`;
 }
 
 const REFUSED = "The signature of this URL is not valid: create another signed URL";

@@ -65,7 +65,8 @@ export function createUpload(ctx: Ctx, { call, volume, body, direct }: NewUpload
 type Addresses = Pick<Direct, "urls" | "headers">;
 
 function ownAddresses(ctx: Ctx, call: signed.Call, volume: VolumeRow, row: UploadRow): Addresses {
-  const at = (number?: number) => signed.addressFor(ctx, call, uploadUse(volume, row, number), row.expiresAt);
+  const address = signed.addressesFor(ctx, call, row.expiresAt);
+  const at = (number?: number) => address(uploadUse(volume, row, number));
   if (row.partCount !== null) return { urls: Array.from({ length: row.partCount }, (_, i) => at(i + 1)), headers: {} };
   return { urls: [at()], headers: row.contentType === null ? {} : { "content-type": row.contentType } };
 }
