@@ -129,16 +129,7 @@ function grown(rows: number): { dir: string; counts: Record<string, number> } {
 }
 
 /** What is known to be too long, by its name or a file of its stack. A line whose turns have become short must go. */
-const OPEN: Record<string, string> = {
-  "experiments.sweep": "a thousand rows in one commit, whatever they cost",
-  "traces.prune": "a thousand rows in one commit, whatever they cost",
-  "volumes.sweep": "a thousand rows in one commit, whatever they cost",
-  "workspaces.prune": "a thousand rows in one commit, whatever they cost",
-  "workspaces.purge": "all events that are passed by in one commit",
-  "sessions/reconcile.ts": "all ended sessions in one commit",
-  "training_jobs.reconcile": "a commit for each job that reads its rows, in one turn",
-  "training_jobs.sweep": "all ended jobs in one turn",
-};
+const OPEN: Record<string, string> = {};
 
 type Figure = { ms: number[]; stack: string };
 type Figures = Map<string, Figure>; // by the name of a route or loop: the longest turn at each size
