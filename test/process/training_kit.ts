@@ -11,6 +11,7 @@ export const VOWELS = `export function reward({ completions }) {
   return completions.map((text) => (String(text).match(/[aeiou0-4]/g) ?? []).length / (1 + String(text).length));
 }`;
 
+const sum = (i: number) => ({ prompt: `What is ${i + 2} + ${3 * i + 1}?` });
 const SMALL = {
   max_steps: 10,
   num_generations: 4,
@@ -31,9 +32,9 @@ export function trainingCalls(open: () => Awaited<ReturnType<typeof startBinary>
   }
   return {
     call,
-    /** Uploads prompts and waits for the built-in model. Returns the id of the dataset. */
-    async prepare(): Promise<string> {
-      const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify({ prompt: `What is ${i + 2} + ${3 * i + 1}?` }));
+    /** Uploads prompts, or other rows, and waits for the built-in model. Returns the id of the dataset. */
+    async prepare(rowOf: (i: number) => object = sum): Promise<string> {
+      const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify(rowOf(i)));
       const form = new FormData();
       form.set("name", "sums");
       form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));

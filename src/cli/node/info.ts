@@ -1,11 +1,11 @@
 import { mkdirSync } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import { MIB } from "../../lib/units.ts";
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { platform } from "../../native/platform/index.ts";
-import { listGpus } from "../../platform/machine/hardware.ts";
+import { listGpus, memoryLimitBytes } from "../../platform/machine/hardware.ts";
 import { MOST_GPUS, type NodeInfo } from "../../platform/providers/protocol.ts";
 
 export async function nodeInfo(root: string): Promise<NodeInfo> {
@@ -16,7 +16,7 @@ export async function nodeInfo(root: string): Promise<NodeInfo> {
     version: VERSION,
     architecture: platform.machine,
     cpus: availableParallelism(),
-    memory_bytes: totalmem(),
+    memory_bytes: memoryLimitBytes(),
     free_bytes: disk.bavail * disk.bsize,
     gpus: gpus.slice(0, MOST_GPUS).map(({ type, memoryTotalMib }) => ({ type, memory_bytes: memoryTotalMib * MIB })),
   };

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static void run_before(void) {
   int status;
   while (waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) fail(options.before[0], strerror(errno));
+  if (WIFSIGNALED(status)) raise(WTERMSIG(status)); /* the server sees how it ended, such as by SIGKILL for memory */
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) _exit(FAILED); /* it has printed the reason */
 }
 
@@ -115,7 +117,6 @@ static void prefer_as_victim(void) {
 
 static void confine(void) {
   const char *which;
-  prefer_as_victim();
   if (options.nice > 0) setpriority(PRIO_PROCESS, 0, options.nice);
   if (options.namespaces && !leave_network()) fail("namespaces", strerror(errno));
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs", strerror(errno));
@@ -155,6 +156,7 @@ static int probe(void) {
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--probe") == 0) return probe();
   read_options(argc, argv);
+  prefer_as_victim(); /* also for the program that runs before */
   if (options.before != NULL) run_before();
   confine();
   execv(options.program[0], options.program);

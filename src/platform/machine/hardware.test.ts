@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describeMachine, diskSpace, gpuType, listGpus, outOfMemoryKills, parseGpus } from "./hardware.ts";
+import { describeMachine, diskSpace, gpuType, listGpus, memoryLimitBytes, outOfMemoryKills, parseGpus } from "./hardware.ts";
 
 const LINE = "0, GPU-5a1c, NVIDIA H200, 143771, 4, 17, 31, 75.36, 580.95.05";
 
@@ -88,4 +88,27 @@ test("out-of-memory kills are counted from the control group, else from the mach
   expect(outOfMemoryKills(machine({ ...group, ...events, ...all }))).toBe(3);
   expect(outOfMemoryKills(machine({ ...group, ...all }))).toBe(9);
   expect(outOfMemoryKills(machine({}))).toBe(0);
+  const first = { "/proc/self/cgroup": "4:cpu,memory:/a\n0::/\n" };
+  const control = { "/sys/fs/cgroup/memory/a/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n" };
+  expect(outOfMemoryKills(machine({ ...first, ...control, ...all }))).toBe(2);
+});
+
+test("the memory is that of the machine, or the lowest limit of all control groups above", () => {
+  const all = 8e9;
+  const limit = (files: Record<string, string>) =>
+    memoryLimitBytes((path) => {
+      if (files[path] === undefined) throw new Error("ENOENT");
+      return files[path];
+    }, all);
+  expect(limit({})).toBe(all);
+  const second = { "/proc/self/cgroup": "0::/system.slice/verk.service\n" };
+  const own = "/sys/fs/cgroup/system.slice/verk.service/memory.max";
+  expect(limit({ ...second, [own]: "max\n" })).toBe(all);
+  expect(limit({ ...second, [own]: "2000000000\n" })).toBe(2e9);
+  expect(limit({ ...second, [own]: "max\n", "/sys/fs/cgroup/system.slice/memory.max": "1000000000\n" })).toBe(1e9);
+  expect(limit({ "/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "3000000000\n" })).toBe(3e9);
+  const first = { "/proc/self/cgroup": "5:cpu:/\n4:memory:/a/b\n0::/\n" };
+  const none = { "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n" };
+  expect(limit({ ...first, ...none })).toBe(all);
+  expect(limit({ ...first, ...none, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "500000000\n" })).toBe(5e8);
 });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, freemem, totalmem } from "node:os";
+import { dirname } from "node:path";
 
 /** The hardware of this machine. Without nvidia-smi there are no GPUs, which is no error. */
 export type Gpu = {
@@ -99,18 +100,47 @@ export async function diskSpace(path: string): Promise<{ totalBytes: number; fre
   return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
 }
 
+type Read = (path: string) => string;
+const readText: Read = (path) => readFileSync(path, "utf8");
+
+/** Memory that this process and its children may use: of the machine, or the lowest limit of its control groups. */
+export function memoryLimitBytes(read = readText, machineBytes = totalmem()): number {
+  const limits = memoryGroups(read).flatMap((group) =>
+    ["memory.max", "memory.limit_in_bytes"].map((name) => Number(attempt(() => read(`${group}/${name}`).trim()))),
+  );
+  return Math.min(machineBytes, ...limits.filter((limit) => limit > 0)); // "max" and a missing file are no numbers
+}
+
 /**
  * Processes that the kernel has ended for want of memory: of this control group where it counts them, else of the whole
  * machine. One that ended by SIGKILL while the number rose was most likely one of them.
  */
-export function outOfMemoryKills(read = (path: string) => readFileSync(path, "utf8")): number {
-  const own = attempt(() => /^0::(.*)$/m.exec(read("/proc/self/cgroup"))?.[1]) ?? "/";
-  for (const path of [`/sys/fs/cgroup${own}/memory.events`, "/sys/fs/cgroup/memory.events", "/proc/vmstat"]) {
+export function outOfMemoryKills(read = readText): number {
+  const counters = memoryGroups(read).flatMap((group) => [`${group}/memory.events`, `${group}/memory.oom_control`]);
+  for (const path of [...counters, "/proc/vmstat"]) {
     const count = attempt(() => /^oom_kill (\d+)$/m.exec(read(path))?.[1]);
     if (count !== undefined) return Number(count);
   }
   return 0;
 }
+
+/**
+ * The folders of the control groups of this process that may limit memory, the nearest first: of version 2, or of the
+ * memory controller of version 1. In a container the path may be the host's, and the own group is the root.
+ */
+function memoryGroups(read: Read): string[] {
+  const lines = attempt(() => read("/proc/self/cgroup"))?.split("\n") ?? [];
+  const pathIn = (controllers: RegExp) =>
+    lines.map((line) => line.split(":")).find(([, names = ""]) => controllers.test(names))?.[2] ?? "/";
+  return [
+    ...upwards("/sys/fs/cgroup/memory", pathIn(/(^|,)memory(,|$)/)),
+    ...upwards("/sys/fs/cgroup", pathIn(/^$/)),
+  ];
+}
+
+/** The path and every folder above it, up to the root. */
+const upwards = (root: string, path: string): string[] =>
+  path === "/" || path === "" ? [root] : [root + path, ...upwards(root, dirname(path))];
 
 function attempt<T>(work: () => T): T | undefined {
   try {

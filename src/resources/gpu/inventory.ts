@@ -1,6 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { MIB } from "../../lib/units.ts";
-import { describeMachine, type Gpu } from "../../platform/machine/hardware.ts";
+import { describeMachine, type Gpu, memoryLimitBytes } from "../../platform/machine/hardware.ts";
 import type { Device } from "./policy.ts";
 
 /** A device with the figures of its driver. */
@@ -117,9 +117,8 @@ const readingOf = (ctx: Ctx, gpu: Gpu, foreignBytes: number): DeviceReading => (
  */
 function mainMemory(ctx: Ctx): DeviceReading[] {
   const { cpuModel, memoryTotalBytes, memoryFreeBytes } = describeMachine();
-  const limit = process.constrainedMemory() || memoryTotalBytes; // the limit of a container; 0 = none
   const { cpu_share, cpu_devices } = ctx.config.gpu;
-  const totalBytes = Math.floor((Math.min(memoryTotalBytes, limit) * cpu_share) / cpu_devices);
+  const totalBytes = Math.floor((memoryLimitBytes() * cpu_share) / cpu_devices);
   return Array.from({ length: cpu_devices }, (_, index) => ({
     id: index === 0 ? "cpu" : `cpu-${index}`,
     index,
