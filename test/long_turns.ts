@@ -21,7 +21,7 @@ const FIRST_MS = 150;
 const SAMPLE_MS = 5;
 
 /** Settings with which the executable reports what would fail a test. */
-export const ARMED = { VERK_WATCHDOG__TURN_MS: String(LIMIT_MS), VERK_WATCHDOG__SAMPLE_MS: String(SAMPLE_MS) };
+export const ARMED = { VERK_WATCHDOG__TURN_MS: String(LIMIT_MS), VERK_WATCHDOG__SAMPLING: "always" };
 
 const found: string[] = [];
 let allowedFor: string | undefined;
@@ -53,6 +53,7 @@ export function armLongTurns() {
   watchTurns({
     longMs: LIMIT_MS,
     sampleMs: SAMPLE_MS,
+    sampling: "always",
     onLong(turn) {
       const ms = serverMs(turn) / slowness();
       if (!isFault(seen, turn.last ?? "", ms)) return;

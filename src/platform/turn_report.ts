@@ -17,6 +17,7 @@ const turns = histogram(
 export const LONG_TURN = "a turn of the event loop was long";
 const LINE_EVERY_MS = MINUTE_MS; // for each cause
 const MOST_CAUSES = 500;
+const SAMPLES_PER_LONG_TURN = 4;
 
 /** `ctx.state.turns`. */
 export class TurnsState {
@@ -30,31 +31,37 @@ export function beginTurns({ db, log, config: { watchdog }, state }: Deps) {
   const series = turns.at(db, "", []);
   const { stop } = watchTurns({
     longMs: watchdog.turn_ms,
-    sampleMs: watchdog.sample_ms,
+    sampleMs: Math.max(1, Math.floor(watchdog.turn_ms / SAMPLES_PER_LONG_TURN)),
+    sampling: watchdog.sampling,
     onTurn: (ms) => observe(series, ms / 1000),
     onLong: reportTo(log),
   });
   state.turns.stop = stop;
 }
 
-/** One line a minute for each cause, so that a loop that is always slow does not fill the log. */
+/**
+ * One line a minute for each cause, so that a loop that is always slow does not fill the log. The first line with a stack
+ * is shown at once.
+ */
 export function reportTo(log: Pick<Log, "warn">, now: () => number = () => performance.now()) {
-  const lines = new Map<string, { at: number; more: number }>();
-  return (turn: LongTurn) => {
-    const cause = turn.last ?? "";
+  const lines = new Map<string, { at: number; hasStack: boolean; more: number }>();
+  return ({ ms, last: cause = "", underWay, samples }: LongTurn) => {
     const line = lines.get(cause);
-    if (line !== undefined && now() - line.at < LINE_EVERY_MS) {
+    const hasStack = samples.length > 0;
+    const isNews = line === undefined || now() - line.at >= LINE_EVERY_MS || (hasStack && !line.hasStack);
+    if (!isNews) {
       line.more += 1;
       return;
     }
     if (lines.size >= MOST_CAUSES) lines.clear();
-    lines.set(cause, { at: now(), more: 0 });
+    lines.set(cause, { at: now(), hasStack, more: 0 });
+    const more = line === undefined || line.more === 0 ? {} : { not_shown: line.more };
     log.warn(LONG_TURN, {
-      ms: Math.round(turn.ms),
-      last_begun: turn.last,
-      under_way: turn.underWay,
-      ...(line === undefined || line.more === 0 ? {} : { not_shown: line.more }),
-      stack: hotPath(turn.samples),
+      ms: Math.round(ms),
+      last_begun: cause,
+      under_way: underWay,
+      ...more,
+      stack: hotPath(samples),
     });
   };
 }

@@ -4,7 +4,9 @@ import { join, resolve } from "node:path";
 
 const ROOT = resolve(import.meta.dir, "../..");
 
-const ALLOWED: Record<string, string> = {};
+const ALLOWED: Record<string, string> = {
+  "test/fault/growth_turns.test.ts": "the turns are compared here, and the first try of a call does not count",
+};
 
 test("files with long turns are known, each with the reason that it gives", async () => {
   const found: Record<string, string> = {};

@@ -155,12 +155,12 @@ const watchdog = section("Turns of the event loop that keep all other requests w
     .max(60_000)
     .default(200)
     .describe("A turn with this much processor time is a warning in the log; 0 = turns are not measured."),
-  sample_ms: z
-    .int()
-    .min(0)
-    .max(1_000)
-    .default(50)
-    .describe("Pause between samples of the stack, which that warning shows; 0 = no stack is shown."),
+  sampling: z
+    .enum(["never", "after_long_turn", "always"])
+    .default("after_long_turn")
+    .describe(
+      "When the stack of the server is sampled, which that warning shows; always costs some percent of a request.",
+    ),
 });
 
 const db = section("SQLite.", {
