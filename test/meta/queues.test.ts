@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { Glob } from "bun";
 import type { LoopName } from "../../src/loops.ts";
 import { Semaphore } from "../../src/platform/semaphore.ts";
+import { LIMITS } from "../../src/resources/webhooks/delivery/fairness.ts";
 import { testApp } from "../harness.ts";
 
 const SRC = join(import.meta.dir, "../../src");
@@ -164,6 +165,10 @@ test("S7: every loop says how it is fair, by a queue that exists", () => {
     const [, name] = /^turns: ([a-z]\w+\.\w+)$/i.exec(why) ?? [];
     if (name) expect(Object.keys(SHARED)).toContain(name);
   }
+});
+
+test("S7: webhooks of one workspace have half of the attempts at most", () => {
+  expect(LIMITS.workspaceShare).toBeLessThanOrEqual(0.5);
 });
 
 for (const [path, semaphore] of shared)
