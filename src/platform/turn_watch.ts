@@ -1,7 +1,7 @@
 /**
  * Measures how long the event loop is kept: while one turn of it runs, no other request is answered. A timer reads the
  * processor time of this thread. A long turn makes it late by about the length of the turn, by at most one pause less.
- * Where other processes had the processor, the time that this thread used is shorter, and counts.
+ * If other processes had the processor, the time that this thread used is shorter, and that time counts.
  *
  * A long turn is given with the work that was under way, and with samples of its stack.
  *
@@ -15,6 +15,8 @@ type NameOf<T> = (work: T) => string;
 
 export type LongTurn = {
   ms: number;
+  /** Requests and ticks that began in the turn. */
+  begun: number;
   /** The request or tick that began last; often it is the cause. */
   last: string | undefined;
   underWay: string[];
@@ -43,11 +45,13 @@ const SAMPLED_MS = 10 * MINUTE_MS; // after a long turn, because most of them co
 const underWay = new Map<object, NameOf<never>>();
 let last: object | undefined;
 let nameOfLast: NameOf<never> = () => "";
+let begun = 0;
 let isWatched = false;
 
 /** `work` begins: a request, or a tick of a loop. `leave` with the same object ends it. */
 export function enter<T extends object>(work: T, nameOf: NameOf<T>) {
   if (!isWatched) return;
+  begun += 1;
   underWay.set(work, nameOf as NameOf<never>);
   last = work;
   nameOfLast = nameOf as NameOf<never>;
@@ -73,9 +77,16 @@ export function watchTurns(options: WatchOptions): { stop: () => void } {
     if (ms >= COUNTED_MS) onTurn(ms);
     if (ms >= longMs) {
       const names = [...underWay].slice(0, MOST_SHOWN).map(([work, nameOf]) => nameOf(work as never));
-      onLong({ ms, last: last && nameOfLast(last as never), underWay: names, samples: sampler.samplesSince(begunAt) });
+      onLong({
+        ms,
+        begun,
+        last: last && nameOfLast(last as never),
+        underWay: names,
+        samples: sampler.samplesSince(begunAt),
+      });
       sampler.noteLongTurn();
     } else sampler.discard();
+    begun = 0;
     usedUs = threadUs(); // a report is not part of the next turn
     begunAt = performance.now();
   }

@@ -128,7 +128,7 @@ function grown(rows: number): { dir: string; counts: Record<string, number> } {
   return { dir, counts };
 }
 
-/** What is known to be too long, by its name or a file of its stack. A line whose turns have become short must go. */
+/** Turns that are known to be too long, by a name or a file of the stack. A line whose turns have become short must go. */
 const OPEN: Record<string, string> = {};
 
 type Figure = { ms: number[]; stack: string };

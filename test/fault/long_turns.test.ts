@@ -59,7 +59,7 @@ test("a cause has one line a minute, and the next line counts what was not shown
   const lines: string[] = [];
   let now = 0;
   const report = reportTo(createLog({ write: (line) => void lines.push(line) }), () => now);
-  const turn = { ms: 300, underWay: ["GET /a"], samples: [sampleOf("src/a.ts")] };
+  const turn = { ms: 300, begun: 1, underWay: ["GET /a"], samples: [sampleOf("src/a.ts")] };
   for (const last of ["GET /a", "GET /a", "GET /b", "GET /a"]) report({ ...turn, last });
   now = 60_000;
   report({ ...turn, last: "GET /a" });

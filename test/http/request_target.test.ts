@@ -10,7 +10,10 @@ import { createLog } from "../../src/platform/log.ts";
 import * as keys from "../../src/resources/api_keys/service.ts";
 import * as workspaces from "../../src/resources/workspaces/service.ts";
 import { tempDir, testApp, until } from "../harness.ts";
+import { allowLongTurns } from "../long_turns.ts";
 import { rawRequest } from "./raw_request.ts";
+
+allowLongTurns("the test sends every spelling of every route in one turn");
 
 const dir = tempDir();
 const lines: string[] = [];

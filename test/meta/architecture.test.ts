@@ -20,5 +20,5 @@ test("every file and folder that the map names exists", () => {
 });
 
 test("the map stays within two pages", () => {
-  expect(map.split("\n").length).toBeLessThanOrEqual(130);
+  expect(map.split("\n").length).toBeLessThanOrEqual(140);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { getTableColumns, getTableName, is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { ConfigTree } from "../../src/platform/config/schema.ts";
@@ -153,12 +153,6 @@ test("a resource exports its own functions only: it re-exports nothing", () => {
     (file) => file.startsWith("src/resources/") && /^export (\*|\{[^}]*\}) .*from/m.test(read(file)),
   );
   expect(bad).toEqual([]);
-});
-
-test("no folder has more than 16 product files", () => {
-  const counts = new Map<string, number>();
-  for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
-  expect([...counts].filter(([, count]) => count > 16)).toEqual([]);
 });
 
 test("main has dynamic imports only, apart from the version, so that it loads nothing early", async () => {

@@ -44,10 +44,6 @@ test("no doc comment begins with a fragment", () => {
   expect(matches(FRAGMENT)).toEqual([]);
 });
 
-test("no file has more than 300 lines", () => {
-  expect(EVERYTHING.filter((file) => read(file).trimEnd().split("\n").length > 300)).toEqual([]);
-});
-
 test("live state has an owner: nothing is registered by a request, a context or a database", () => {
   expect(matches(/\boncePer\b/, sources)).toEqual([]);
   expect(matches(/Weak(Map|Set)<(Request|Ctx|Db|Config|Supervisor)\b/, sources)).toEqual([]);

@@ -83,7 +83,9 @@ else
         expect(job.error.message).toContain("most likely because memory ran out");
         const { data } = await on.call("GET", `/training_jobs/${id}/events?limit=100`);
         const retries = (data as { type: string; message: string }[]).filter(({ type }) => type === "job.requeued");
-        expect(retries.map(({ message }) => message)).toEqual([expect.stringContaining("retrying once with micro-batches")]);
+        expect(retries.map(({ message }) => message)).toEqual([
+          expect.stringContaining("retrying once with micro-batches"),
+        ]);
         writeFileSync(GROUP.limit, GROUP.none);
         expect(await on.ended(await on.create(dataset, 2, SFT))).toMatchObject({ status: "completed", error: null });
         expect((await fetch(`${on.server.url}/readyz`)).status).toBe(200);

@@ -2,7 +2,15 @@ import { expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describeMachine, diskSpace, gpuType, listGpus, memoryLimitBytes, outOfMemoryKills, parseGpus } from "./hardware.ts";
+import {
+  describeMachine,
+  diskSpace,
+  gpuType,
+  listGpus,
+  memoryLimitBytes,
+  outOfMemoryKills,
+  parseGpus,
+} from "./hardware.ts";
 
 const LINE = "0, GPU-5a1c, NVIDIA H200, 143771, 4, 17, 31, 75.36, 580.95.05";
 

@@ -132,10 +132,7 @@ function memoryGroups(read: Read): string[] {
   const lines = attempt(() => read("/proc/self/cgroup"))?.split("\n") ?? [];
   const pathIn = (controllers: RegExp) =>
     lines.map((line) => line.split(":")).find(([, names = ""]) => controllers.test(names))?.[2] ?? "/";
-  return [
-    ...upwards("/sys/fs/cgroup/memory", pathIn(/(^|,)memory(,|$)/)),
-    ...upwards("/sys/fs/cgroup", pathIn(/^$/)),
-  ];
+  return [...upwards("/sys/fs/cgroup/memory", pathIn(/(^|,)memory(,|$)/)), ...upwards("/sys/fs/cgroup", pathIn(/^$/))];
 }
 
 /** The path and every folder above it, up to the root. */

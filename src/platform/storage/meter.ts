@@ -22,7 +22,7 @@ export type Quota = {
 
 const READ_AFTER_BYTES = 64 * MIB; // rows may also grow without a meter
 
-/** What the open meters of one quota share. */
+/** Shared by the open meters of one quota. */
 type Pool = {
   meters: number;
   /** Bytes that they have taken. */

@@ -27,7 +27,11 @@ export class TrackerState {
 
   destination(workspaceId: string, baseUrl: string): Destination {
     const key = `${workspaceId} ${baseUrl}`;
-    const destination = this.#destinations.get(key) ?? { isBusy: false, failures: 0, restUntil: Number.NEGATIVE_INFINITY };
+    const destination = this.#destinations.get(key) ?? {
+      isBusy: false,
+      failures: 0,
+      restUntil: Number.NEGATIVE_INFINITY,
+    };
     this.#destinations.set(key, destination);
     return destination;
   }

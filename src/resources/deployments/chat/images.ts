@@ -61,7 +61,7 @@ export async function withPixels(body: object, { ctx, workspaceId, canSee, signa
       if (state.pixelBytes > MOST_HELD_BYTES) throw full();
       images.set(part, image);
     }
-    return { body: new Response(spliced(body, images)).body as ReadableStream, release };
+    return { body: streamOf(spliced(body, images)), release };
   } catch (error) {
     release();
     throw error;
@@ -85,6 +85,16 @@ async function* spliced(body: object, images: ReadonlyMap<ImagePart, PixelImage>
     yield texts[i + 1] ?? "";
   }
 }
+
+const streamOf = (texts: AsyncGenerator<string>) =>
+  new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await texts.next();
+      if (done) controller.close();
+      else controller.enqueue(Buffer.from(value));
+    },
+    cancel: () => texts.return(undefined).then(() => {}),
+  });
 
 const full = () =>
   new AppError("no_capacity", "The server is busy with the images of other requests. Try again in a second", {
