@@ -62,7 +62,8 @@ function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
   return {
     before(tx) {
       const seen = byKey(tx).get({ workspaceId, key });
-      if (!seen || seen.createdAt <= ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS) return undefined;
+      if (!seen || seen.createdAt <= ctx.state.trustedClock.now() - ctx.config.http.idempotency_hours * HOUR_MS)
+        return undefined;
       if (seen.fingerprint !== fingerprint)
         throw new AppError("idempotency_mismatch", "This Idempotency-Key was used with another request", {
           param: "Idempotency-Key",
@@ -76,7 +77,7 @@ function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
         fingerprint,
         status: Number(c.set.status),
         responseSealed: ctx.secrets.seal(JSON.stringify(answer), aad),
-        createdAt: ctx.clock.now(),
+        createdAt: ctx.state.trustedClock.now(), // a wrong clock must not make a retry a second creation
       };
       tx.insert(idempotencyKeys)
         .values({ workspaceId, key, ...row })

@@ -19,7 +19,7 @@ type Due = { id: string; workspaceId: string };
 
 export function observe(ctx: Ctx) {
   const { askedAt, asking, askingOf } = ctx.state.regions;
-  const now = ctx.clock.now();
+  const now = ctx.clock.steady();
   const lastAsked = ({ id }: Due) => askedAt.get(id) ?? Number.NEGATIVE_INFINITY;
   const due = nextPage(ctx).filter((each) => !asking.has(each.id) && now - lastAsked(each) >= MINUTE_MS);
   for (const each of due.sort((a, b) => lastAsked(a) - lastAsked(b))) {

@@ -3,7 +3,7 @@
  * locks itself in, reports the active layers, and answers frames until its input ends. There is no heartbeat: the
  * parent has a deadline for every answer.
  */
-import { setPriority } from "node:os";
+import { getPriority, setPriority } from "node:os";
 import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
 import {
@@ -32,7 +32,7 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
   dieWithParent();
   const memoryBytes = (Number(memoryMib) || 512) * 2 ** 20;
   const interpreter = await open(language === "python" ? "python" : "javascript", memoryBytes);
-  setPriority(NICE);
+  if (getPriority() < NICE) setPriority(NICE); // a user may not go back from a lower priority
   const layers: Layer[] = ["language", ...lockDown(memoryBytes)];
   say({ op: "ready", layers, start_ms: performance.now() - startedAt });
   try {
