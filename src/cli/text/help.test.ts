@@ -48,7 +48,7 @@ describe("F28 help", () => {
     expect(page).toContain("--method METHOD");
     for (const other of ["Only jobs with this method", "has no result yet", "FILE is unchanged", "config check"])
       expect(page).not.toContain(other);
-    expect(helpOf("datasets pull", subOf("datasets", "pull"))).toContain("jsonl or csv (default jsonl)");
+    expect(helpOf("datasets pull", subOf("datasets", "pull"))).toContain("jsonl, csv (exact, for programs) or");
     expect(helpOf("keys create", subOf("keys", "create"))).toContain("a running server holds the data directory");
   });
 
