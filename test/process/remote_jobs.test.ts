@@ -37,7 +37,7 @@ describeWith("a region over ssh", sshd, (server) => {
       expect([made.status, made.body.ssh?.host_key]).toEqual([201, server.hostKey.split(" ").slice(0, 2).join(" ")]);
       const region = made.body.id as string;
       observe(app.ctx);
-      await app.ctx.state.regions.asking.get(region)?.question;
+      await app.ctx.state.regions.asking.get(region);
       expect((await app.call("GET", `/v1/regions/${region}`)).body).toMatchObject({ available: true, reason: null });
       const hyperparameters = {
         max_steps: 2,
@@ -89,7 +89,7 @@ describeWith("a region over ssh", sshd, (server) => {
       const observed = async () => {
         app.ctx.state.regions.askedAt.clear(); // it may be asked again at once
         observe(app.ctx);
-        await app.ctx.state.regions.asking.get(region)?.question;
+        await app.ctx.state.regions.asking.get(region);
         return (await app.call("GET", `/v1/regions/${region}`)).body;
       };
       const isAvailable = async () => (await observed()).available || undefined;
@@ -108,7 +108,10 @@ describeWith("a region over ssh", sshd, (server) => {
       const records = join(server.home, "remote jobs", "jobs", id, "1", "records.ndjson");
       await until(
         "the run at the node",
-        async () => void (await turn()) ?? (existsSync(records) || undefined),
+        async () => {
+          await turn();
+          return existsSync(records) || undefined;
+        },
         LONG_MS,
       );
       link.cut();
