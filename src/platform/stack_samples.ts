@@ -16,7 +16,9 @@ export type Sampling = {
 };
 
 /** The types of the runtime lack it. */
-const { samplingProfilerStackTraces } = jsc as unknown as { samplingProfilerStackTraces: () => { traces: StackSample[] } };
+const { samplingProfilerStackTraces } = jsc as unknown as {
+  samplingProfilerStackTraces: () => { traces: StackSample[] };
+};
 
 const isTaking = ({ name }: Frame) => name === "samplingProfilerStackTraces"; // it is sampled too
 

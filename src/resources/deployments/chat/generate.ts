@@ -8,8 +8,8 @@ import { type ChatCompletion, ChatCompletionRequest, type FinishReason } from ".
 import { EmbeddingRequest } from "../../../lib/chat/embedding.ts";
 import type { PromptMessage } from "../../../lib/chat/messages.ts";
 import { AppError, ERRORS, type ErrorCode } from "../../../lib/errors.ts";
-import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { type Outside, OutsideError } from "../../../lib/json/outside.ts";
+import { ClientLeft } from "../../../lib/net/client_left.ts";
 import { readAside } from "../../../platform/outside.ts";
 import { takeTurn } from "../fleet/background.ts";
 import { liveOf, take } from "../fleet/fleet.ts";

@@ -3,7 +3,15 @@ import { readFileSync } from "node:fs";
 import type { JSONWebKeySet } from "jose";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
-import { type Outside, OutsideError, opaque, outside, readOutside, table, tryOutside } from "../../../lib/json/outside.ts";
+import {
+  type Outside,
+  OutsideError,
+  opaque,
+  outside,
+  readOutside,
+  table,
+  tryOutside,
+} from "../../../lib/json/outside.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../lib/units.ts";
 import { isProviderUrl } from "../../../platform/config/oidc.ts";
 import { errorCode } from "../../../platform/files.ts";

@@ -52,7 +52,9 @@ test("S6: lines for which the disk has no space are dropped, and the log says so
   fakeDisk.free = 2 ** 30;
   log.add("stdout", "two");
   log.close();
-  const lines = readFileSync(`${jobPaths(on.ctx, id).dir}/log.ndjson`, "utf8").trim().split("\n");
+  const lines = readFileSync(`${jobPaths(on.ctx, id).dir}/log.ndjson`, "utf8")
+    .trim()
+    .split("\n");
   const said = lines.map((line) => JSON.parse(line) as { seq: number; line: string });
   expect(said.map(({ seq }) => seq)).toEqual(numbers(1, said.length));
   expect(said.slice(-2).map(({ line }) => line)).toEqual([expect.stringContaining("lines are missing here"), "two"]);
