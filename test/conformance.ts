@@ -52,10 +52,10 @@ function read(app: AnyElysia): Contract {
 export function conforms(app: AnyElysia, method: string, path: string, status: number, body: unknown) {
   contract ??= read(app);
   const { operations, envelope, serviceError } = contract;
-  const bare = path.split("?")[0] as string;
+  const bare = (path.split("?")[0] as string).replace(/(?<=.)\/$/, ""); // a slash at the end is forgiven
   const failure = isServicePath(bare) || clientFormatOf(bare) === "ollama" ? serviceError : envelope;
   if (status >= 400) return check(failure(), `${method} ${path} → ${status}`, body);
-  const segments = bare.replace(/(?<=.)\/$/, "").split("/"); // a slash at the end is forgiven
+  const segments = bare.split("/");
   const found = operations.find(
     (o) =>
       o.method === method.toLowerCase() &&

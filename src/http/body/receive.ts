@@ -52,22 +52,27 @@ export function contentLength(request: Request): number | undefined {
 /** A sender that is silent or too slow is cut off. Once the body is complete, the disk may take longer. */
 async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
   const reader = request.body?.getReader();
-  const slow = Promise.withResolvers<never>();
-  slow.promise.catch(() => {}); // the race reports it
-  const rate = watchSender({ bytesPerSecond: ctx.config.http.min_upload_bytes_per_second, fail: slow.reject });
-  const next = async (from: ReadableStreamDefaultReader<Uint8Array>) => {
+  if (!reader) return;
+  let fault: AppError | undefined;
+  // A race with a promise of the whole upload would keep every piece in memory. So the watch ends the reading instead.
+  const cut = (error: AppError) => {
+    fault = error;
+    reader.cancel().catch(() => {});
+  };
+  const rate = watchSender({ bytesPerSecond: ctx.config.http.min_upload_bytes_per_second, fail: cut });
+  const next = async () => {
     rate.wait();
-    const reading = from.read().catch((cause) => {
-      throw new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });
+    const { done, value } = await reader.read().catch((cause) => {
+      throw fault ?? new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });
     });
-    const { done, value } = await Promise.race([reading, slow.promise]);
     rate.arrived(value?.byteLength ?? 0);
+    if (fault) throw fault;
     return done ? undefined : value;
   };
   try {
-    for (let chunk = reader && (await next(reader)); reader && chunk; chunk = await next(reader)) yield chunk;
+    for (let chunk = await next(); chunk; chunk = await next()) yield chunk;
   } catch (error) {
-    reader?.cancel().catch(() => {}); // the sender may have left
+    reader.cancel().catch(() => {}); // the sender may have left
     throw error;
   } finally {
     rate.end();

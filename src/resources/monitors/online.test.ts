@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, manyApps, type TestApp } from "../../../test/harness.ts";
 import { deployment, monitoring, never, PATH } from "../../../test/monitors_kit.ts";
 import { durable } from "../../platform/db/db.ts";
+import { flush } from "../traces/flush.ts";
 import * as traces from "../traces/service.ts";
 import { traceScores } from "../traces/table.ts";
 import { scoreTraffic } from "./online.ts";
@@ -21,7 +22,7 @@ function answer(app: TestApp, deploymentId: string, answers: readonly Answer[]) 
       ...{ startedAt: app.ctx.clock.now(), durationMs: 1 },
       content: () => ({ input: [{ role: "user", content: "hi" }], output }),
     });
-  traces.list(app.ctx, app.workspaceA, { limit: 1 } as never); // stores what is buffered
+  flush(app.ctx);
 }
 const said = (content: string): Answer => ({ output: [{ role: "assistant", content }] });
 const scoresOf = (app: TestApp) =>

@@ -5,7 +5,7 @@ import { Attempts } from "./sign_in/attempts.ts";
 
 /** Hashes of passwords at the same time: each takes 64 MiB and a core. */
 const HASHES = 2;
-const MOST_WAITING_EACH = 32;
+const MOST_WAITING_EACH = 64; // above the attempts of one address, so that those answer, and not the queue
 const MOST_WAITING = 256; // one person can have many addresses
 
 export class PeopleState {

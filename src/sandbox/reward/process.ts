@@ -26,7 +26,7 @@ const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
 
 type Answer = Exclude<FromReward, { op: "ready" } | { op: "violated" }>;
 type Unsent<Op extends ToReward["op"]> = Omit<Extract<ToReward, { op: Op }>, "nonce">;
-type Request = { nonce: string; onFrame: (frame: Answer) => void };
+type Request = { nonce: string; onFrame: (frame: Answer) => void; settle: (result: unknown) => void };
 
 /** Resolves when the process reports that it is ready; rejects if it ends before. */
 export function openRewardProcess(spawned: SpawnedReward, maxRssBytes: number): Promise<RewardProcess> {
@@ -56,7 +56,9 @@ class Process implements RewardProcess {
       clearTimeout(this.#deadline);
       clearInterval(watch);
       const end = this.#end ?? known ?? { kind: "crashed", message: this.#exitMessage() };
+      this.#end = end;
       this.#ready.reject(new Error(`The reward process ${end.message}`));
+      this.#open?.settle(undefined);
       return end;
     });
     this.ready.catch(() => {});
@@ -136,9 +138,9 @@ class Process implements RewardProcess {
     if (this.#end) return undefined;
     const answered = Promise.withResolvers<unknown>();
     const nonce = randomBytes(16).toString("hex");
-    this.#open = { nonce, onFrame: begin(answered.resolve) };
+    this.#open = { nonce, onFrame: begin(answered.resolve), settle: answered.resolve };
     this.#spawned.write(encodeFrame({ ...request, nonce }));
-    const result = await Promise.race([answered.promise, this.ended.then(() => undefined)]);
+    const result = await answered.promise;
     this.#open = undefined;
     clearTimeout(this.#deadline);
     return result;
