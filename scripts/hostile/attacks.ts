@@ -78,12 +78,16 @@ const storage: Attack = async (tenant) => {
 
 /** Bodies that are dear to check, connections that say nothing, spans by the thousand. */
 const bodies: Attack = async (tenant) => {
-  const unknown = Object.fromEntries(Array.from({ length: 9_900 }, (_, i) => [`${"n".repeat(56)}${i}`.slice(-64), 1]));
+  // as many fields as an object and a body may have
+  const fields = Object.fromEntries(Array.from({ length: 990 }, (_, i) => [`${"n".repeat(56)}${i}`.slice(-64), 1]));
+  const unknown = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`field${i}`, fields]));
   const validate = () =>
     call(tenant, "POST", "/v1/training_jobs/validate", {
       base_model: "verk-tiny",
       method: "sft",
-      hyperparameters: unknown,
+      hyperparameters: fields,
+      lora: fields,
+      ...unknown,
     });
   const deep = () =>
     call(tenant, "POST", "/v1/chat/completions", {
@@ -203,6 +207,7 @@ if (import.meta.main) {
   const [kind = "", url = "", key = "", outside = ""] = process.argv.slice(2);
   const attack = ATTACKS[kind];
   if (!attack) throw new Error(`no attack ${kind}`);
+  await Bun.write("/proc/self/autogroup", "19").catch(() => {}); // the kernel may not share between sessions
   const works = await attack({ url, key }, outside);
   console.log("ready");
   await Promise.all(

@@ -6,7 +6,8 @@
  * - chat, p95: at most twice the time alone;
  * - an upload, a reading, an experiment, a job and a detection start within 5 s of their turn.
  *
- * The clients of the attacks have the idle class of the scheduler: they stand for other machines.
+ * The clients of the attacks have the idle class of the scheduler, and sessions of the least weight: they stand for other
+ * machines.
  */
 import { readFileSync, rmSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -75,21 +76,39 @@ const code = await artifact(ninth, "true");
 
 const timeOf = (at: unknown) => (at === null || at === undefined ? Number.NaN : Date.parse(String(at)));
 
-/** Time from the job's turn to its start. Its turn comes when a job of another tenant ends, if all permits were held. */
-async function jobWait(): Promise<number> {
-  const id = await create(ninth, "/v1/training_jobs", customJob(code, `job-${crypto.randomUUID().slice(0, 8)}`));
-  const job = await ended(ninth, `/v1/training_jobs/${id}`, ["completed", "failed"]);
-  const [created, started] = [timeOf(job["created_at"]), timeOf(job["started_at"])];
-  const ends: number[] = [];
+/**
+ * Time from the job's turn to its start. While others hold all permits it is nobody's turn, and a job may run for days. So
+ * its turn comes when it is created, or when a job of another tenant ends. A tenant that starts two while it waits has
+ * taken its turn.
+ */
+async function jobWait(end: number): Promise<number | undefined> {
+  const path = "/v1/training_jobs";
+  const id = await create(ninth, path, customJob(code, `job-${crypto.randomUUID().slice(0, 8)}`));
+  const job = await ended(ninth, `${path}/${id}`, ["completed", "failed"], end - performance.now() - 1_000).catch(
+    async () => (await call(ninth, "GET", `${path}/${id}`)).body,
+  );
+  const created = timeOf(job["created_at"]);
+  const started = job["started_at"] === null ? Date.now() : timeOf(job["started_at"]);
+  const turns: number[] = [created];
   for (const tenant of hostile.values()) {
-    const { body } = await call(tenant, "GET", "/v1/training_jobs?limit=100");
-    for (const other of (body["data"] ?? []) as Record<string, unknown>[]) ends.push(timeOf(other["finished_at"]));
+    const { body } = await call(tenant, "GET", `${path}?limit=100`);
+    const jobs = (body["data"] ?? []) as Record<string, unknown>[];
+    const inBetween = (field: string) =>
+      jobs.map((each) => timeOf(each[field])).filter((at) => at > created && at <= started);
+    if (job["started_at"] !== null) turns.push(...inBetween("finished_at"));
+    else
+      turns.push(
+        ...inBetween("started_at")
+          .sort((a, b) => a - b)
+          .slice(1, 2),
+      );
   }
-  const turn = Math.max(created, ...ends.filter((at) => at <= started));
-  return started - turn;
+  if (job["started_at"] === null && turns.length === 1) return undefined; // its turn has not come
+  return started - Math.max(...turns);
 }
 
-const deeds: Record<string, () => Promise<number | undefined>> = {
+/** A deed returns its own time; undefined: the time of the whole deed counts; null: nothing counts. */
+const deeds: Record<string, (end: number) => Promise<number | undefined | null>> = {
   async chat() {
     const messages = [{ role: "user", content: "What is 2 + 2?" }];
     const { status } = await call(ninth, "POST", "/v1/chat/completions", {
@@ -122,7 +141,7 @@ const deeds: Record<string, () => Promise<number | undefined>> = {
     await ended(ninth, `/v1/experiments/${await create(ninth, "/v1/experiments", body)}`, ENDS);
     return undefined;
   },
-  job: jobWait,
+  job: async (end) => (await jobWait(end)) ?? null,
   async detection() {
     const { status, body } = await call(ninth, "POST", "/api/detect", { image: image.toString("base64") });
     if (status !== 200) throw new Error(`detection: ${status} ${JSON.stringify(body)}`);
@@ -134,13 +153,13 @@ const errors = new Map<string, number>();
 async function measure(minutes: number): Promise<Sample[]> {
   const end = performance.now() + minutes * 60_000;
   const samples: Sample[] = [];
-  const every = async (what: string, pauseMs: number, work: () => Promise<number | undefined>) => {
+  const every = async (what: string, pauseMs: number, work: (typeof deeds)[string]) => {
     while (performance.now() < end) {
       const begun = performance.now();
       try {
         // work that does not end in time counts with the time that it has taken
-        const own = await Promise.race([work(), Bun.sleep(end - performance.now())]);
-        samples.push({ what, ms: own ?? performance.now() - begun });
+        const own = await Promise.race([work(end), Bun.sleep(end - performance.now())]);
+        if (own !== null) samples.push({ what, ms: own ?? performance.now() - begun });
       } catch (error) {
         const text = `${what}: ${error instanceof Error ? error.message : error}`.slice(0, 200);
         errors.set(text, (errors.get(text) ?? 0) + 1);
@@ -168,7 +187,7 @@ try {
   const alone = await measure(Number(values["alone-minutes"]));
   console.log(`alone: ${alone.length} samples, ${Math.round(serverMb())} MB`);
   const attackers = [...hostile].map(([kind, { url, key }]) =>
-    Bun.spawn(["chrt", "-i", "0", "bun", `${import.meta.dir}/attacks.ts`, kind, url, key, outsideUrl], {
+    Bun.spawn(["setsid", "chrt", "-i", "0", "bun", `${import.meta.dir}/attacks.ts`, kind, url, key, outsideUrl], {
       stderr: "inherit",
     }),
   );

@@ -86,9 +86,10 @@ function identify({ ctx, keyRules }: Entry, request: Request): Principal {
 
 function admit(entry: Entry, request: Request, state: RequestState): Principal {
   const { area, keyRules } = entry;
-  const { rates, workspaceRates, underWay } = entry.ctx.state.http;
+  const { rates, workspaceRates, underWay, turns } = entry.ctx.state.http;
   const principal = identify(entry, request);
   state.principal = principal;
+  turns.spend(principal.workspaceId);
   rates.spend(principal.keyId);
   workspaceRates.spend(principal.workspaceId);
   const reads = isRead(request);
@@ -102,6 +103,17 @@ function admit(entry: Entry, request: Request, state: RequestState): Principal {
   keyRules.admit?.(principal, request);
   state.admittedTo = entry;
   return principal;
+}
+
+/** Waits for the turn of the request's workspace. A request without a valid key is refused at little cost, so it goes on. */
+export async function awaitTurn(ctx: Ctx, request: Request): Promise<void> {
+  let workspaceId: string;
+  try {
+    workspaceId = principalOf(ctx, request, bearer).workspaceId;
+  } catch {
+    return;
+  }
+  await ctx.state.http.turns.enter(workspaceId);
 }
 
 /** True while the key of the request is still valid. A long answer checks it again on the way. */

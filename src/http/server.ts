@@ -9,6 +9,7 @@ import { enter, leave } from "../platform/turn_watch.ts";
 import { followAlias } from "./answer/aliases.ts";
 import { type ErrorAnswer, errorEnvelope, errorResponse, type PageFor, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
+import { awaitTurn } from "./auth.ts";
 import { cors } from "./cors.ts";
 import { announceLength, compilePlainReads, ROUTER, TLS_HOST_LENGTH, TLS_ROUTER } from "./elysia.ts";
 import { requireHost } from "./host.ts";
@@ -40,7 +41,7 @@ export function createHandler(
 
   compilePlainReads(app);
   const meter = createMeter(ctx, app);
-  const { bodyMemory, underWay } = ctx.state.http;
+  const { bodyMemory, underWay, turns } = ctx.state.http;
 
   function finish(request: Request, answer: Response): Response {
     const response = noSniff(withCors(request, answer));
@@ -58,6 +59,7 @@ export function createHandler(
     let answer: Response;
     try {
       const reads = isRead(request);
+      if (!begun && turns.isBusy && (reads || request.body === null)) await awaitTurn(ctx, request);
       if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // an answer must not show what may yet be lost
       const written = watchWrites(ctx.db);
       answer = await (begun ?? app.fetch(request));
@@ -83,7 +85,7 @@ export function createHandler(
       admissible(ctx, request);
       followAlias(request);
       shareSnapshot(ctx.db);
-      if (!isRead(request) || openCommit(ctx.db)) return handleLater(request);
+      if (!isRead(request) || openCommit(ctx.db) || turns.isBusy) return handleLater(request);
       const answer = app.fetch(request);
       if (answer instanceof Response && !openCommit(ctx.db)) return finish(request, answer);
       return handleLater(request, answer);

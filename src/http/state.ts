@@ -3,6 +3,7 @@ import { type Cidr, parseCidr } from "../lib/net/ip.ts";
 import { ownQuotas } from "../platform/config/quotas.ts";
 import { connectionsLeft } from "../platform/machine/descriptors.ts";
 import { type BodyMemory, createBodyMemory } from "./limits/body_memory.ts";
+import { FairTurns } from "./limits/fair_turns.ts";
 import { createLongReads } from "./limits/long_reads.ts";
 import { createLimiter, type RateLimiter } from "./limits/rate_limit.ts";
 import { createStreams, recounting, type Streams } from "./limits/streams.ts";
@@ -29,6 +30,7 @@ export class HttpState {
   readonly underWay: UnderWay;
   readonly streams: Streams;
   readonly longReads = createLongReads();
+  readonly turns = new FairTurns();
   readonly trustedProxies: readonly Cidr[];
   /** Workspace and Idempotency-Key → the creation under way. */
   readonly creations = new Map<string, Promise<unknown>>();

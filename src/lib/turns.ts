@@ -2,8 +2,8 @@
  * The one way to do long work on the serving thread: in pieces, with the event loop free to answer others in between.
  * Awaiting settled promises is not enough. Timers, requests and files wait until the chain of promises ends.
  */
-const OWN_MS = 8; // that one piece of work keeps a turn of the event loop
-const ALL_MS = 24; // that all of them together keep one turn
+const OWN_MS = 4; // that one piece of work keeps a turn of the event loop
+const ALL_MS = 8; // that all of them together keep one turn
 
 const waiting: (() => void)[] = [];
 let begunAt: number | undefined; // when work began in this turn of the event loop

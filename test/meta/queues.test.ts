@@ -31,7 +31,7 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
   "models.hashes.turns": [2, 1, 256],
   "models.headers.turns": [2, 1, 256],
   "models.templates": [3, 2, 64],
-  "people.hashing": [2, 1, 32], // by address: at a sign-in no workspace is known
+  "people.hashing": [2, 1, 64], // by address: at a sign-in no workspace is known
   "responses.permits": [12, 8, 64],
   "rewards.processes": [8, 7, 256],
   "sessions.execs": [8, 7, 256],

@@ -11,7 +11,7 @@ import { readBytes } from "./read_bytes.ts";
 import { checkFields } from "./unknown_fields.ts";
 
 const MAX_DEPTH = 64;
-const MAX_FIELDS = 10_000; // of one object
+const MAX_FIELDS = 1_000;
 const SHORT_BYTES = 65_536; // parsed in one go
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 const JSON_TYPE = /^application\/(json|[\w.+-]+\+json)\s*(;|$)/i;
@@ -37,13 +37,15 @@ export async function readJson(ctx: Ctx, request: Request, reading: Reading): Pr
   const workspaceId = callerOf(request)?.workspaceId ?? "";
   const bytes = await readBytes(ctx, request, { ...reading, workspaceId });
   if (bytes.length === 0) return NO_BODY;
-  const { maxValues } = reading;
-  const excess = await jsonExcess(bytes, { maxDepth: MAX_DEPTH, maxValues, maxFields: MAX_FIELDS });
+  const wait = ctx.state.http.turns.enter(workspaceId);
+  if (wait) await wait;
+  const { maxValues, maxFields = MAX_FIELDS } = reading;
+  const excess = await jsonExcess(bytes, { maxDepth: MAX_DEPTH, maxValues, maxFields });
   if (excess === "depth") throw new AppError("invalid_json", `The body is nested more than ${MAX_DEPTH} levels deep`);
   if (excess === "values")
     throw new AppError("payload_too_large", `The body has more than ${maxValues} values (list elements and fields)`);
   if (excess === "fields")
-    throw new AppError("payload_too_large", `An object in the body has more than ${MAX_FIELDS} fields`);
+    throw new AppError("payload_too_large", `An object in the body has more than ${maxFields} fields`);
   try {
     return await parse(bytes, reading);
   } catch (cause) {

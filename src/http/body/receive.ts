@@ -2,6 +2,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { type Chunks, ContentError, type StreamOptions, type Written } from "../../platform/files.ts";
 import { keepOpen } from "../connection.ts";
+import { callerOf } from "../request_state.ts";
 import { watchSender } from "./sender_rate.ts";
 
 /** Announced facts of the content; size and hash where they are known. */
@@ -60,7 +61,10 @@ async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
     reader.cancel().catch(() => {});
   };
   const rate = watchSender({ bytesPerSecond: ctx.config.http.min_upload_bytes_per_second, fail: cut });
+  const { turns } = ctx.state.http;
+  const workspaceId = callerOf(request)?.workspaceId ?? "";
   const next = async () => {
+    await turns.enter(workspaceId);
     rate.wait();
     const { done, value } = await reader.read().catch((cause) => {
       throw fault ?? new AppError("upload_incomplete", "The body broke off before its end: send it again", { cause });

@@ -18,12 +18,13 @@ export type Sorted = {
 
 export function sortNames(raw: object, { known, aliases, ignored }: Vocabulary): Sorted {
   const sorted: Sorted = { given: [], ignored: [], unknown: [], twice: [] };
+  const names = new Set(known);
   for (const [from, value] of Object.entries(raw)) {
     const alias = Object.hasOwn(aliases, from) ? aliases[from] : undefined;
-    const name = alias !== undefined && known.includes(alias) ? alias : from;
+    const name = alias !== undefined && names.has(alias) ? alias : from;
     if (name !== from && sorted.given.concat(ownOf(raw, name)).some((each) => each.name === name))
       sorted.twice.push({ from, name });
-    else if (known.includes(name)) sorted.given.push({ name, from, value });
+    else if (names.has(name)) sorted.given.push({ name, from, value });
     else if (ignored.has(from)) sorted.ignored.push(from);
     else sorted.unknown.push(from);
   }

@@ -68,7 +68,9 @@ void run_command(struct spec *spec, int failure) {
   failure_fd = failure;
   setsid(); /* no terminal */
   if (chdir(spec->cwd) != 0) fail(spec->cwd);
-  if (spec->filtered) setpriority(PRIO_PROCESS, 0, NICER); /* pid 1 and the server have priority */
+  /* pid 1 and the server have priority. Without a share, the nice value is the best there is. */
+  if (spec->share_fd >= 0 && write(spec->share_fd, "0", 1) < 0) errno = 0;
+  if (spec->filtered) setpriority(PRIO_PROCESS, 0, NICER);
   set_limits(spec);
   if (syscall(SYS_close_range, 3, ~0U, CLOSE_ON_EXEC) != 0) fail("close_range");
   drop_capabilities();

@@ -7,7 +7,7 @@
  * line. 0, 1 and 2 belong to the command. Each process of the chain dies with its parent, and the kernel kills a pid
  * namespace when its pid 1 dies. So no death leaves a process behind.
  *
- * Not covered: bugs of the kernel in allowed system calls; the load of processor and disk; kernel memory for pipes,
+ * Not covered: bugs of the kernel in allowed system calls; the load of the disk, and of the processor without a share; kernel memory for pipes,
  * locks and similar objects beyond their limits; files in /usr of the host, which a session can read.
  */
 #ifndef VERK_JAIL_H
@@ -45,6 +45,8 @@ struct spec {
   int mount_count;
   uint64_t uid, gid; /* used if root started the helper */
   uint64_t processes, memory_bytes, open_files, file_bytes, cpu_seconds, wall_ms;
+  char *share; /* cgroup.procs of the control group of the command, or NULL */
+  int share_fd;
   char *disk_at;
   uint64_t disk_bytes, disk_entries;
   uint64_t socket_bytes; /* most memory of one socket; read from the host, not from the spec */

@@ -116,6 +116,8 @@ int main(void) {
   syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0);
   write_file("/proc/self/oom_score_adj", "1000");
   spec.socket_bytes = socket_bytes();
+  /* The kernel asks who opened it, so it is opened by root where root started the helper. */
+  spec.share_fd = spec.share == NULL ? -1 : open(spec.share, O_WRONLY | O_CLOEXEC);
   drop_root();
   prctl(PR_SET_DUMPABLE, 0);
   die_with_server();

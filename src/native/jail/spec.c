@@ -112,6 +112,7 @@ static void take_record(struct spec *spec, char tag, struct cursor body) {
   else if (tag == 'e') take_strings(spec->env, &spec->envc, take_string(&body, body.left));
   else if (tag == 'c') spec->cwd = take_path(&body, body.left);
   else if (tag == 'D') spec->disk_at = take_path(&body, body.left);
+  else if (tag == 'G') spec->share = take_path(&body, body.left);
   else if (tag == 'm') take_mount(&body, spec);
   else if (flag_of(spec, tag) != NULL) *flag_of(spec, tag) = *take(&body, 1) != 0;
   else if (number_of(spec, tag) != NULL) *number_of(spec, tag) = take_number(&body);

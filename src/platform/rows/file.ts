@@ -24,6 +24,7 @@ export type Block = { firstRow: number; rows: number; createdAt: number; body: U
 const PAGE_BYTES = 16_384;
 const CHECKPOINT_BYTES = 16 * MIB; // of the write-ahead log
 const BLOCK_BYTES = 1 << 18;
+const BLOCK_ROWS = 4096; // tombstones are very short, and a block is read in one turn of the event loop
 const CACHE_KIB = 4096;
 const LF = 10;
 const datasync = promisify(fdatasync);
@@ -241,20 +242,16 @@ function prepareOnce(sqlite: Database, sql: string, made: Statement[]): () => St
   };
 }
 
-/** Pieces of about BLOCK_BYTES that end where a row ends; a longer row has one of its own. */
+/** Pieces of about BLOCK_BYTES and at most BLOCK_ROWS that end where a row ends; a longer row has one of its own. */
 function* cut(body: Uint8Array): Generator<{ bytes: Uint8Array; rows: number }> {
   for (let from = 0; from < body.byteLength; ) {
     const tooFar = from + BLOCK_BYTES;
     let end = tooFar >= body.byteLength ? body.byteLength : body.lastIndexOf(LF, tooFar - 1) + 1;
     if (end <= from) end = body.indexOf(LF, from) + 1;
-    const bytes = body.subarray(from, end);
-    yield { bytes, rows: countLines(bytes) };
-    from = end;
+    let rows = 0;
+    let next = from;
+    for (; next < end && rows < BLOCK_ROWS; rows++) next = body.indexOf(LF, next) + 1;
+    yield { bytes: body.subarray(from, next), rows };
+    from = next;
   }
-}
-
-export function countLines(bytes: Uint8Array): number {
-  let count = 0;
-  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count++;
-  return count;
 }

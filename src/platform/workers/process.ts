@@ -7,6 +7,7 @@ import type { ZodError } from "zod";
 import { newId } from "../../lib/ids.ts";
 import { redactText } from "../../lib/text/redact.ts";
 import { createTail } from "../../lib/text/tail.ts";
+import { nextTurn, takingTurns } from "../../lib/turns.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Log } from "../log.ts";
 import { marks, workerEnv } from "./env.ts";
@@ -25,6 +26,7 @@ import {
 
 const SILENCE_STEPS = 4;
 const DRAIN_MS = 1_000;
+const MOST_UNREAD = 100_000; // messages
 
 export function spawnWorker<In extends WorkerMessage, Out = unknown>(options: WorkerOptions<In>): Worker<In, Out> {
   return new WorkerProcess<In, Out>(options);
@@ -51,6 +53,8 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   #stopReason: string | undefined;
   #forced = false;
   #quietMs: number; // silence that may still come before it counts as hung
+  readonly #inbox: unknown[] = [];
+  #isReading = false;
 
   constructor(options: WorkerOptions<In>) {
     this.#options = options;
@@ -132,7 +136,26 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     });
   }
 
+  /** A worker may send very many at once: they are read in turns, in their order. */
   #receive(raw: unknown) {
+    this.#quietMs = Math.max(this.#quietMs, this.#options.silenceMs);
+    if (this.#inbox.length >= MOST_UNREAD) return this.#convict("lied", "sent more messages than can be read");
+    this.#inbox.push(raw);
+    if (!this.#isReading) void this.#readInbox();
+  }
+
+  async #readInbox() {
+    this.#isReading = true;
+    const turn = takingTurns();
+    while (this.#inbox.length > 0) {
+      this.#read(this.#inbox.shift());
+      const wait = turn();
+      if (wait) await wait;
+    }
+    this.#isReading = false;
+  }
+
+  #read(raw: unknown) {
     // Messages that a silent worker sent before it was ended may come late: they count.
     if (this.#ending && this.#ending.kind !== "silent") return;
     const parsed = this.#options.incoming.safeParse(raw);
@@ -219,6 +242,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     // Its last output may still be on the way.
     await Promise.race([Promise.all([this.#disconnected.promise, this.#drained]), Bun.sleep(DRAIN_MS)]);
     await Promise.race([this.#folder.remove(), Bun.sleep(DRAIN_MS)]); // it may have left very many files
+    while (this.#isReading) await nextTurn();
     const { exitCode: code, signalCode: signal } = this.#child;
     const { kind, message } = this.#ending ?? this.#unspoken();
     const exit: Exit<ExitKind<In>> = {

@@ -5,7 +5,8 @@ type Queue = { bell: PromiseWithResolvers<void>; readonly running: ReadonlyMap<s
 
 /**
  * Works until nothing is due. `start` begins what is due and has room, and calls `fail` with a fault of the server. Such
- * a fault, or the end of `signal`, stops the work that is under way.
+ * a fault, or the end of `signal`, stops the work that is under way. `signal` must end with the server: what a closing
+ * server refuses stays due, and would begin again without a pause.
  */
 export async function untilIdle(state: Queue, signal: AbortSignal, start: (fail: (error: unknown) => void) => void) {
   const trouble: unknown[] = [];

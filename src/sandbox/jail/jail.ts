@@ -4,6 +4,7 @@
  */
 import { closeSync, readSync, statSync, writeSync } from "node:fs";
 import { memoryFile, neverBlock, pipe, widenPipe } from "../../native/jail/jail.ts";
+import { openShare } from "./share.ts";
 import { encodeSpec, type JailOwner } from "./spec.ts";
 import { JAIL_REASONS, type JailEnd, type JailOutput, type JailRun, type JailSpec } from "./types.ts";
 
@@ -47,7 +48,8 @@ export type PreparedJail = {
 
 /** For a caller that spawns the child itself: `Bun.spawn(cmd, { env: {}, cwd: "/", stdio: [in, out, err, ...stdio] })`. */
 export function prepareJail(jail: Jail, spec: JailSpec, probe = false): PreparedJail {
-  const specFd = memoryFile(encodeSpec(spec, jail.owner ?? NOBODY, probe));
+  const share = probe ? undefined : openShare();
+  const specFd = memoryFile(encodeSpec(spec, jail.owner ?? NOBODY, { probe, share: share?.procs }));
   const report = pipe();
   neverBlock(report.read);
   const spawned = () => {
@@ -61,11 +63,13 @@ export function prepareJail(jail: Jail, spec: JailSpec, probe = false): Prepared
     end() {
       const line = readLine(report.read);
       closeSync(report.read);
+      share?.close();
       return parseEnd(line);
     },
     discard() {
       spawned();
       closeSync(report.read);
+      share?.close();
     },
   };
 }

@@ -58,8 +58,14 @@ function mount(entry: Mount): Buffer {
   }
 }
 
-/** `probe` sets everything up, but runs no command: it checks whether this host can make a jail. */
-export function encodeSpec(spec: JailSpec, owner: JailOwner, probe = false): Buffer {
+type Start = {
+  /** Sets everything up, but runs no command: it checks whether this host can make a jail. */
+  probe?: boolean;
+  /** See share.ts. */
+  share?: string | undefined;
+};
+
+export function encodeSpec(spec: JailSpec, owner: JailOwner, { probe = false, share }: Start = {}): Buffer {
   const { limits } = spec;
   return Buffer.concat([
     Buffer.from("VJ1\n"),
@@ -78,6 +84,7 @@ export function encodeSpec(spec: JailSpec, owner: JailOwner, probe = false): Buf
     ...(limits.disk === undefined
       ? []
       : [text("D", limits.disk.at), number("B", limits.disk.bytes), number("E", limits.disk.entries)]),
+    ...(share === undefined ? [] : [text("G", share)]),
     flag("n", spec.network === "host"),
     flag("s", spec.filter === "session"),
     flag("?", probe),

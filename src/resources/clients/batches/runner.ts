@@ -11,8 +11,10 @@ import { end } from "./end.ts";
 import { answerItem, check } from "./items.ts";
 import { type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
 
-export const runBatches = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
-  untilIdle(ctx.state.inferenceBatches, signal, (fail) => fill(ctx, signal, fail));
+export function runBatches(ctx: Ctx, loop: AbortSignal): Promise<void> {
+  const signal = AbortSignal.any([loop, ctx.closing]);
+  return untilIdle(ctx.state.inferenceBatches, signal, (fail) => fill(ctx, signal, fail));
+}
 
 type Work = { key: string; run: (signal: AbortSignal) => Promise<void> };
 

@@ -18,8 +18,10 @@ import { toResponse } from "./translate.ts";
 
 const due = oldestOfEach(responses, sql`${responses.status} IN ('queued', 'in_progress')`); // as the index has it
 
-export const runResponses = (ctx: Ctx, signal: AbortSignal): Promise<void> =>
-  untilIdle(ctx.state.responses, signal, (fail) => start(ctx, signal, fail));
+export function runResponses(ctx: Ctx, loop: AbortSignal): Promise<void> {
+  const signal = AbortSignal.any([loop, ctx.closing]);
+  return untilIdle(ctx.state.responses, signal, (fail) => start(ctx, signal, fail));
+}
 
 function start(ctx: Ctx, signal: AbortSignal, fail: (error: unknown) => void) {
   const { running, permits } = ctx.state.responses;

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 import { chatAnswer, pretendServing } from "../../../../test/pretend_replica.ts";
 import { DAY_MS } from "../../../lib/units.ts";
+import { runResponses } from "./background.ts";
 import { createResponseTranslator } from "./events.ts";
 import { inputItems } from "./input_items.ts";
 import { ResponsesRequest } from "./schema.ts";
@@ -104,6 +105,16 @@ describe("a background response", () => {
   test("of an unknown model is refused at once", async () => {
     expect((await create({ background: true, model: "none" })).body.error.code).toBe("model_not_found");
   });
+});
+
+test("a server that closes leaves a background response due, and its loop ends", async () => {
+  const other = testApp();
+  const { body } = await other.call("POST", "/v1/deployments", { model: "owner/x", name: "d" });
+  pretendServing(other, body.id, { parallel: 1, answer: async () => chatAnswer("late") });
+  const { id } = (await other.call("POST", "/v1/responses", { model: "d", input: "hi", background: true })).body;
+  await runResponses({ ...other.ctx, closing: AbortSignal.abort() }, new AbortController().signal);
+  expect((await other.call("GET", `/v1/responses/${id}`)).body.status).toBe("queued");
+  await other.close().then(other.remove);
 });
 
 test.each([

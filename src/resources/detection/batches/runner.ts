@@ -28,7 +28,8 @@ const PAUSE_MS = 1_000;
 type Running = Map<string, { batchId: string; done: Promise<void> }>;
 
 /** Works until nothing is due. */
-export async function runBatches(ctx: Ctx, signal: AbortSignal): Promise<void> {
+export async function runBatches(ctx: Ctx, loop: AbortSignal): Promise<void> {
+  const signal = AbortSignal.any([loop, ctx.closing]); // what a closing server refuses stays due
   await sweepFiles(ctx);
   const running: Running = new Map();
   const stop = new AbortController();

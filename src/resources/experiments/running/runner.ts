@@ -15,7 +15,8 @@ const MOST_READ = 16;
 const RETRY_CHECK_MS = 1_000;
 
 /** Works until no experiment is left, or until those that are left have to wait after a fault of the server. */
-export async function runExperiments(ctx: Ctx, signal: AbortSignal): Promise<void> {
+export async function runExperiments(ctx: Ctx, loop: AbortSignal): Promise<void> {
+  const signal = AbortSignal.any([loop, ctx.closing]); // what a closing server refuses stays due
   const { experiments: state } = ctx.state;
   const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   try {

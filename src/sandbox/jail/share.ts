@@ -1,0 +1,99 @@
+/**
+ * The share of the processor that jails get. All jails of this server together have a tenth of the weight of the server,
+ * however many processes and sessions they start: nice values do not bound them, because the kernel gives each session
+ * the same share. When nothing else wants the processor, jails have all of it. Each jail has a control group of its own,
+ * so they share equally.
+ *
+ * It needs control groups that this process may change: as root, or in a service with `Delegate=cpu`. Elsewhere jails
+ * compete with the server as other programs do.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+
+const ROOT = "/sys/fs/cgroup";
+const NAME = /^verk-(\d+)$/;
+/** Of 1,024 and of 100, the weights of everything else. */
+const SHARES = "102";
+const WEIGHT = "10";
+
+export type Share = {
+  /** A process that writes 0 into it joins. */
+  procs: string;
+  /** Call it when the jail has ended. */
+  close: () => void;
+};
+
+/** The group of this process's jails; null: there is none on this machine. */
+let group: string | null | undefined;
+let count = 0;
+
+export function openShare(): Share | undefined {
+  group ??= makeGroup();
+  if (group === null) return undefined;
+  const path = `${group}/${++count}`;
+  try {
+    mkdirSync(path);
+  } catch {
+    return undefined;
+  }
+  return { procs: `${path}/cgroup.procs`, close: () => void removed(path) };
+}
+
+function makeGroup(): string | null {
+  try {
+    return firstVersion() ?? secondVersion() ?? null;
+  } catch {
+    return null; // they belong to somebody else
+  }
+}
+
+function firstVersion(): string | undefined {
+  const [, controllers, path] = /^\d+:((?:\w+,)*cpu(?:,\w+)*):(.*)$/m.exec(ownGroups()) ?? [];
+  if (controllers === undefined || path === undefined) return undefined;
+  const made = makeIn(`${ROOT}/${controllers}${path === "/" ? "" : path}`);
+  writeFileSync(`${made}/cpu.shares`, SHARES);
+  return made;
+}
+
+function secondVersion(): string | undefined {
+  const path = /^0::(.*)$/m.exec(ownGroups())?.[1];
+  if (path === undefined || !existsSync(`${ROOT}/cgroup.controllers`)) return undefined;
+  const own = `${ROOT}${path === "/" ? "" : path}`;
+  if (path !== "/") {
+    // Only groups without processes may have groups below them that share the processor.
+    mkdirSync(`${own}/server`, { recursive: true });
+    writeFileSync(`${own}/server/cgroup.procs`, String(process.pid));
+  }
+  writeFileSync(`${own}/cgroup.subtree_control`, "+cpu");
+  const made = makeIn(own);
+  writeFileSync(`${made}/cpu.weight`, WEIGHT);
+  writeFileSync(`${made}/cgroup.subtree_control`, "+cpu");
+  return made;
+}
+
+const ownGroups = () => readFileSync("/proc/self/cgroup", "utf8");
+
+function makeIn(parent: string): string {
+  for (const name of readdirSync(parent)) {
+    const pid = NAME.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) removeOld(`${parent}/${name}`);
+  }
+  const made = `${parent}/verk-${process.pid}`;
+  mkdirSync(made, { recursive: true });
+  return made;
+}
+
+/** Of a server that was killed. */
+function removeOld(path: string) {
+  for (const entry of readdirSync(path, { withFileTypes: true }))
+    if (entry.isDirectory()) removed(`${path}/${entry.name}`);
+  removed(path);
+}
+
+function removed(path: string): boolean {
+  try {
+    rmdirSync(path);
+    return true;
+  } catch {
+    return false; // a process of it has not ended yet: the next server removes it
+  }
+}
