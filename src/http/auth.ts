@@ -86,10 +86,9 @@ function identify({ ctx, keyRules }: Entry, request: Request): Principal {
 
 function admit(entry: Entry, request: Request, state: RequestState): Principal {
   const { area, keyRules } = entry;
-  const { rates, workspaceRates, underWay, turns } = entry.ctx.state.http;
+  const { rates, workspaceRates, underWay } = entry.ctx.state.http;
   const principal = identify(entry, request);
   state.principal = principal;
-  turns.spend(principal.workspaceId);
   rates.spend(principal.keyId);
   workspaceRates.spend(principal.workspaceId);
   const reads = isRead(request);

@@ -86,7 +86,10 @@ export function createHandler(
       followAlias(request);
       shareSnapshot(ctx.db);
       if (!isRead(request) || openCommit(ctx.db) || turns.isBusy) return handleLater(request);
+      const begunAt = performance.now();
       const answer = app.fetch(request);
+      const workspaceId = stateOf(request).principal?.workspaceId;
+      if (workspaceId !== undefined) turns.charge(workspaceId, performance.now() - begunAt);
       if (answer instanceof Response && !openCommit(ctx.db)) return finish(request, answer);
       return handleLater(request, answer);
     } catch (error) {

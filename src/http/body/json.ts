@@ -37,7 +37,7 @@ export async function readJson(ctx: Ctx, request: Request, reading: Reading): Pr
   const workspaceId = callerOf(request)?.workspaceId ?? "";
   const bytes = await readBytes(ctx, request, { ...reading, workspaceId });
   if (bytes.length === 0) return NO_BODY;
-  const wait = ctx.state.http.turns.enter(workspaceId);
+  const wait = ctx.state.http.turns.enter(workspaceId, bytes.length);
   if (wait) await wait;
   const { maxValues, maxFields = MAX_FIELDS } = reading;
   const excess = await jsonExcess(bytes, { maxDepth: MAX_DEPTH, maxValues, maxFields });

@@ -1,34 +1,50 @@
 /**
  * Shares the one thread that answers requests between workspaces. While it has little to do, requests go on at once. When
- * a turn of the event loop has been long, further ones wait in a line for each workspace, and the next to go on belongs
- * to the workspace that has used the least time lately. So nobody waits behind the many requests of another workspace,
- * and what one of them takes is paid by its own.
+ * those of one turn of the event loop have taken long, further ones wait in a line for each workspace, and the next to go
+ * on belongs to the workspace that has used the least time lately. So nobody waits behind the many requests of another
+ * workspace. A large body always waits for the next turn, where its time can be measured.
+ *
+ * Only the time until a request first waits for something counts: that is where bodies are parsed and checked.
  */
+import { drainMicrotasks } from "bun:jsc";
+import { KIB } from "../../lib/units.ts";
+
 const TURN_MS = 4; // that requests keep one turn of the event loop, before others wait
+const LARGE_BYTES = 32 * KIB;
+const SMALL_MS = 0.2; // what a small request counts
 const HALF_MS = 1_000; // after which time that was used counts half
 const FORGOTTEN_MS = 0.05; // of use
-const GUESS_MS = 1; // what a request takes whose workspace is new
 
-type Line = { waiting: (() => void)[]; usedMs: number; eachMs: number };
+type Line = { waiting: (() => void)[]; usedMs: number };
+type Thread = {
+  now: () => number;
+  /** Runs it in the next turn of the event loop. */
+  later: (run: () => void) => void;
+  /** Runs all that goes on now, until it waits for something. */
+  settle: () => void;
+};
+
+const THIS_THREAD: Thread = {
+  now: () => performance.now(),
+  later: (run) => void setImmediate(run),
+  settle: drainMicrotasks,
+};
 
 export class FairTurns {
+  readonly #thread: Thread;
   readonly #lines = new Map<string, Line>();
-  readonly #now: () => number;
-  readonly #later: (run: () => void) => void;
   #waiting = 0;
-  #turnAt: number | undefined;
-  #spender: Line | undefined;
-  #spentFrom = 0;
+  #turnMs = 0; // what requests have taken of this turn
+  #isTurning = false;
   #halvedAt = 0;
 
-  constructor({ now = () => performance.now(), later = setImmediate as (run: () => void) => void } = {}) {
-    this.#now = now;
-    this.#later = later;
+  constructor(thread = THIS_THREAD) {
+    this.#thread = thread;
   }
 
   /** True if a request would have to wait. */
   get isBusy(): boolean {
-    return this.#waiting > 0 || (this.#turnAt !== undefined && this.#now() - this.#turnAt >= TURN_MS);
+    return this.#waiting > 0 || this.#turnMs >= TURN_MS;
   }
 
   get waiting(): number {
@@ -40,65 +56,58 @@ export class FairTurns {
     return this.#lines.size;
   }
 
-  /** From here on the workspace uses the thread, until another one does or the turn ends. */
-  spend(workspaceId: string) {
-    const now = this.#now();
-    this.#charge(now);
-    this.#begin(now);
-    const line = this.#lineOf(workspaceId);
-    line.eachMs *= 0.9;
-    this.#spender = line;
-    this.#spentFrom = now;
+  /** The workspace has used the thread for so long. */
+  charge(workspaceId: string, ms: number) {
+    this.#lineOf(workspaceId).usedMs += ms;
+    this.#turnMs += ms;
+    this.#begin();
   }
 
   /** To await before work of a workspace that may take long. Undefined: it goes on at once. */
-  enter(workspaceId: string): Promise<void> | undefined {
-    if (!this.isBusy) {
-      this.spend(workspaceId);
+  enter(workspaceId: string, bytes = 0): Promise<void> | undefined {
+    if (!this.isBusy && bytes < LARGE_BYTES) {
+      this.charge(workspaceId, SMALL_MS);
       return undefined;
     }
-    const line = this.#lineOf(workspaceId);
+    const { waiting } = this.#lineOf(workspaceId);
     this.#waiting++;
-    this.#begin(this.#now());
-    return new Promise<void>((resolve) => line.waiting.push(resolve)).then(() => this.spend(workspaceId));
+    this.#begin();
+    return new Promise((resolve) => waiting.push(resolve));
   }
 
   #lineOf(workspaceId: string): Line {
-    const known = this.#lines.get(workspaceId);
-    if (known) return known;
-    const line: Line = { waiting: [], usedMs: 0, eachMs: GUESS_MS };
-    this.#lines.set(workspaceId, line);
+    let line = this.#lines.get(workspaceId);
+    if (!line) {
+      line = { waiting: [], usedMs: 0 };
+      this.#lines.set(workspaceId, line);
+    }
     return line;
   }
 
-  #charge(now: number) {
-    if (!this.#spender) return;
-    const ms = now - this.#spentFrom;
-    this.#spender.usedMs += ms;
-    this.#spender.eachMs += 0.1 * ms;
-    this.#spender = undefined;
+  #begin() {
+    if (this.#isTurning) return;
+    this.#isTurning = true;
+    this.#thread.later(() => this.#turn());
   }
 
-  #begin(now: number) {
-    if (this.#turnAt !== undefined) return;
-    this.#turnAt = now;
-    this.#later(() => this.#end());
-  }
-
-  #end() {
-    const now = this.#now();
-    this.#charge(now);
-    this.#turnAt = undefined;
-    this.#halve(now);
-    if (this.#waiting === 0) return;
-    this.#begin(now);
-    for (let leftMs = TURN_MS; leftMs > 0 && this.#waiting > 0; ) {
+  #turn() {
+    const { now, settle } = this.#thread;
+    let at = now();
+    const end = at + TURN_MS;
+    this.#isTurning = false;
+    this.#turnMs = 0;
+    this.#halve(at);
+    while (this.#waiting > 0 && at < end) {
       const line = this.#next();
-      leftMs -= Math.max(0.01, line.eachMs);
-      line.usedMs += 0.001; // equals take turns
       this.#waiting--;
       line.waiting.shift()?.();
+      settle();
+      const after = now();
+      line.usedMs += Math.max(after - at, 0.001); // equals take turns
+      at = after;
     }
+    this.#turnMs = at - end + TURN_MS;
+    if (this.#turnMs > 0) this.#begin();
   }
 
   #next(): Line {
