@@ -91,8 +91,11 @@ async function jobWait(end: number): Promise<number | undefined> {
   const started = job["started_at"] === null ? Date.now() : timeOf(job["started_at"]);
   const turns: number[] = [created];
   for (const tenant of hostile.values()) {
-    const { body } = await call(tenant, "GET", `${path}?limit=100`);
-    const jobs = (body["data"] ?? []) as Record<string, unknown>[];
+    const jobs: Record<string, unknown>[] = [];
+    for (const status of ["running", "completed", "failed", "cancelled"]) {
+      const { body } = await call(tenant, "GET", `${path}?limit=100&status=${status}`);
+      jobs.push(...((body["data"] ?? []) as Record<string, unknown>[]));
+    }
     const inBetween = (field: string) =>
       jobs.map((each) => timeOf(each[field])).filter((at) => at > created && at <= started);
     if (job["started_at"] !== null) turns.push(...inBetween("finished_at"));
@@ -138,8 +141,8 @@ const deeds: Record<string, (end: number) => Promise<number | undefined | null>>
   async experiment() {
     const targets = [{ type: "outputs", field: "o1" }];
     const body = { dataset: rows, targets, evaluators: [evaluator], reference_field: "answer" };
-    await ended(ninth, `/v1/experiments/${await create(ninth, "/v1/experiments", body)}`, ENDS);
-    return undefined;
+    const run = await ended(ninth, `/v1/experiments/${await create(ninth, "/v1/experiments", body)}`, ENDS);
+    return timeOf(run["started_at"]) - timeOf(run["created_at"]);
   },
   job: async (end) => (await jobWait(end)) ?? null,
   async detection() {
