@@ -86,6 +86,7 @@ const OWN: Record<string, { writes: string[]; why: string }> = {
     why: "notes of the server beside a session, a line for each file",
   },
   "src/sandbox/jail/jail.ts": { writes: ["writeSync"], why: "a pipe to a command" },
+  "src/sandbox/jail/share.ts": { writes: ["writeFileSync"], why: "settings of the kernel" },
 };
 
 test("only the listed files write without a meter", () => {

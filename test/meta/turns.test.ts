@@ -6,6 +6,7 @@ const ROOT = join(import.meta.dir, "../..");
 
 /** Files that put something off for another reason than to let others in. */
 const OTHERS: Record<string, string> = {
+  "src/http/limits/fair_turns.ts": "gives the next turn to the workspace that has used the least",
   "src/lib/turns.ts": "is the one way",
   "src/platform/db/db.ts": "closes a commit at the end of the turn",
   "src/platform/network/answer_body.ts": "waits for what came together with the headers",

@@ -33,16 +33,18 @@ test("requests go on at once while the turn is short", async () => {
   expect([order.length, turns.waiting]).toEqual([8, 0]);
 });
 
-test("behind the dear requests of another workspace, a cheap one is the next to go on", async () => {
+test("behind the dear requests of another workspace, a large one is the next to go on, and a small one goes on at once", async () => {
   const { order, request, settle, turn } = thread();
   for (let i = 0; i < 20; i++) void request("dear", 30);
   await settle();
   await turn();
   expect(order).toEqual(["dear"]);
-  void request("cheap", 0.1);
+  void request("small", 0.1);
+  void request("large", 1);
   await settle();
+  expect(order).toEqual(["dear", "small"]);
   await turn();
-  expect(order[1]).toBe("cheap");
+  expect(order[2]).toBe("large");
 });
 
 test("a workspace whose requests are dear gets one into a turn, and one with cheap ones many", async () => {

@@ -2,7 +2,8 @@
  * Shares the one thread that answers requests between workspaces. While it has little to do, requests go on at once. When
  * those of one turn of the event loop have taken long, further ones wait in a line for each workspace, and the next to go
  * on belongs to the workspace that has used the least time lately. So nobody waits behind the many requests of another
- * workspace. A large body always waits for the next turn, where its time can be measured.
+ * workspace, and small requests of a workspace that uses little do not wait at all. A large body always waits for the next
+ * turn, where its time can be measured.
  *
  * Only the time until a request first waits for something counts: that is where bodies are parsed and checked.
  */
@@ -12,6 +13,7 @@ import { KIB } from "../../lib/units.ts";
 const TURN_MS = 4; // that requests keep one turn of the event loop, before others wait
 const LARGE_BYTES = 32 * KIB;
 const SMALL_MS = 0.2; // what a small request counts
+const LIGHT_MS = 20; // small requests of a workspace that has used less than this lately do not wait
 const HALF_MS = 1_000; // after which time that was used counts half
 const FORGOTTEN_MS = 0.05; // of use
 
@@ -65,11 +67,11 @@ export class FairTurns {
 
   /** To await before work of a workspace that may take long. Undefined: it goes on at once. */
   enter(workspaceId: string, bytes = 0): Promise<void> | undefined {
-    if (!this.isBusy && bytes < LARGE_BYTES) {
+    const { waiting, usedMs } = this.#lineOf(workspaceId);
+    if (bytes < LARGE_BYTES && (!this.isBusy || usedMs < LIGHT_MS)) {
       this.charge(workspaceId, SMALL_MS);
       return undefined;
     }
-    const { waiting } = this.#lineOf(workspaceId);
     this.#waiting++;
     this.#begin();
     return new Promise((resolve) => waiting.push(resolve));

@@ -15,8 +15,9 @@ export type Policy = {
   /** Files in addition to those that every worker may read. */
   reads: readonly string[];
   /**
-   * The nice value. Work that a caller waits for comes before work in the background: one tenant's imports and jobs must
-   * not slow down another tenant's chat.
+   * The nice value of the worker, against the server and all other programs of the machine. Work that a caller waits for
+   * comes before work in the background: one tenant's imports must not slow down another tenant's chat. A trainer loses
+   * little, because there are few of them, and a card must not wait for the processor.
    */
   nice: number;
 };
@@ -45,7 +46,7 @@ export const POLICIES = {
   importer: { network: false, groups: () => [], reads: [], nice: 10 },
   inspector: { network: false, groups: () => [], reads: [], nice: 10 },
   serving: { network: false, groups: llama, reads: [], nice: 0 },
-  trainer: { network: false, groups: llama, reads: [], nice: 10 },
+  trainer: { network: false, groups: llama, reads: [], nice: 3 },
 } as const satisfies Record<string, Policy>;
 export type ConfinedKind = keyof typeof POLICIES;
 

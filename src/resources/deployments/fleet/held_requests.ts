@@ -4,6 +4,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import type { Load } from "../schema.ts";
 import type { DeploymentRow } from "../table.ts";
 import { choose, type Live, liveOf, loadOf, type Replica } from "./fleet.ts";
@@ -49,13 +50,16 @@ function stillWaking(row: DeploymentRow, load: Load): AppError {
   );
 }
 
-/** A replica is ready: all requests that wait get one. */
-export function admitHeld(live: Live) {
+/** A replica is ready: all requests that wait get one, in turns, because there may be thousands. */
+export async function admitHeld(live: Live): Promise<void> {
+  const turn = takingTurns();
   for (const held of [...live.held]) {
+    if (!live.held.has(held)) continue; // it has left
     const replica = choose(live);
     if (!replica) return;
     live.held.delete(held);
     held.resolve(replica.acquire()); // acquired here, so that the next choice counts it
+    await turn();
   }
 }
 

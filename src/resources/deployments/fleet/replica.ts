@@ -83,7 +83,7 @@ function serve(ctx: Ctx, live: Live, replica: Replica) {
   replica.becomeReady(ctx.clock.steady());
   live.usedAt = ctx.clock.steady();
   retireGently(ctx, old, { reason: "the deployment has another model", withinMs: SWITCH_DRAIN_MS });
-  admitHeld(live);
+  void admitHeld(live);
   admitBackground(ctx);
 }
 
