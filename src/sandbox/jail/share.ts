@@ -59,15 +59,26 @@ function secondVersion(): string | undefined {
   if (path === undefined || !existsSync(`${ROOT}/cgroup.controllers`)) return undefined;
   const own = `${ROOT}${path === "/" ? "" : path}`;
   if (path !== "/") {
-    // Only groups without processes may have groups below them that share the processor.
+    // Only groups without processes may have groups below them that share the processor. So all of them move, if they are ours.
+    const pids = readFileSync(`${own}/cgroup.procs`, "utf8").trim().split("\n");
+    if (!pids.every(isOurs)) return undefined;
     mkdirSync(`${own}/server`, { recursive: true });
-    writeFileSync(`${own}/server/cgroup.procs`, String(process.pid));
+    for (const pid of pids) writeFileSync(`${own}/server/cgroup.procs`, pid);
   }
   writeFileSync(`${own}/cgroup.subtree_control`, "+cpu");
   const made = makeIn(own);
   writeFileSync(`${made}/cpu.weight`, WEIGHT);
   writeFileSync(`${made}/cgroup.subtree_control`, "+cpu");
   return made;
+}
+
+/** True for this process and all that it has started. */
+function isOurs(pid: string): boolean {
+  for (let at = pid; Number(at) > 1; ) {
+    if (Number(at) === process.pid) return true;
+    at = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${at}/status`, "utf8"))?.[1] ?? "";
+  }
+  return false;
 }
 
 const ownGroups = () => readFileSync("/proc/self/cgroup", "utf8");
