@@ -63,7 +63,7 @@ function secondVersion(): string | undefined {
     const pids = readFileSync(`${own}/cgroup.procs`, "utf8").trim().split("\n");
     if (!pids.every(isOurs)) return undefined;
     mkdirSync(`${own}/server`, { recursive: true });
-    for (const pid of pids) writeFileSync(`${own}/server/cgroup.procs`, pid);
+    for (const pid of pids) if (existsSync(`/proc/${pid}`)) writeFileSync(`${own}/server/cgroup.procs`, pid);
   }
   writeFileSync(`${own}/cgroup.subtree_control`, "+cpu");
   const made = makeIn(own);
@@ -72,10 +72,10 @@ function secondVersion(): string | undefined {
   return made;
 }
 
-/** True for this process and all that it has started. */
+/** True for this process and all that it has started, and for one that has ended meanwhile. */
 function isOurs(pid: string): boolean {
   for (let at = pid; Number(at) > 1; ) {
-    if (Number(at) === process.pid) return true;
+    if (Number(at) === process.pid || !existsSync(`/proc/${at}/status`)) return true;
     at = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${at}/status`, "utf8"))?.[1] ?? "";
   }
   return false;
