@@ -77,7 +77,7 @@ const code = await artifact(ninth, "true");
 const timeOf = (at: unknown) => (at === null || at === undefined ? Number.NaN : Date.parse(String(at)));
 
 /**
- * Time from the job's turn to its start. While others hold all permits it is nobody's turn, and a job may run for days. So
+ * Time from the job's turn to its start. While others hold all permits no turn comes, and a job may run for days. So
  * its turn comes when it is created, or when a job of another tenant ends. A tenant that starts two while it waits has
  * taken its turn.
  */

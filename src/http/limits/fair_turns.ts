@@ -1,7 +1,7 @@
 /**
  * Shares the one thread that answers requests between workspaces. While it has little to do, requests go on at once. When
  * those of one turn of the event loop have taken long, further ones wait in a line for each workspace, and the next to go
- * on belongs to the workspace that has used the least time lately. So nobody waits behind the many requests of another
+ * on belongs to the workspace that has used the least time lately. So no request waits behind the many of another
  * workspace, and small requests of a workspace that uses little do not wait at all. A large body always waits for the next
  * turn, where its time can be measured.
  *

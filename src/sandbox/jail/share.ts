@@ -11,7 +11,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 
 const ROOT = "/sys/fs/cgroup";
 const NAME = /^verk-(\d+)$/;
-/** Of 1,024 and of 100, the weights of everything else. */
+/** Everything else has 1,024 shares, or a weight of 100. */
 const SHARES = "102";
 const WEIGHT = "10";
 
@@ -42,7 +42,7 @@ function makeGroup(): string | null {
   try {
     return firstVersion() ?? secondVersion() ?? null;
   } catch {
-    return null; // they belong to somebody else
+    return null; // another program owns them
   }
 }
 
@@ -93,7 +93,7 @@ function makeIn(parent: string): string {
   return made;
 }
 
-/** Of a server that was killed. */
+/** A server that was killed has left it. */
 function removeOld(path: string) {
   for (const entry of readdirSync(path, { withFileTypes: true }))
     if (entry.isDirectory()) removed(`${path}/${entry.name}`);

@@ -17,7 +17,6 @@ import {
   type ShapeOptions,
   shapeOf,
 } from "../../../lib/rows/shaping.ts";
-import { takingTurns } from "../../../lib/turns.ts";
 import { writeTemp } from "../../../platform/files.ts";
 import { RowsWriter } from "../../../platform/rows/writer.ts";
 import { fileSize, watchGrowth } from "../../../platform/storage/growth.ts";
@@ -80,11 +79,9 @@ async function readLines(
   const hasher = new Bun.CryptoHasher("sha256");
   const writer = new RowsWriter(path, { now: ctx.clock.now(), meter });
   try {
-    const turn = takingTurns();
     for await (const chunk of chunks) {
       hasher.update(chunk);
       writer.add(reader.push(chunk));
-      await turn();
     }
     writer.add(reader.end());
     const { rows, format } = reader;
