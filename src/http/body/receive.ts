@@ -53,7 +53,7 @@ export function contentLength(request: Request): number | undefined {
 /** A sender that is silent or too slow is cut off. Once the body is complete, the disk may take longer. */
 async function* bodyOf(ctx: Ctx, request: Request): AsyncGenerator<Uint8Array> {
   const reader = request.body?.getReader();
-  if (!reader) return;
+  if (!reader) return keepOpen(ctx, request);
   let fault: AppError | undefined;
   // A race with a promise of the whole upload would keep every piece in memory. So the watch ends the reading instead.
   const cut = (error: AppError) => {

@@ -73,6 +73,14 @@ test("two workspaces with equal requests share the thread equally, however many 
   expect(few).toBeLessThan(25);
 });
 
+test("callers without a key share no line: none of them waits for another", async () => {
+  const { order, request, settle } = thread();
+  void request("dear", 30);
+  for (let i = 0; i < 3; i++) void request("", 30);
+  await settle();
+  expect(order).toEqual(["", "", ""]);
+});
+
 test("everybody goes on in the end, and nothing of an idle workspace is kept", async () => {
   const { turns, order, request, settle, turn, pass } = thread();
   for (let i = 0; i < 100; i++) void request(`w${i % 10}`, 7);

@@ -147,12 +147,15 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   async #readInbox() {
     this.#isReading = true;
     const turn = takingTurns();
-    while (this.#inbox.length > 0) {
-      this.#read(this.#inbox.shift());
-      const wait = turn();
-      if (wait) await wait;
+    try {
+      while (this.#inbox.length > 0) {
+        this.#read(this.#inbox.shift());
+        const wait = turn();
+        if (wait) await wait;
+      }
+    } finally {
+      this.#isReading = false; // the end of the worker waits for it
     }
-    this.#isReading = false;
   }
 
   #read(raw: unknown) {
