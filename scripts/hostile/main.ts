@@ -46,9 +46,13 @@ async function tenantOf(name: string): Promise<Tenant> {
   return { url: server.url, key: (await makeKey(server.dir, "--workspace", name)).key };
 }
 
-/** Milliseconds of processor time that the serving thread has used. */
-const threadMs = () =>
-  Number(readFileSync(`/proc/${server.pid}/task/${server.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+/** Milliseconds that the serving thread has used a processor, and has waited for one. */
+const threadTimes = () =>
+  readFileSync(`/proc/${server.pid}/task/${server.pid}/schedstat`, "utf8")
+    .split(" ")
+    .slice(0, 2)
+    .map((ns) => Number(ns) / 1e6);
+const threadMs = () => threadTimes()[0] ?? 0;
 const serverMb = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1]) / 1e3;
 
 const ninth = await tenantOf("ninth");
@@ -98,7 +102,7 @@ async function jobWait(end: number): Promise<number | undefined> {
     }
     const inBetween = (field: string) =>
       jobs.map((each) => timeOf(each[field])).filter((at) => at > created && at <= started);
-    if (job["started_at"] !== null) turns.push(...inBetween("finished_at"));
+    if (job["started_at"] !== null) turns.push(...inBetween("completed_at"));
     else
       turns.push(
         ...inBetween("started_at")
@@ -153,9 +157,8 @@ const deeds: Record<string, (end: number) => Promise<number | undefined | null>>
 };
 
 const errors = new Map<string, number>();
-async function measure(minutes: number): Promise<Sample[]> {
+async function measure(minutes: number, samples: Sample[] = []): Promise<Sample[]> {
   const end = performance.now() + minutes * 60_000;
-  const samples: Sample[] = [];
   const every = async (what: string, pauseMs: number, work: (typeof deeds)[string]) => {
     while (performance.now() < end) {
       const begun = performance.now();
@@ -180,6 +183,7 @@ async function measure(minutes: number): Promise<Sample[]> {
   return samples;
 }
 
+const shareOf = (what: string) => (what === "healthz" ? 0.99 : what === "chat" ? 0.95 : 1);
 function figure(samples: readonly Sample[], what: string, share: number): number {
   const sorted = samples.flatMap((each) => (each.what === what ? [each.ms] : [])).sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
@@ -194,11 +198,22 @@ try {
       stderr: "inherit",
     }),
   );
-  const ticking = setInterval(
-    () => console.log(`${new Date().toISOString()} server ${Math.round(serverMb())} MB`),
-    60_000,
-  );
-  const attacked = await measure(Number(values.minutes));
+  const attacked: Sample[] = [];
+  let [told, [ran = 0, waited = 0]] = [0, threadTimes()];
+  const tellEachMinute = () => {
+    const minute = attacked.slice(told);
+    const times = threadTimes();
+    const parts = ["healthz", ...Object.keys(deeds)].map(
+      (what) => `${what} ${figure(minute, what, shareOf(what)).toFixed(0)}`,
+    );
+    const seconds = (ms: number) => (ms / 1e3).toFixed(1);
+    console.log(
+      `${new Date().toISOString()} ${Math.round(serverMb())} MB; the serving thread ran ${seconds(times[0]! - ran)} s and waited for a processor ${seconds(times[1]! - waited)} s; ms: ${parts.join(", ")}`,
+    );
+    [told, [ran = 0, waited = 0]] = [attacked.length, times];
+  };
+  const ticking = setInterval(tellEachMinute, 60_000);
+  await measure(Number(values.minutes), attacked);
   clearInterval(ticking);
   const over = attackers.filter((child) => child.exitCode !== null);
   for (const child of attackers) child.kill();
@@ -210,7 +225,7 @@ try {
         : what === "chat"
           ? 2 * figure(alone, what, 0.95)
           : MOST_START_MS;
-    const share = what === "healthz" ? 0.99 : what === "chat" ? 0.95 : 1;
+    const share = shareOf(what);
     const value = figure(attacked, what, share);
     const count = attacked.filter((each) => each.what === what).length;
     return { what, count, share, alone: figure(alone, what, share), value, most, ok: value <= most };

@@ -1,6 +1,7 @@
 /** The executable as root, on a directory of root: it warns, and nothing that handles foreign files or code is root. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { getPriority } from "node:os";
 import { join, relative } from "node:path";
 import sharp from "sharp";
 import { startBinary } from "../binary.ts";
@@ -52,6 +53,18 @@ asRoot("a command of a session is no root, and reads no file of the server", asy
   const work = join(dir, "sessions", body.id, "root/workspace");
   await until("the command to run", () => lstatSync(join(work, "begun")));
   expect(lstatSync(join(work, "begun")).uid).toBe(NOBODY); // seen from outside
+  await call("PUT", `/v1/sessions/${body.id}/files/content?path=/workspace/go`, "");
+  expect((await waiting).body.status).toBe("completed");
+});
+
+asRoot("the server goes before its workers and its jails", async () => {
+  const { body } = await call("POST", "/v1/sessions", {});
+  const waiting = call("POST", `/v1/sessions/${body.id}/exec`, { command: "until [ -e go ]; do :; done" });
+  expect(getPriority(server.pid)).toBe(-10);
+  const session = `/proc/${server.pid}/autogroup`; // not every kernel has it
+  if (existsSync(session)) expect(readFileSync(session, "utf8")).toContain("nice -10");
+  await until("the jail", () => childrenOf(server.pid).some((pid) => getPriority(Number(pid)) === 0));
+  for (const pid of childrenOf(server.pid)) expect(getPriority(Number(pid))).toBeGreaterThanOrEqual(0);
   await call("PUT", `/v1/sessions/${body.id}/files/content?path=/workspace/go`, "");
   expect((await waiting).body.status).toBe("completed");
 });

@@ -4,6 +4,7 @@ import { configFile, exposedSecrets, sayExposed } from "../../platform/config/co
 import { isJsonLog } from "../../platform/log.ts";
 import { descriptorsOf, fewDescriptors } from "../../platform/machine/descriptors.ts";
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
+import { raisePriority } from "../../platform/machine/priority.ts";
 import { plainExposure } from "../../platform/tls/exposure.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
@@ -46,6 +47,7 @@ export const serve = command({
     const descriptors = descriptorsOf();
     const few = descriptors && fewDescriptors(descriptors);
     if (few) say(`Warning: open files: ${few.detail}: ${few.fix}`);
+    raisePriority();
     const { startServer } = await import("../../app.ts");
     const server = await openDataDir(config.data_dir, () => startServer(config));
     if (process.getuid?.() === 0) say(`Warning: ${AS_ROOT}`);

@@ -118,7 +118,7 @@ static void prefer_as_victim(void) {
 
 /*
  * A worker is a session of its own. Where the kernel shares the processor between sessions (autogroup), a nice value counts
- * only inside of one, and the session has a nice value itself. Without root it changes at most ten times a second in all.
+ * only inside of one, and the session has a nice value itself. The server may have a better value than any worker. Without root it changes at most ten times a second in all.
  */
 static void lower_priority(void) {
   char text[16];
@@ -134,7 +134,7 @@ static void lower_priority(void) {
 
 static void confine(void) {
   const char *which;
-  if (options.nice > 0) lower_priority();
+  lower_priority();
   if (options.namespaces && !leave_network()) fail("namespaces", strerror(errno));
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs", strerror(errno));
   if (!drop_capabilities(options.owner)) fail("capabilities", strerror(errno));

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -111,6 +112,7 @@ int main(void) {
   sigaddset(&ours, SIGTERM);
   fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
   setsid();
+  setpriority(PRIO_PROCESS, 0, 0); /* the server may have a better one */
   read_spec(SPEC_FD, &spec);
   close(SPEC_FD);
   syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0);

@@ -40,13 +40,13 @@ const NETWORK_FILES = [
 ];
 
 export const POLICIES = {
-  connector: { network: true, groups: () => [], reads: NETWORK_FILES, nice: 10 },
+  connector: { network: true, groups: () => [], reads: NETWORK_FILES, nice: 5 },
   converter: { network: false, groups: () => ["cxx", "llama"], reads: [], nice: 10 },
-  detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [], nice: 5 },
-  importer: { network: false, groups: () => [], reads: [], nice: 10 },
+  detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [], nice: 3 },
+  importer: { network: false, groups: () => [], reads: [], nice: 5 },
   inspector: { network: false, groups: () => [], reads: [], nice: 10 },
   serving: { network: false, groups: llama, reads: [], nice: 0 },
-  trainer: { network: false, groups: llama, reads: [], nice: 3 },
+  trainer: { network: false, groups: llama, reads: [], nice: 6 },
 } as const satisfies Record<string, Policy>;
 export type ConfinedKind = keyof typeof POLICIES;
 
@@ -131,7 +131,7 @@ export function confineArgs(start: Start, before: readonly string[], argv: reado
     start.layers.filter((layer) => layer !== "no_new_privs").join(","),
     ...(start.network ? ["--network"] : []),
     ...(start.owner ? ["--owner"] : []),
-    ...(start.nice > 0 ? ["--nice", String(start.nice)] : []),
+    ...["--nice", String(start.nice)],
     ...start.rules.flatMap(([access, path]) => [`--${access}`, path]),
     ...(before.length > 0 ? ["--before", String(before.length), ...before] : []),
     "--",
