@@ -88,6 +88,16 @@ export function toRepeat(run: Run): string[] {
   return run.unknown === 0 && run.aborted.length === 0 && files.length <= MOST_FILES ? files : [];
 }
 
+export const NOTHING: Run = { cases: [], broken: [], aborted: [], unknown: 0 };
+
+/** The results of two runs over different files. */
+export const together = (a: Run, b: Run): Run => ({
+  cases: [...a.cases, ...b.cases],
+  broken: [...a.broken, ...b.broken],
+  aborted: [...a.aborted, ...b.aborted],
+  unknown: a.unknown + b.unknown,
+});
+
 /** Adds the results of a second run over the files that the first run aborted. */
 export const resumed = (first: Run, second: Run): Run => ({
   cases: [...first.cases, ...second.cases],

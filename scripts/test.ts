@@ -3,16 +3,38 @@
  * runs, so the last line has the whole result. A few files that failed are run again, each alone. A test that passes only
  * then is reported as flaky, and with `--full` it counts as failed.
  */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { startMinio } from "../test/servers/objects.ts";
 import { NotAvailable } from "../test/servers/process.ts";
-import { countsOf, flaky, type Run, readRun, resumed, toRepeat, withSecondTry } from "./second_try.ts";
-import { parallelFlags, readOptions } from "./test_options.ts";
+import {
+  countsOf,
+  flaky,
+  NOTHING,
+  type Run,
+  readRun,
+  resumed,
+  together,
+  toRepeat,
+  withSecondTry,
+} from "./second_try.ts";
+import {
+  affected,
+  changedFiles,
+  inBatches,
+  inOrder,
+  readGraph,
+  readLastRuns,
+  testFiles,
+  tierOf,
+} from "./test_files.ts";
+import { parallelFlags, readOptions, TIMINGS } from "./test_options.ts";
 
 const root = dirname(import.meta.dir);
 const MOST_CRASHES = 5;
+const LAST_COMMITS = "HEAD~20"; // a run with a budget begins with what they can have broken
+const BATCH_MS = 90_000;
 const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits names its own condition
 
 async function run(title: string, argv: string[]): Promise<boolean> {
@@ -35,13 +57,35 @@ function optionsOrExit() {
   }
 }
 const options = optionsOrExit();
+const LAST_RUNS = join(root, ".tools/last_runs.json");
+const chosen = chooseFiles();
 if (options.list) {
-  const files = [...new Bun.Glob("{src,test,scripts,bench}/**/*.test.ts").scanSync(root)].sort();
-  const chosen = files.filter(
-    (file) => options.filters.length === 0 || options.filters.some((part) => file.includes(part)),
-  );
   console.log(`${chosen.join("\n")}\n\n${chosen.length} ${chosen.length === 1 ? "file" : "files"}`);
   process.exit(0);
+}
+
+function chooseFiles(): string[] {
+  const files = testFiles(root);
+  const { filters, choice, since } = options;
+  if (filters.length > 0) return files.filter((file) => filters.some((part) => file.includes(part)));
+  const near =
+    choice === "changed" || options.budgetMs !== undefined
+      ? nearChange(choice === "changed" ? since : LAST_COMMITS)
+      : new Map();
+  const isChosen = (file: string) =>
+    choice === "all" ||
+    (choice === "changed"
+      ? near.has(file)
+      : (tierOf(file, readFileSync(join(root, file), "utf8")) === "quick") === (choice === "quick"));
+  const turn = Bun.spawnSync(["git", "-C", root, "rev-parse", "HEAD"]).stdout.toString();
+  const mine = files.filter(isChosen);
+  return near.size > 0 ? inOrder(mine, { near, lastRuns: readLastRuns(LAST_RUNS), turn }) : mine;
+}
+
+/** A change is what is not committed, or else the last commit. */
+function nearChange(since: string): Map<string, number> {
+  const first = changedFiles(root, since);
+  return affected(readGraph(root), first.length > 0 ? first : changedFiles(root, "HEAD~1"));
 }
 const notTested = new Set<string>();
 
@@ -50,7 +94,7 @@ const notTested = new Set<string>();
  * reason.
  */
 async function sharedMinio(): Promise<Record<string, string>> {
-  if (options.filters.length > 0) return {};
+  if (options.filters.length > 0 || options.choice === "changed") return {};
   try {
     return { VERK_TEST_MINIO: JSON.stringify(await startMinio()) };
   } catch (error) {
@@ -96,18 +140,39 @@ async function runTests(title: string, args: string[]): Promise<Run> {
 }
 
 let brokenSteps = 0;
-if (!(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++;
+if (options.choice !== "rest" && !(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++; // with the first tier
 if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
 await run("servers", ["scripts/servers"]); // if a server is missing, its tests are skipped with the reason
-const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${options.full ? " --full" : ""}`;
+const flags = process.argv.slice(2).map((each) => ` ${each}`);
+const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${flags.join("")}`;
 console.log(`\nseed ${options.seed}, ${options.full ? "full" : "quick"} sweeps; to repeat them: ${repeat}`);
 const begun = performance.now();
 shared = await sharedMinio();
-let first = await runTests("tests", [...parallelFlags(options), ...options.filters]);
-// Bun aborts all files when one process crashes in native code. Each further run has at least one file less.
-for (let i = 0; i < MOST_CRASHES && first.aborted.length > 0; i++) {
-  const left = first.aborted.map((file) => `./${file}`);
-  first = resumed(first, await runTests("tests, after a crash", [...parallelFlags(options), ...left]));
+const isLate = () => performance.now() - begun >= (options.budgetMs ?? Number.POSITIVE_INFINITY);
+const timings = (JSON.parse(readFileSync(join(root, TIMINGS), "utf8")) as { files: Record<string, number> }).files;
+const batches = options.budgetMs === undefined ? [chosen] : inBatches(chosen, timings, BATCH_MS * options.jobs);
+let first: Run = NOTHING;
+const leftOut: string[] = [];
+for (const batch of batches) {
+  if (isLate()) leftOut.push(...batch);
+  else first = together(first, await runBatch(batch));
+}
+
+/** Bun aborts all files when one process crashes in native code. Each further run has at least one file less. */
+async function runBatch(files: readonly string[]): Promise<Run> {
+  const paths = (list: readonly string[]) => list.map((file) => `./${file}`);
+  let run = await runTests("tests", [...parallelFlags(options), ...paths(files)]);
+  for (let i = 0; i < MOST_CRASHES && run.aborted.length > 0; i++)
+    run = resumed(run, await runTests("tests, after a crash", [...parallelFlags(options), ...paths(run.aborted)]));
+  noteRuns(files);
+  return run;
+}
+
+function noteRuns(files: readonly string[]) {
+  const now = Date.now();
+  const runs = { ...readLastRuns(LAST_RUNS), ...Object.fromEntries(files.map((file) => [file, now])) };
+  mkdirSync(dirname(LAST_RUNS), { recursive: true });
+  writeFileSync(LAST_RUNS, JSON.stringify(runs));
 }
 let last = first;
 for (const file of toRepeat(first))
@@ -116,7 +181,8 @@ const counts = countsOf(last);
 const lucky = flaky(first, last);
 const failed = counts.failed + brokenSteps + (options.full ? lucky.length : 0);
 const passed = counts.passed - (options.full ? lucky.length : 0);
-const notes = [...[...notTested].sort().map((what) => `not tested: ${what}`), ...lucky];
+const left = leftOut.map((file) => `left out, the budget is spent: ${file}`);
+const notes = [...left, ...[...notTested].sort().map((what) => `not tested: ${what}`), ...lucky];
 if (failed > 0) notes.push(`to repeat with the same seed: ${repeat}`);
 if (notes.length > 0) console.log(`\n${notes.join("\n")}`);
 console.log(`\nthe tests took ${Math.round((performance.now() - begun) / 1000)} s in ${options.jobs} processes`);
