@@ -33,7 +33,7 @@ import { parallelFlags, readOptions, TIMINGS } from "./test_options.ts";
 
 const root = dirname(import.meta.dir);
 const MOST_CRASHES = 5;
-const LAST_COMMITS = "HEAD~20"; // a run with a budget begins with what they can have broken
+const LAST_COMMITS = 20; // a run with a budget begins with what they can have broken
 const BATCH_MS = 90_000;
 const TEST_TIMEOUT_MS = 120_000; // for a busy machine; a test that waits names its own condition
 
@@ -70,7 +70,7 @@ function chooseFiles(): string[] {
   if (filters.length > 0) return files.filter((file) => filters.some((part) => file.includes(part)));
   const near =
     choice === "changed" || options.budgetMs !== undefined
-      ? nearChange(choice === "changed" ? since : LAST_COMMITS)
+      ? nearChange(choice === "changed" ? since : beforeCommits(LAST_COMMITS))
       : new Map();
   const isChosen = (file: string) =>
     choice === "all" ||
@@ -80,6 +80,12 @@ function chooseFiles(): string[] {
   const turn = Bun.spawnSync(["git", "-C", root, "rev-parse", "HEAD"]).stdout.toString();
   const mine = files.filter(isChosen);
   return near.size > 0 ? inOrder(mine, { near, lastRuns: readLastRuns(LAST_RUNS), turn }) : mine;
+}
+
+/** The commit so many before the last one, or the first that this clone has. */
+function beforeCommits(count: number): string {
+  const { stdout } = Bun.spawnSync(["git", "-C", root, "rev-list", `--max-count=${count + 1}`, "HEAD"]);
+  return stdout.toString().trim().split("\n").at(-1) ?? "HEAD";
 }
 
 /** A change is what is not committed, or else the last commit. */

@@ -40,6 +40,8 @@ test("--list asks only for the names of the files", () => {
 
 test("a run takes a tier, or what a change can break, for as long as its budget lasts", () => {
   expect(readOptions(["--rest", "--budget=40m"], machine)).toMatchObject({ choice: "rest", budgetMs: 2_400_000 });
+  const apart = readOptions(["--budget", "40m", "--rest", "src/lib"], machine);
+  expect(apart).toMatchObject({ choice: "rest", budgetMs: 2_400_000, filters: ["src/lib"] });
   expect(readOptions(["--all", "--budget=90s"], machine)).toMatchObject({ choice: "all", budgetMs: 90_000 });
   expect(readOptions(["--changed"], machine)).toMatchObject({ choice: "changed", since: "HEAD" });
   expect(readOptions(["--changed=main~3"], machine)).toMatchObject({ choice: "changed", since: "main~3" });
@@ -53,6 +55,7 @@ test.each([
   [["--fast"], undefined, "Unknown flag --fast"],
   [["--jobs=0"], undefined, "--jobs must be a whole number from 1"],
   [["--jobs="], undefined, "--jobs must be"],
+  [["--budget"], undefined, '--budget must be a time such as 90s, 40m or 1h, not ""'],
   [["--budget=40"], undefined, '--budget must be a time such as 90s, 40m or 1h, not "40"'],
   [[], "x", "VERK_TEST_SEED must be a whole number from 0"],
 ])("%p with the seed %p is refused", (argv, seed, message) => {

@@ -49,7 +49,14 @@ function choiceOf(argv: readonly string[]): Choice {
   return argv.includes("--all") || argv.includes("--full") ? "all" : "quick";
 }
 
-export function readOptions(argv: readonly string[], { cores, seed, draw }: Machine): Options {
+/** `--budget 40m` is `--budget=40m`. */
+function joined(argv: readonly string[]): string[] {
+  const at = argv.indexOf("--budget");
+  return at < 0 ? [...argv] : [...argv.slice(0, at), `--budget=${argv[at + 1] ?? ""}`, ...argv.slice(at + 2)];
+}
+
+export function readOptions(args: readonly string[], { cores, seed, draw }: Machine): Options {
+  const argv = joined(args);
   const options: Options = {
     filters: argv.filter((each) => !each.startsWith("-")),
     choice: choiceOf(argv),

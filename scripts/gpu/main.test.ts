@@ -1,3 +1,4 @@
+// tier: all (emulated CUDA)
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

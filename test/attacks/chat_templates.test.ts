@@ -1,3 +1,4 @@
+// tier: all (attacks on the whole program)
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Template } from "@huggingface/jinja";
 import { AppError } from "../../src/lib/errors.ts";

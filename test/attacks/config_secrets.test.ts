@@ -1,3 +1,4 @@
+// tier: all (attacks on the whole program)
 import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (attacks on the whole program)
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";

@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Keys, usage, audit log, regions and settings, as a user sees them. */
 import { describe, expect, test } from "bun:test";
 import { makeKey } from "../cli.ts";

@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Traces, annotation, experiments and monitors in a real browser. Every stored text is markup, and is shown as text. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fillLoop, type Loop, MARKUP } from "./data_loop_world.ts";

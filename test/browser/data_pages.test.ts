@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Datasets and rewards, as a user sees them. */
 import { describe, expect, test } from "bun:test";
 import { LORA, REWARD, SEED, splitRows } from "../../src/lib/training/sums.ts";

@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Detect and webhooks in a real browser: dropped files, a delivery that is resent, strings as text. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

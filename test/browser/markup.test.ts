@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Every text that a user can store is markup here. Each page shows it as text; nothing of it becomes an element. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Sign-in through a real OpenID Connect provider in a real browser, from one site to another and back. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startBinary } from "../binary.ts";

@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** People in a real browser: passwords, the second factor, sessions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { authenticator } from "../people_kit.ts";

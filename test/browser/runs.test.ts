@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** Runs in the dashboard: watched live, sample by sample, compared, created and exported. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";

@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** The session of the browser and its connection: what the page keeps, when it locks, how it heals. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startBinary } from "../binary.ts";

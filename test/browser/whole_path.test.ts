@@ -1,3 +1,4 @@
+// tier: all (every page in a browser)
 /** One user from the setup link to a revoked key: trains, serves, compares, detects and delivers in one browser. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { describe, expect, test } from "bun:test";
 import type { Credentials } from "../../src/lib/source.ts";
 import { splitSecrets } from "../../src/lib/source.ts";

@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { parquetColumns, parquetCount } from "../../src/workers/connector/formats/parquet/reader.ts";

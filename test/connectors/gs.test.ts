@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { describe, expect, test } from "bun:test";
 import { generateKeyPairSync, verify } from "node:crypto";
 import type { Credentials } from "../../src/lib/source.ts";

@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { afterAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { afterAll, expect, test } from "bun:test";
 import { SQL } from "bun";
 import { createDialer } from "../../src/workers/connector/dialer.ts";

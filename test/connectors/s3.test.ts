@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { CreateBucketCommand, PutBucketPolicyCommand, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";

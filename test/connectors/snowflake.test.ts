@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { createDialer } from "../../src/workers/connector/dialer.ts";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** Adaptations of a running detector, and models whose calibration reads features. */
 import { afterAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";

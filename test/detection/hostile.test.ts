@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** Whatever is sent, the answer is a result or a refusal with words; the worker may die of it, and comes back. */
 import { afterAll, expect, test } from "bun:test";
 import { join } from "node:path";

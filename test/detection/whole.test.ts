@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** Models that also look at the whole image, with networks whose answers can be computed by hand. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** Images whose rows take the memory, not their number of pixels. */
 import { afterEach, expect, test } from "bun:test";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** The detector's worker with models whose answers can be computed by hand. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /** Annotation queues after any fault: no acknowledged annotation is lost, and no item appends its row twice. */
 import { Database } from "bun:sqlite";
 import { afterEach, expect, test } from "bun:test";

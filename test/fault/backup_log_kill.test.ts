@@ -1,3 +1,4 @@
+// tier: all (backups and stores of objects)
 /** The log of changes of a server that is killed: what was acknowledged before the newest state is in it. */
 import { Database } from "bun:sqlite";
 import { afterAll, expect, test } from "bun:test";

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /** A database with overwritten pages, under the compiled executable. */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";

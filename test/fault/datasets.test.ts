@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /** Invariants of datasets after any fault: heads, rows and events agree, and nothing acknowledged is lost. */
 import { Database } from "bun:sqlite";
 import { afterEach, expect, test } from "bun:test";

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync } from "node:fs";

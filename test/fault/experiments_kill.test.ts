@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /**
  * A hostile workspace fills a shared queue with work that never ends. The small work of another workspace starts at
  * once, through the real loops and processes.

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /** Tables that grow without end must not slow down the rest. The tests count rows and statements, never time. */
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/lib/ids.ts";

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /** The event feed with 200,000 events: what its readers cost is counted in rows that their queries look at, not in time. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { type TestApp, testApp, until } from "../harness.ts";

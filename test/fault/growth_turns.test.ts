@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 /**
  * Every route and every loop with 1, 10 and 100 times the rows: no turn of the event loop grows faster than n log n, and
  * none takes more than 50 ms of processor time with 100 times the rows.

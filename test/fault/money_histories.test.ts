@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import * as billing from "../../src/resources/billing/service.ts";

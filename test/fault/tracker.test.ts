@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 import { expect, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";
 import { startBinary } from "../binary.ts";

@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 import { expect, test } from "bun:test";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";

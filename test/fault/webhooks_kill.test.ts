@@ -1,3 +1,4 @@
+// tier: all (sweeps of faults)
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { durable } from "../../src/platform/db/db.ts";

@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 import type { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";

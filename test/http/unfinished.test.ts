@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 /** H2: bodies that never end. The executable in a process of its own, because its memory is what counts. */
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 /** No request stalls the server: another client gets its answers during the largest hostile bodies of each route. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { permutation } from "../../src/lib/random.ts";

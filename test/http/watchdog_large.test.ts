@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 /** Valid large requests take turns with others: rows of datasets, batches of images, rows for rewards. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { sampleOf } from "../sweep.ts";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Rollouts by our own kernels, in emulation. */
 import { toArrayBuffer } from "bun:ffi";
 import { afterAll, describe, expect, test } from "bun:test";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterAll, describe, expect, test } from "bun:test";
 import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";

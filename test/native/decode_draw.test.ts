@@ -1,3 +1,4 @@
+// tier: all (emulated CUDA)
 import { describe, expect, test } from "bun:test";
 import { openRandom } from "../../src/lib/random.ts";
 import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";

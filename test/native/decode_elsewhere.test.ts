@@ -1,3 +1,4 @@
+// tier: all (emulated CUDA)
 import { describe, expect, test } from "bun:test";
 import { existsSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";

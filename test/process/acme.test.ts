@@ -1,3 +1,4 @@
+// tier: all (checks of a release)
 /** `verk tls acme` against pebble, the test authority of Let's Encrypt, on loopback. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { pair } from "../annotations_kit.ts";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Audio bombs through the routes of the executable: each is answered, memory is bounded, and others are served meanwhile. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (backups and stores of objects)
 /** Backups in a bucket of a real MinIO, made and restored by the executable as an operator would. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";

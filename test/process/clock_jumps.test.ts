@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /**
  * The clock of the executable jumps by a year and by an hour, in both directions, while it works. libfaketime changes the
  * time of day of the server; its steady clock and its workers go on as before.

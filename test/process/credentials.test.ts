@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /**
  * Credentials that a caller gives for a source are stored nowhere: in no file of the data directory, in no line of the
  * log, in no answer. Each source is tested, validated, connected and read, with right and with wrong credentials.

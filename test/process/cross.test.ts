@@ -1,3 +1,4 @@
+// tier: all (checks of a release)
 /**
  * The executable for the other architecture, built on this one. Its C parts need Debian's cross compiler, and starting
  * it needs qemu-user; without these the tests are skipped by name.

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Custom jobs of the executable, which runs as an unprivileged user, against its own files. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";

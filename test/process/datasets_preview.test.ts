@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { expect, test } from "bun:test";
 import { datasetsCli } from "./datasets_cli_kit.ts";
 

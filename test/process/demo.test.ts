@@ -1,3 +1,4 @@
+// tier: all (checks of a release)
 /** `verk demo` by itself: it trains a model, which takes longer than all other commands together. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";

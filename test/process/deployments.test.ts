@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** Deployments of the executable with a real model: many at once, and killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { violations } from "../fault/invariants.ts";

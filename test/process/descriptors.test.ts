@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Many silent connections against a server with few file descriptors. */
 import { afterEach, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** `verk detect adapt` with models that look at green alone, on files whose label is in red and blue. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";

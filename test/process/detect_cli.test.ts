@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** `verk detect` as it ships, but with untrained weights: they score white and noise as generated. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** `detect.port`: detection alone on a second port, beside the one that has both interfaces. */
 import { afterEach, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** The server and its detector as they ship, but with untrained weights: they score white as generated. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** No network but the loopback, and nothing can be written but the data directory. */
 import { expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (every block of the documents)
 /**
  * Runs every command of docs/*.md as the page shows it. A block that cannot run here says why in its info string:
  * ```` ```sh no-run: needs root ````. Other tests run the pages of ELSEWHERE.

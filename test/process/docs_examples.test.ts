@@ -1,3 +1,4 @@
+// tier: all (every block of the documents)
 /** Runs the commands of the API reference against a real server, as a reader copies them. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

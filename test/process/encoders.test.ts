@@ -1,3 +1,4 @@
+// tier: all (checks of a release)
 /** A real embedding model through the executable: imported from its folder, deployed, and called by a client. */
 import { expect, test } from "bun:test";
 import OpenAI from "openai";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

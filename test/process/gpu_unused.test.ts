@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** The executable beside a card that it cannot use. nvidia-smi is a fake that lists one card. */
 import { expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** A real sshd whose user answers `verk node` as a hostile owner likes. The server asks it as any region. */
 import { expect, test } from "bun:test";
 import { chmodSync, writeFileSync } from "node:fs";

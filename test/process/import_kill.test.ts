@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** `kill -9` half-way through the import of a folder of 60 shards. A full run takes one of 15 GB. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** In the executable, the thread that parses long answers is an entry point of its own. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /**
  * The executable in a control group with little memory. A worker for which memory runs out is ended by the kernel; the
  * server lives and says why. Needs root and a memory controller.

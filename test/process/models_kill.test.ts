@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** `kill -9` of the server and of the converting process while a model of several files is pulled. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Online evaluation in the executable: a kill between two evaluations leaves one score for each captured request. */
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

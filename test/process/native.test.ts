@@ -1,3 +1,4 @@
+// tier: all (checks of a release)
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import {
   copyFileSync,

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { afterEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

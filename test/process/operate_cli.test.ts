@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** `verk keys rotate-master` and `verk audit` of the executable. */
 import { Database } from "bun:sqlite";
 import { afterAll, expect, test } from "bun:test";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Providers over real processes: the conformance suite on this machine and over ssh. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";

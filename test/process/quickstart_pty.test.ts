@@ -1,3 +1,4 @@
+// tier: all (every block of the documents)
 /**
  * The first contact, typed at a terminal: the two commands at the top of the README and every line of its quickstart,
  * in a fresh copy of the repository and with an empty home. `--full` also runs `./install.sh demo` and the training to

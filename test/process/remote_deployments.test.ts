@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** A deployment of the executable on a node behind a real sshd: the same answers, a link that is cut, and its end. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

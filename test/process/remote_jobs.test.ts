@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** A job of the API on a node behind a real sshd, from the registration of the region to the model. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

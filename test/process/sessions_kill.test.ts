@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, rmSync } from "node:fs";

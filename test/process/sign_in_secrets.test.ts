@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /**
  * Passwords and tokens of people are in no file and in no line of the log: every way to sign in is used once against the
  * executable, with right and wrong values. Then the data directory, a backup of it and the log are searched.

@@ -1,3 +1,4 @@
+// tier: all (a real Slurm)
 /** Runs on a real Slurm with two nodes: the conformance suite from its login node, and its faults. */
 import { beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

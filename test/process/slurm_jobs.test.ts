@@ -1,3 +1,4 @@
+// tier: all (a real Slurm)
 /**
  * The built-in model learns on a real Slurm that is reached over a real sshd, while the server is killed. Its numbers are
  * those of a run on this machine.

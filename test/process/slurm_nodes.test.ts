@@ -1,3 +1,4 @@
+// tier: all (a real Slurm)
 /** One training on both nodes of a real Slurm: its numbers are those of one node, and a dead rank is named. */
 import { beforeAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /**
  * A trainer that stands still (SIGSTOP, a frozen machine, a debugger). Below `workers.silence_ms` nothing happens. Beyond
  * it the server ends the process, and the job goes on from its newest checkpoint with the same numbers.

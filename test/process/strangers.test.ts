@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /**
  * Traces of a real server. Secrets and redacted text occur in no file of the data directory, in no line of the log, in no
  * answer. A kill loses at most the traces in memory, and leaves no half of one.

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** The trainer as the server starts it: a separate process that receives one task. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

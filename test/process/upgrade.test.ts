@@ -1,3 +1,4 @@
+// tier: all (checks of a release)
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {

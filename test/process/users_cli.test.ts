@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** `verk users` beside a running server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Commands that read and delete, against the real application in this process. Jobs, metrics and samples are rows. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Images through the executable: imported with a projector, asked by four clients, and hostile files. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";

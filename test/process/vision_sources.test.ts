@@ -1,3 +1,4 @@
+// tier: all (whole paths on the executable)
 /** Images by address in chat, from sources that are hostile: redirects, bombs, endless and slow bodies, odd data: URLs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (many jails)
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   chmodSync,

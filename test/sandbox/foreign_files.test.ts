@@ -1,3 +1,4 @@
+// tier: all (many jails)
 /** src/sandbox/files: the server works in directories that another process may change meanwhile. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {

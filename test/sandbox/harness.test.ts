@@ -1,3 +1,4 @@
+// tier: all (many jails)
 /** The Python harness inside plain Pyodide: how it loads code and reads the returned values. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { openPlainPython, type Row } from "./plain_python.ts";

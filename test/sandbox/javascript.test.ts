@@ -1,3 +1,4 @@
+// tier: all (many jails)
 /** Rewards in JavaScript and TypeScript, in the interpreter itself, without a process around it. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (many jails)
 /** The ready rewards, inside plain Pyodide, through the harness. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { LIBRARY } from "../../src/lib/rewards/library.ts";

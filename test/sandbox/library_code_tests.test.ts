@@ -1,3 +1,4 @@
+// tier: all (many jails)
 /** code_tests: honest code gets its share, code that cheats does not. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { LIBRARY } from "../../src/lib/rewards/library.ts";

@@ -1,3 +1,4 @@
+// tier: all (many jails)
 /** json_schema against ajv, which is the reference here: the same verdict for every schema and every value. */
 import { beforeAll, expect, test } from "bun:test";
 import Ajv2020 from "ajv/dist/2020";

@@ -1,3 +1,4 @@
+// tier: all (many jails)
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import type { Language, Sample } from "../../src/lib/rewards/contract.ts";

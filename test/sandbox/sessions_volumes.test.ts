@@ -1,3 +1,4 @@
+// tier: all (many jails)
 import { afterEach, expect, test } from "bun:test";
 import { lstatSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (many jails)
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";

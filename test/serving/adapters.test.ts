@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** Adapters on their base in real processes, as the server starts them, compared with the merged models. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, renameSync } from "node:fs";

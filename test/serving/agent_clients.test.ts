@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** A coding agent from npm, unchanged, edits a file through the executable. Its commands are those of docs/clients.md. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

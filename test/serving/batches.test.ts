@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** The `openai` client with files and batches, unchanged, against the executable. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import OpenAI, { toFile } from "openai";

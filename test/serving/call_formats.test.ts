@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** Required calls of each format, drawn by the real sampler of the library, then read by the parser of the format. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { ChatCompletionRequest } from "../../src/lib/chat/chat_completion.ts";

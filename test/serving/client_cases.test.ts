@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** The calls of programs that were written for OpenAI or llama.cpp, each against the executable. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { makeEncoder } from "../encoders.ts";

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** Tests common clients, unchanged, against the executable. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";

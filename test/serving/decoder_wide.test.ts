@@ -1,3 +1,4 @@
+// tier: all (serves models)
 import { afterAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Device } from "../../src/native/cuda/decode/kernels.ts";

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 import { afterAll, expect, test } from "bun:test";
 import { decodeOne } from "../../src/workers/serving/health.ts";
 import { tempDir, until } from "../harness.ts";

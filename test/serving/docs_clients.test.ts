@@ -1,3 +1,4 @@
+// tier: all (every block of the documents)
 /** Runs every example of docs/clients.md, unchanged, against the executable. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 import { afterAll, describe, expect, test } from "bun:test";
 import { BadGrammar } from "../../src/workers/serving/engine/types.ts";
 import { tempDir, until } from "../harness.ts";

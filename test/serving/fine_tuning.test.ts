@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** The `openai` client with fine-tuning, unchanged, against the executable. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** The behaviour of an engine that every backend must have: the library, and our own kernels in emulation. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { ContextOverflow, type EngineOptions } from "../../src/workers/serving/engine/types.ts";

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 import { afterAll, describe, expect, test } from "bun:test";
 import { openDecoder } from "../../src/workers/decoder/decoder.ts";
 import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /**
  * Clients from npm, unchanged, against the executable: each streams, and calls a tool and reads its result. The model is a
  * recording, so that every answer is known.

@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** Real workers whose decode calls are slow, hang, or stop altogether. */
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (backups and stores of objects)
 import { afterAll, afterEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (backups and stores of objects)
 import { describe, expect, test } from "bun:test";
 import { ListMultipartUploadsCommand, ListObjectsV2Command } from "@aws-sdk/client-s3";
 import { examine } from "../../src/cli/doctor/check.ts";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { describe, expect, test } from "bun:test";
 import { FOREIGN_FIELDS } from "../../../test/foreign_fields.ts";
 import { FIELDS, METHODS, type Method } from "./fields.ts";

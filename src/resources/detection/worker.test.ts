@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 import { afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

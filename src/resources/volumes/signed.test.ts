@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 import { afterEach, describe, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, type TestApp, until } from "../../../test/harness.ts";
 import {

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { getFloats, putBytes } from "../../../src/native/ggml/ggml.ts";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Every trainable family: scores are llama.cpp's, gradients are slopes, and a learned adapter serves as it was learned. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

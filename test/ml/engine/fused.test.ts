@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { ptr } from "bun:ffi";
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Every family that the fused passes compute, with the CUDA kernels themselves: compiled for the processor. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Variants of models within an architecture: position scaling and weight types. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";

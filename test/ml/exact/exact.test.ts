@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Samples of an exact sampler have the log-probabilities of the exact trainer, bit for bit. Both run in emulation. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Gradients of an exact pass have the direction and the length of a usual one's, on the same batch. Both are emulated. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

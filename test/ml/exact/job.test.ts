@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Whole jobs of GRPO in emulation: which of them sample exactly, and what they report. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

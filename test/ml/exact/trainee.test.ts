@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** An exact trainee computes with the sampler's weights: scores and learning have the sampler's bits, also after a step. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

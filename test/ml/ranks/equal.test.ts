@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Two ranks against one process: every number of the training is the same, to the bit. */
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";

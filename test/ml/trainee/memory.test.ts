@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Compares the memory estimate with real graphs and real trainings. */
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";

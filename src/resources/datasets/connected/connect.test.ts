@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 /** Odd, slow and hostile sources as a caller sees them, with a fake hub at the other end. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

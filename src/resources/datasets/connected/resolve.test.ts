@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";

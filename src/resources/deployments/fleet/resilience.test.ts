@@ -1,3 +1,4 @@
+// tier: all (serves models)
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 /** An experiment whose work never waits for anything outside this process. */
 import { afterEach, expect, test } from "bun:test";
 import { newDataset, runAll } from "../../../../test/experiments_kit.ts";

@@ -1,3 +1,4 @@
+// tier: all (large model files)
 import { afterEach, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

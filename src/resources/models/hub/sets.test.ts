@@ -1,3 +1,4 @@
+// tier: all (large model files)
 /** Models of the hub that are several files: a folder of safetensors, and a split GGUF file. */
 import { afterEach, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

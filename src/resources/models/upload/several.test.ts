@@ -1,3 +1,4 @@
+// tier: all (large model files)
 /** Models that are uploaded as several files: a Hugging Face folder, and the parts of a split GGUF file. */
 import { afterEach, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { startFakeHf } from "../../../../test/connectors/fake_hf.ts";
 import { until } from "../../../../test/harness.ts";

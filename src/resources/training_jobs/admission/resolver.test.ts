@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { type TrainingApp, training } from "../../../../test/fake_trainers.ts";

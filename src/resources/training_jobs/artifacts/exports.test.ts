@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

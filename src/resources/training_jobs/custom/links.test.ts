@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** Custom jobs that replace their directories by links, in the hope that the server reads or deletes its own files. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";

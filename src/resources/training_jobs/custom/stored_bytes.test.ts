@@ -1,3 +1,4 @@
+// tier: all (trains models)
 /** The output of a command is counted while it is stored, against the quota and the free space that must stay. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";

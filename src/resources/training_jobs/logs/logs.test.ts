@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { manyTrainings, type TrainingApp } from "../../../../test/fake_trainers.ts";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { eventsOf } from "../../../../test/fake_replicas.ts";

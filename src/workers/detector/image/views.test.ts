@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 import { expect, test } from "bun:test";
 import cases from "../../../../scripts/detector/cases/views.json";
 import { CROP, cutCrop, MAX_CROPS, planCrops, reflected } from "./views.ts";

@@ -1,3 +1,4 @@
+// tier: all (many seconds)
 import { describe, expect, test } from "bun:test";
 import { Ajv2020 } from "ajv/dist/2020";
 import addFormats from "ajv-formats";

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { describe, expect, test } from "bun:test";
 import { openRandom } from "../../../lib/random.ts";
 import { agreeToEnd, decodeRollouts, decodeScores, encodeRollouts, encodeScores, spreadScore } from "./messages.ts";
