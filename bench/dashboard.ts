@@ -4,7 +4,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { loadavg } from "node:os";
-import { loadBundle } from "../src/resources/dashboard/bundle.ts";
+import { loadBundle } from "../src/resources/server/dashboard/bundle.ts";
 import { type Dashboard, SIZES, startDashboard } from "../test/browser/kit.ts";
 import { plantRuns } from "../test/browser/planted_runs.ts";
 import { median, type Row } from "./tools.ts";

@@ -4,8 +4,8 @@ import { loadConfig } from "../src/platform/config/config.ts";
 import { write } from "../src/platform/db/db.ts";
 import { preparedInsert } from "../src/platform/db/row.ts";
 import { silentLog } from "../src/platform/log.ts";
-import { trainingJobs } from "../src/resources/training_jobs/table.ts";
-import * as workspaces from "../src/resources/workspaces/service.ts";
+import * as workspaces from "../src/resources/access/workspaces/service.ts";
+import { trainingJobs } from "../src/resources/training/training_jobs/table.ts";
 import { jobRow } from "../test/fake_trainers.ts";
 import { makeKey, median, type Row, remove, startVerk, tempDir } from "./tools.ts";
 

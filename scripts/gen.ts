@@ -10,7 +10,7 @@ import { defaultToml, loadConfig } from "../src/platform/config/config.ts";
 import type { Migration } from "../src/platform/db/migrations/index.ts";
 import { freshFingerprint } from "../src/platform/db/schema.ts";
 import { silentLog } from "../src/platform/log.ts";
-import { withExamples } from "../src/resources/docs/examples.ts";
+import { withExamples } from "../src/resources/server/docs/examples.ts";
 import { mount } from "../src/routes.ts";
 import { extendReleased } from "./released.ts";
 

@@ -106,7 +106,7 @@ export function inOrder(files: readonly string[], { near, lastRuns, turn }: Orde
     .map(({ file }) => file);
 }
 
-/** Groups of files that take about `ms` each in so many processes. The budget is looked at between two of them. */
+/** Groups of files that take about `ms` each in so many processes. The budget is checked between two of them. */
 export function inBatches(files: readonly string[], timings: Readonly<Record<string, number>>, ms: number): string[][] {
   const UNKNOWN_MS = 2_000;
   const batches: string[][] = [];

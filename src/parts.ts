@@ -10,20 +10,26 @@ import { removeLeftovers } from "./platform/leftovers.ts";
 import { type Loop, type LoopSpec, startLoop } from "./platform/loop.ts";
 import { beginTurns } from "./platform/turn_report.ts";
 import { type Listener, openPorts, reserveDescriptors, stopListening } from "./ports.ts";
-import { recordUses } from "./resources/api_keys/authenticate.ts";
-import { begin as beginBilling } from "./resources/billing/service.ts";
-import { recordUses as recordSessionUses } from "./resources/browser_sessions/authenticate.ts";
-import { closeAll as closeDatasets } from "./resources/datasets/stream/files.ts";
-import { begin as beginDatasets } from "./resources/datasets/stream/sweep.ts";
-import { begin as beginDeployments, close as closeDeployments } from "./resources/deployments/fleet/reconcile.ts";
-import { store as storeCounters } from "./resources/metrics/store.ts";
-import { registerBuiltin } from "./resources/models/builtin.ts";
-import { begin as beginClock } from "./resources/system/clock.ts";
-import { flush as flushTraces } from "./resources/traces/flush.ts";
-import { close as closeTrackers } from "./resources/tracker/live.ts";
-import { begin as beginTrainingJobs, close as closeTrainingJobs } from "./resources/training_jobs/running/reconcile.ts";
-import { begin as beginWebhooks } from "./resources/webhooks/delivery/fan_out.ts";
-import { close as closeWebhooks } from "./resources/webhooks/delivery/live.ts";
+import { recordUses } from "./resources/access/api_keys/authenticate.ts";
+import { recordUses as recordSessionUses } from "./resources/access/browser_sessions/authenticate.ts";
+import { closeAll as closeDatasets } from "./resources/data/datasets/stream/files.ts";
+import { begin as beginDatasets } from "./resources/data/datasets/stream/sweep.ts";
+import { begin as beginBilling } from "./resources/money/billing/service.ts";
+import { begin as beginClock } from "./resources/server/system/clock.ts";
+import {
+  begin as beginDeployments,
+  close as closeDeployments,
+} from "./resources/serving/deployments/fleet/reconcile.ts";
+import { registerBuiltin } from "./resources/serving/models/builtin.ts";
+import { close as closeTrackers } from "./resources/training/tracker/live.ts";
+import {
+  begin as beginTrainingJobs,
+  close as closeTrainingJobs,
+} from "./resources/training/training_jobs/running/reconcile.ts";
+import { store as storeCounters } from "./resources/watching/metrics/store.ts";
+import { flush as flushTraces } from "./resources/watching/traces/flush.ts";
+import { begin as beginWebhooks } from "./resources/watching/webhooks/delivery/fan_out.ts";
+import { close as closeWebhooks } from "./resources/watching/webhooks/delivery/live.ts";
 
 export type Running = {
   readonly ctx: Ctx;

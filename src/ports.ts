@@ -15,7 +15,7 @@ import type { Config } from "./platform/config/config.ts";
 import { descriptorsOf, mostConnections } from "./platform/machine/descriptors.ts";
 import { challengeAnswer } from "./platform/tls/challenges.ts";
 import { readTlsPair, serveOptions, type TlsPair } from "./platform/tls/pair.ts";
-import { pageFor } from "./resources/dashboard/service.ts";
+import { pageFor } from "./resources/server/dashboard/service.ts";
 import { mount, mountDetection } from "./routes.ts";
 
 export type Listener = Bun.Server<undefined>;

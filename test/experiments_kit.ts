@@ -1,8 +1,8 @@
 /** Experiments without models: answers and scores come from functions of the test. */
 import { AppError } from "../src/lib/errors.ts";
-import type { Generation } from "../src/resources/deployments/chat/generate.ts";
-import type { EvaluationItem, EvaluationResult } from "../src/resources/evaluators/item.ts";
-import { runExperiments } from "../src/resources/experiments/running/runner.ts";
+import type { EvaluationItem, EvaluationResult } from "../src/resources/quality/evaluators/item.ts";
+import { runExperiments } from "../src/resources/quality/experiments/running/runner.ts";
+import type { Generation } from "../src/resources/serving/deployments/chat/generate.ts";
 import type { TestApp } from "./harness.ts";
 
 type Fakes = {

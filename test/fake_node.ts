@@ -5,9 +5,9 @@ import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db/db.ts";
 import type { Handle, NodeInfo, Observation } from "../src/platform/providers/protocol.ts";
 import { type Submission, Unreachable } from "../src/platform/providers/types.ts";
-import type { RegionProvider } from "../src/resources/regions/live.ts";
-import { regions } from "../src/resources/regions/table.ts";
-import { syncRemote } from "../src/resources/training_jobs/remote/sync.ts";
+import type { RegionProvider } from "../src/resources/machines/regions/live.ts";
+import { regions } from "../src/resources/machines/regions/table.ts";
+import { syncRemote } from "../src/resources/training/training_jobs/remote/sync.ts";
 import type { FromTrainer } from "../src/workers/protocol_trainer.ts";
 import type { TestApp } from "./harness.ts";
 

@@ -4,16 +4,16 @@ import { newId } from "../src/lib/ids.ts";
 import type { Clock } from "../src/platform/clock.ts";
 import { write } from "../src/platform/db/db.ts";
 import type { Supervisor } from "../src/platform/workers/supervisor.ts";
-import * as gpu from "../src/resources/gpu/service.ts";
-import { NO_REWARDS } from "../src/resources/training_jobs/admission/rewards.ts";
-import { blankJob, currentJob } from "../src/resources/training_jobs/state/rows.ts";
+import * as gpu from "../src/resources/machines/gpu/service.ts";
+import { NO_REWARDS } from "../src/resources/training/training_jobs/admission/rewards.ts";
+import { blankJob, currentJob } from "../src/resources/training/training_jobs/state/rows.ts";
 import {
   type JobRow,
   type Rewards,
   trainingEvents,
   trainingJobs,
   trainingMetrics,
-} from "../src/resources/training_jobs/table.ts";
+} from "../src/resources/training/training_jobs/table.ts";
 import type { TrainerLife } from "../src/workers/fake/trainer.ts";
 import { startsOf } from "./fake_starts.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";

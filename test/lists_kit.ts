@@ -1,6 +1,6 @@
 /** Every list of the API, with rows that are written to its table as they are. */
 import { newId, type Prefix } from "../src/lib/ids.ts";
-import { sealSecrets } from "../src/resources/webhooks/sealing.ts";
+import { sealSecrets } from "../src/resources/watching/webhooks/sealing.ts";
 import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
 import { clientLists } from "./lists_clients.ts";

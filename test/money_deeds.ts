@@ -2,13 +2,13 @@
 import type { Ctx } from "../src/context.ts";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db/db.ts";
-import * as deploying from "../src/resources/deployments/fleet/moves.ts";
-import type { DeploymentRow } from "../src/resources/deployments/table.ts";
-import { UNREPORTED_END } from "../src/resources/training_jobs/policy.ts";
-import * as jobs from "../src/resources/training_jobs/service.ts";
-import * as training from "../src/resources/training_jobs/state/moves.ts";
-import { recordStep } from "../src/resources/training_jobs/state/progress.ts";
-import { currentJob } from "../src/resources/training_jobs/state/rows.ts";
+import * as deploying from "../src/resources/serving/deployments/fleet/moves.ts";
+import type { DeploymentRow } from "../src/resources/serving/deployments/table.ts";
+import { UNREPORTED_END } from "../src/resources/training/training_jobs/policy.ts";
+import * as jobs from "../src/resources/training/training_jobs/service.ts";
+import * as training from "../src/resources/training/training_jobs/state/moves.ts";
+import { recordStep } from "../src/resources/training/training_jobs/state/progress.ts";
+import { currentJob } from "../src/resources/training/training_jobs/state/rows.ts";
 
 /** Micro-dollars for an hour: free, less than one in a minute, usual, high, and odd. */
 export const RATES = [null, 7, 58_000, 36_000_000, 999_999_937];

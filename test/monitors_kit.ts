@@ -1,8 +1,8 @@
 import { expect } from "bun:test";
 import { newId } from "../src/lib/ids.ts";
 import { write } from "../src/platform/db/db.ts";
-import { deploymentRequests } from "../src/resources/deployments/table.ts";
-import { evaluateDue } from "../src/resources/monitors/evaluate.ts";
+import { deploymentRequests } from "../src/resources/serving/deployments/table.ts";
+import { evaluateDue } from "../src/resources/watching/monitors/evaluate.ts";
 import { fakeClock, type Options, type TestApp } from "./harness.ts";
 
 export const PATH = "/v1/monitors";

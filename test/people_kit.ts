@@ -1,9 +1,9 @@
 /** Users, and browsers that sign in as they do. */
-import * as persons from "../src/resources/people/persons.ts";
-import type { Role } from "../src/resources/people/policy.ts";
-import * as secondFactor from "../src/resources/people/second_factor/service.ts";
-import { codeOf, stepAt } from "../src/resources/people/second_factor/totp.ts";
-import * as people from "../src/resources/people/service.ts";
+import * as persons from "../src/resources/access/people/persons.ts";
+import type { Role } from "../src/resources/access/people/policy.ts";
+import * as secondFactor from "../src/resources/access/people/second_factor/service.ts";
+import { codeOf, stepAt } from "../src/resources/access/people/second_factor/totp.ts";
+import * as people from "../src/resources/access/people/service.ts";
 import type { Answer, TestApp } from "./harness.ts";
 
 export const PASSWORD = "four rivers of glass";

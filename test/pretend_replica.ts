@@ -1,9 +1,9 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { type Host, liveOf, Replica } from "../src/resources/deployments/fleet/fleet.ts";
-import * as moves from "../src/resources/deployments/fleet/moves.ts";
-import { refOf } from "../src/resources/deployments/switch.ts";
-import type { DeploymentRow } from "../src/resources/deployments/table.ts";
+import { type Host, liveOf, Replica } from "../src/resources/serving/deployments/fleet/fleet.ts";
+import * as moves from "../src/resources/serving/deployments/fleet/moves.ts";
+import { refOf } from "../src/resources/serving/deployments/switch.ts";
+import type { DeploymentRow } from "../src/resources/serving/deployments/table.ts";
 import type { TestApp } from "./harness.ts";
 
 const USAGE = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, prompt_tokens_details: { cached_tokens: 0 } };

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Ctx } from "../src/context.ts";
-import { register } from "../src/resources/models/files/folder.ts";
-import type { Answer } from "../src/resources/models/files/inspector.ts";
+import { register } from "../src/resources/serving/models/files/folder.ts";
+import type { Answer } from "../src/resources/serving/models/files/inspector.ts";
 
 /** Hash of a file → what the inspector said of it. */
 const inspected = new Map<number | bigint, Answer>();

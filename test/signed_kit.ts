@@ -1,7 +1,7 @@
 /** A volume `lab` and the requests that tests of signed addresses send to it. */
 import { expect } from "bun:test";
-import { looseKeys } from "../src/resources/loose_keys/table.ts";
-import { sweep } from "../src/resources/volumes/sweep.ts";
+import { looseKeys } from "../src/resources/data/loose_keys/table.ts";
+import { sweep } from "../src/resources/data/volumes/sweep.ts";
 import { manyApps, type Options, type TestApp } from "./harness.ts";
 
 export const { open, closeAll } = manyApps();

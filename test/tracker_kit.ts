@@ -1,7 +1,7 @@
 import { write } from "../src/platform/db/db.ts";
-import { track } from "../src/resources/tracker/send.ts";
-import { follow } from "../src/resources/tracker/service.ts";
-import { type JobRow, trainingJobs, trainingMetrics } from "../src/resources/training_jobs/table.ts";
+import { track } from "../src/resources/training/tracker/send.ts";
+import { follow } from "../src/resources/training/tracker/service.ts";
+import { type JobRow, trainingJobs, trainingMetrics } from "../src/resources/training/training_jobs/table.ts";
 import { type FakeTracker, startFakeTracker } from "./fake_tracker.ts";
 import { jobRow } from "./fake_trainers.ts";
 import { fakeClock, type Options, type TestApp, testApp } from "./harness.ts";

@@ -4,7 +4,7 @@
  * A wait counts from the end of the failed attempt: an attempt may last 10 s, which is longer than the first wait.
  */
 import type { EventRow } from "../src/events/table.ts";
-import type { AttemptRow, DeliveryRow, EndpointRow } from "../src/resources/webhooks/table.ts";
+import type { AttemptRow, DeliveryRow, EndpointRow } from "../src/resources/watching/webhooks/table.ts";
 import { type Answer, HOUR, MINUTE, SECOND, type Seed } from "./webhooks_seed.ts";
 
 const WAITS = [5 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, 12 * HOUR]; // the last one repeats

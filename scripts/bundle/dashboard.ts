@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
-import type { Asset, Bundle } from "../../src/resources/dashboard/bundle.ts";
+import type { Asset, Bundle } from "../../src/resources/server/dashboard/bundle.ts";
 import { indexPage, referencePage } from "./dashboard_page.ts";
 
 const SOURCES = "src/dashboard";
@@ -45,7 +45,7 @@ export async function dashboardSources(root: string): Promise<string[]> {
   return Object.keys(built.metafile?.inputs ?? {});
 }
 
-/** The module that replaces src/resources/dashboard/bundle.ts in the executable. */
+/** The module that replaces src/resources/server/dashboard/bundle.ts in the executable. */
 export function bundleModule({ index, reference, assets }: Bundle): string {
   const lines: string[] = [];
   const rows = Object.entries(assets).map(([name, { type, gzip, brotli }], i) => {

@@ -77,7 +77,7 @@ export type PluginOptions = {
   /** The generated module that replaces src/native/bundle/embedded.ts. */
   embedded: string;
   groups: readonly string[];
-  /** The generated module that replaces src/resources/dashboard/bundle.ts. */
+  /** The generated module that replaces src/resources/server/dashboard/bundle.ts. */
   dashboard: string;
   /** Called when the module is used. */
   seen: () => void;
@@ -105,7 +105,7 @@ export function nativePlugin({ root, target, embedded, groups, dashboard, seen }
         seen();
         return { contents: embedded, loader: "ts" };
       });
-      build.onLoad({ filter: exactly("/src/resources/dashboard/bundle.ts") }, () => ({
+      build.onLoad({ filter: exactly("/src/resources/server/dashboard/bundle.ts") }, () => ({
         contents: dashboard,
         loader: "ts",
       }));

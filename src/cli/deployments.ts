@@ -1,12 +1,12 @@
 import { UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
-import type { Deployment } from "../resources/deployments/schema.ts";
+import type { Deployment } from "../resources/serving/deployments/schema.ts";
 import type { Client } from "./client.ts";
 import { listAll, wholeId } from "./lists.ts";
 import { pollUntil } from "./poll.ts";
 import type { Progress } from "./progress.ts";
 
-export type { Deployment } from "../resources/deployments/schema.ts";
+export type { Deployment } from "../resources/serving/deployments/schema.ts";
 
 export const allDeployments = (client: Client, status?: string) =>
   listAll<Deployment>(client, `/v1/deployments${status ? `?${new URLSearchParams({ status })}` : ""}`, ({ id }) => id);

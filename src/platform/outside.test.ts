@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { SERVING_BYTES } from "../lib/json/outside.ts";
-import { HUB_LISTING } from "../resources/models/hub/listing.ts";
+import { HUB_LISTING } from "../resources/serving/models/hub/listing.ts";
 import { readAside } from "./outside.ts";
 
 const caller = { workspaceId: "ws_1" };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";
-import { flush } from "../../src/resources/traces/flush.ts";
+import { flush } from "../../src/resources/watching/traces/flush.ts";
 import { type DetectingApp, detecting } from "../detection_kit.ts";
 import type { TestApp } from "../harness.ts";
 import { JOURNEY, type Step } from "../meta/journey.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { chooseFiles } from "../../src/resources/models/hub/choose.ts";
-import { HubError } from "../../src/resources/models/hub/hub.ts";
-import { pullAll } from "../../src/resources/models/hub/pull.ts";
+import { chooseFiles } from "../../src/resources/serving/models/hub/choose.ts";
+import { HubError } from "../../src/resources/serving/models/hub/hub.ts";
+import { pullAll } from "../../src/resources/serving/models/hub/pull.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import * as hf from "../../src/workers/connector/hf.ts";
 import { LIMITS, NOTHING_ALLOWED, quiet } from "../connectors/sql_kit.ts";

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { pullAll } from "../../src/resources/models/hub/pull.ts";
-import * as models from "../../src/resources/models/service.ts";
+import { pullAll } from "../../src/resources/serving/models/hub/pull.ts";
+import * as models from "../../src/resources/serving/models/service.ts";
 import { type FakeRepo, startFakeHub } from "../fake_hub.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";

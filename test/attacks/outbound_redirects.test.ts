@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { get } from "../../src/resources/models/hub/hub.ts";
+import { get } from "../../src/resources/serving/models/hub/hub.ts";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import * as hf from "../../src/workers/connector/hf.ts";
 import { LIMITS, quiet } from "../connectors/sql_kit.ts";

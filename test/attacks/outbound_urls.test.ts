@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { judgeUrl, PUBLIC_ONLY } from "../../src/platform/network/address.ts";
-import { requireReachable } from "../../src/resources/webhooks/guard.ts";
+import { requireReachable } from "../../src/resources/watching/webhooks/guard.ts";
 import { type DetectingApp, manyDetecting } from "../detection_kit.ts";
 import { PATH as TRACKER } from "../tracker_kit.ts";
 import { FORMS, NAMES, plain } from "./outbound_forms.ts";

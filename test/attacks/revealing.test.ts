@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import * as setup from "../../src/resources/setup/service.ts";
+import * as setup from "../../src/resources/access/setup/service.ts";
 import { fakeClock, manyApps, type TestApp } from "../harness.ts";
 import { JOURNEY } from "../meta/journey.ts";
 

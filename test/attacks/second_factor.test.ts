@@ -1,7 +1,7 @@
 /** Attacks on the second factor: guesses, codes used twice, stolen keys, and the way around it. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";
-import { authenticate } from "../../src/resources/api_keys/authenticate.ts";
+import { authenticate } from "../../src/resources/access/api_keys/authenticate.ts";
 import { fakeClock, type TestApp, testApp } from "../harness.ts";
 import { addUser, authenticator, beginningFactor, openBrowser, PASSWORD, signedIn, withFactor } from "../people_kit.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { signedQuery } from "../../src/resources/signed_urls/signed_url.ts";
+import { signedQuery } from "../../src/resources/data/signed_urls/signed_url.ts";
 import { fakeClock, manyApps, type TestApp } from "../harness.ts";
 
 setDefaultTimeout(60_000);

@@ -1,7 +1,7 @@
 /** S1: a tenant claims the address of a person, and waits for the real person to join. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import * as persons from "../../src/resources/people/persons.ts";
-import * as people from "../../src/resources/people/service.ts";
+import * as persons from "../../src/resources/access/people/persons.ts";
+import * as people from "../../src/resources/access/people/service.ts";
 import { fakeClock, type TestApp, testApp } from "../harness.ts";
 import { oidcApp, type StartedProvider, signInThrough, startProvider } from "../oidc_kit.ts";
 import { addUser, authenticator, openBrowser, PASSWORD, signedIn, tokenOf, withFactor } from "../people_kit.ts";

@@ -4,7 +4,7 @@ import { Database } from "bun:sqlite";
 import { afterEach, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { appendLeft } from "../../src/resources/annotation_queues/append.ts";
+import { appendLeft } from "../../src/resources/quality/annotation_queues/append.ts";
 import { annotationCalls, pair } from "../annotations_kit.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";

@@ -5,7 +5,7 @@ import { afterEach, expect, test } from "bun:test";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
-import { cut } from "../../src/resources/datasets/stream/snapshots.ts";
+import { cut } from "../../src/resources/data/datasets/stream/snapshots.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { atEveryFailpoint, tempDir, testApp, until } from "../harness.ts";

@@ -3,11 +3,11 @@
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/lib/ids.ts";
 import { write } from "../../src/platform/db/db.ts";
-import { store } from "../../src/resources/metrics/store.ts";
-import { reconcile } from "../../src/resources/training_jobs/running/reconcile.ts";
-import type { Run } from "../../src/resources/training_jobs/state/live.ts";
-import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
-import { workspaces } from "../../src/resources/workspaces/table.ts";
+import { workspaces } from "../../src/resources/access/workspaces/table.ts";
+import { reconcile } from "../../src/resources/training/training_jobs/running/reconcile.ts";
+import type { Run } from "../../src/resources/training/training_jobs/state/live.ts";
+import { trainingJobs } from "../../src/resources/training/training_jobs/table.ts";
+import { store } from "../../src/resources/watching/metrics/store.ts";
 import { jobRow } from "../fake_trainers.ts";
 import { fakeClock, manyApps, type TestApp } from "../harness.ts";
 import { countRows, planOf } from "../row_counter.ts";

@@ -1,10 +1,10 @@
 // tier: all (sweeps of faults)
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
-import * as billing from "../../src/resources/billing/service.ts";
-import { type EntryRow, ledgerEntries } from "../../src/resources/billing/table.ts";
-import { deployments } from "../../src/resources/deployments/table.ts";
-import { trainingJobs } from "../../src/resources/training_jobs/table.ts";
+import * as billing from "../../src/resources/money/billing/service.ts";
+import { type EntryRow, ledgerEntries } from "../../src/resources/money/billing/table.ts";
+import { deployments } from "../../src/resources/serving/deployments/table.ts";
+import { trainingJobs } from "../../src/resources/training/training_jobs/table.ts";
 import { tempDir } from "../harness.ts";
 import { INITIAL_MICROS, World } from "../money_world.ts";
 import { SEED, seedFor, sweep } from "../sweep.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { formatIp, inCidr, parseCidr } from "../../src/lib/net/ip.ts";
-import { requireReachable } from "../../src/resources/webhooks/guard.ts";
+import { requireReachable } from "../../src/resources/watching/webhooks/guard.ts";
 import { type TestApp, testApp } from "../harness.ts";
 import { randomFor } from "../sweep.ts";
 import {

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { durable } from "../../src/platform/db/db.ts";
-import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
-import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
-import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../../src/resources/webhooks/table.ts";
+import { deliver } from "../../src/resources/watching/webhooks/delivery/deliver.ts";
+import { fanOut } from "../../src/resources/watching/webhooks/delivery/fan_out.ts";
+import { webhookAttempts, webhookDeliveries, webhookEndpoints } from "../../src/resources/watching/webhooks/table.ts";
 import { Crash, fakeClock, tempDir } from "../harness.ts";
 import { randomFor, SEED, sweep } from "../sweep.ts";
 import { addEndpoint, answerOf, dieAt, emitCompleted, fragile, openRig, type Rig } from "../webhooks_kit.ts";

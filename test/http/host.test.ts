@@ -6,8 +6,8 @@ import { type RunningServer, startServer } from "../../src/app.ts";
 import { isOwnName } from "../../src/http/host.ts";
 import { loadConfig } from "../../src/platform/config/config.ts";
 import { createLog } from "../../src/platform/log.ts";
-import * as keys from "../../src/resources/api_keys/service.ts";
-import * as workspaces from "../../src/resources/workspaces/service.ts";
+import * as keys from "../../src/resources/access/api_keys/service.ts";
+import * as workspaces from "../../src/resources/access/workspaces/service.ts";
 import { tempDir } from "../harness.ts";
 import { rawRequest } from "./raw_request.ts";
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";
 import { failpoints } from "../../src/platform/failpoint.ts";
-import * as service from "../../src/resources/workspaces/service.ts";
-import { workspaces } from "../../src/resources/workspaces/table.ts";
+import * as service from "../../src/resources/access/workspaces/service.ts";
+import { workspaces } from "../../src/resources/access/workspaces/table.ts";
 import { atEveryFailpoint, fakeClock, type TestApp, testApp } from "../harness.ts";
 
 const clock = fakeClock();

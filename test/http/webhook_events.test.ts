@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from "bun:test";
 import { isNotNull } from "drizzle-orm";
-import { cutDue } from "../../src/resources/datasets/stream/snapshots.ts";
-import * as jobs from "../../src/resources/training_jobs/service.ts";
-import { deliver } from "../../src/resources/webhooks/delivery/deliver.ts";
-import { fanOut } from "../../src/resources/webhooks/delivery/fan_out.ts";
-import { webhookDeliveries } from "../../src/resources/webhooks/table.ts";
+import { cutDue } from "../../src/resources/data/datasets/stream/snapshots.ts";
+import * as jobs from "../../src/resources/training/training_jobs/service.ts";
+import { deliver } from "../../src/resources/watching/webhooks/delivery/deliver.ts";
+import { fanOut } from "../../src/resources/watching/webhooks/delivery/fan_out.ts";
+import { webhookDeliveries } from "../../src/resources/watching/webhooks/table.ts";
 import { deploying } from "../fake_replicas.ts";
 import { manyTrainings } from "../fake_trainers.ts";
 import { fakeClock, type TestApp, until } from "../harness.ts";

@@ -36,11 +36,11 @@ const whoImports = (name: string, from: RegExp) =>
 /** Functions that take an open descriptor; the rest of the module takes a path. */
 const BY_DESCRIPTOR = ["closeSync", "fstatSync", "ftruncateSync", "read", "readSync", "writeSync"];
 /** Resources whose directories are foreign: what they do with files goes through the door. */
-const OWNERS = /^src\/resources\/(sessions|training_jobs)\//;
+const OWNERS = /^src\/resources\/(machines\/sessions|training\/training_jobs)\//;
 /** Functions of platform/files.ts that take the path of a temporary file, which only the server can reach. */
 const OWN_PATHS = ["writeTemp", "StorageError", "Chunks"];
 /** The file of a base model lies in a folder of the server's own. */
-const BASE_MODEL = "src/resources/training_jobs/admission/base_model.ts: sha256File";
+const BASE_MODEL = "src/resources/training/training_jobs/admission/base_model.ts: sha256File";
 
 test("only src/sandbox/files knows the directories of jobs and sessions", () => {
   const said = /(data_dir|dataDir)[^;\n]*["'`/](jobs|sessions)\b/;
@@ -59,9 +59,9 @@ test("only src/sandbox/files makes a ForeignDir, and only the jail and messages 
   expect(whoImports("openForeign", door)).toEqual([]);
   expect(whoImports("openParent", door)).toEqual([]);
   expect(whoImports("pathForWorker", door)).toEqual([
-    "src/resources/code_artifacts/unpack.ts",
-    "src/resources/training_jobs/artifacts/exports.ts",
-    "src/resources/training_jobs/running/plan.ts",
+    "src/resources/training/code_artifacts/unpack.ts",
+    "src/resources/training/training_jobs/artifacts/exports.ts",
+    "src/resources/training/training_jobs/running/plan.ts",
   ]);
 });
 
@@ -83,7 +83,7 @@ test("sessions and training jobs use no function of the file system that takes a
 });
 
 /** It mkdirs and removes a temporary file of the server's own; the directory it passes on unopened. */
-const TEMPORARY = { "src/resources/code_artifacts/unpack.ts": ["mkdir", "rm"] } as Record<string, string[]>;
+const TEMPORARY = { "src/resources/training/code_artifacts/unpack.ts": ["mkdir", "rm"] } as Record<string, string[]>;
 
 test("code that gets the path of a foreign directory for a worker opens no file by path itself", () => {
   const door = /sandbox\/files\/foreign_dir\.ts$/;
@@ -97,7 +97,7 @@ test("code that gets the path of a foreign directory for a worker opens no file 
 
 test("no reader of checkpoint rows opens a file by path", () => {
   const readers = outside.filter(([, text]) => importsOf(text, /table\.ts$/).includes("trainingCheckpoints"));
-  expect(readers.map(([file]) => file)).toContain("src/resources/training_jobs/artifacts/job_models.ts");
+  expect(readers.map(([file]) => file)).toContain("src/resources/training/training_jobs/artifacts/job_models.ts");
   const bad = readers.flatMap(([file, text]) =>
     importsOf(text, /^(node:)?(fs(\/promises)?|path)$/).map((n) => `${file}: ${n}`),
   );

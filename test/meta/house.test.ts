@@ -68,7 +68,7 @@ const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
   api_keys: ["authenticate"],
   billing: ["budget", "run_time", "usage"],
-  clients: ["batches/service", "evals/service", "files/service", "responses/service"],
+  other_apis: ["batches/service", "evals/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
   cost: ["history"],
   detection: ["pictures"],
@@ -92,6 +92,15 @@ const PUBLIC: Record<string, string[]> = {
   volumes: ["materialize"],
   webhooks: ["guard"],
 };
+/** Groups of one resource. In all others, each folder is a resource. */
+const SINGLE = ["detection", "other_apis"];
+
+/** `["resources", "data", "volumes", "files"]` → volumes and its file `files`. */
+function resourceOf([ring, group = "", ...rest]: string[]): [resource: string, file: string] | [] {
+  if (ring !== "resources") return [];
+  const [resource = "", ...file] = SINGLE.includes(group) ? [group, ...rest] : rest;
+  return [resource, file.join("/")];
+}
 const isPublic = (resource: string, file: string) =>
   ["service", "table", "schema", ...(PUBLIC[resource] ?? [])].includes(file);
 
@@ -111,7 +120,8 @@ const ROOTS = [
 test("every import stays within its ring", async () => {
   const bad: string[] = [];
   for (const file of sources) {
-    const [, ring = "", area] = file.replace(/\.tsx?$/, "").split("/");
+    const [, ring = "", ...within] = file.replace(/\.tsx?$/, "").split("/");
+    const [resource] = resourceOf([ring, ...within]);
     const allowed = MAY[ring];
     if (!allowed || ROOTS.includes(file)) continue;
     for (const { path } of importsOf(file)) {
@@ -119,9 +129,9 @@ test("every import stays within its ring", async () => {
         .replace(/^\/src\//, "")
         .replace(/\.(tsx?|html|sql)$/, "");
       const parts = to.split("/");
-      const own = ring === "resources" && parts[0] === "resources" && parts[1] === area;
-      const neighbour =
-        ring === "resources" && parts[0] === "resources" && isPublic(parts[1] ?? "", parts.slice(2).join("/"));
+      const [other, otherFile = ""] = resourceOf(parts);
+      const own = resource !== undefined && other === resource;
+      const neighbour = resource !== undefined && other !== undefined && isPublic(other, otherFile);
       const outside = to.startsWith("/"); // package.json
       if (
         own ||

@@ -1,6 +1,6 @@
 import { eq } from "drizzle-orm";
-import * as moves from "../../src/resources/deployments/fleet/moves.ts";
-import { deployments } from "../../src/resources/deployments/table.ts";
+import * as moves from "../../src/resources/serving/deployments/fleet/moves.ts";
+import { deployments } from "../../src/resources/serving/deployments/table.ts";
 import { tarGz } from "../archives.ts";
 import type { TestApp } from "../harness.ts";
 import type { Browser } from "../people_kit.ts";

@@ -1,6 +1,6 @@
 import { write } from "../../src/platform/db/db.ts";
-import * as billing from "../../src/resources/billing/service.ts";
-import * as workspaces from "../../src/resources/workspaces/service.ts";
+import * as workspaces from "../../src/resources/access/workspaces/service.ts";
+import * as billing from "../../src/resources/money/billing/service.ts";
 import type { TestApp } from "../harness.ts";
 import type { Step } from "./journey.ts";
 

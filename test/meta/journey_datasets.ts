@@ -40,7 +40,7 @@ const snapshot = async (app: TestApp) => {
   return { id, snapshot: "@snap-1", other: "@snap-1" };
 };
 const connected = async (app: TestApp, bucket = "silent") => {
-  const { createConnected } = await import("../../src/resources/datasets/service.ts");
+  const { createConnected } = await import("../../src/resources/data/datasets/service.ts");
   const { parse } = (await import("../../src/lib/source.ts")).Source;
   const given = { name: "journey", metadata: {}, source: parse(sourceOf(bucket)) };
   return { id: createConnected(app.ctx, app.workspaceA, given).id };
@@ -84,9 +84,9 @@ export const DATASETS: Step[] = [
 
 /** Readings that end by themselves, for better and worse, and one that takes long enough to tell of it. */
 export async function readSources(app: TestApp) {
-  const { begin } = await import("../../src/resources/datasets/connected/resolve.ts");
-  const { reporter } = await import("../../src/resources/datasets/connected/run.ts");
-  const { current } = await import("../../src/resources/datasets/service.ts");
+  const { begin } = await import("../../src/resources/data/datasets/connected/resolve.ts");
+  const { reporter } = await import("../../src/resources/data/datasets/connected/run.ts");
+  const { current } = await import("../../src/resources/data/datasets/service.ts");
   for (const bucket of ["open", "locked"]) {
     const { id } = await connected(app, bucket);
     const row = begin(app.ctx, current(app.ctx, id) as never, { credentials: {} });

@@ -1,4 +1,4 @@
-import { runExperiments } from "../../src/resources/experiments/running/runner.ts";
+import { runExperiments } from "../../src/resources/quality/experiments/running/runner.ts";
 import type { TestApp } from "../harness.ts";
 import type { Step } from "./journey.ts";
 

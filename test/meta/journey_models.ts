@@ -1,5 +1,5 @@
 import { write } from "../../src/platform/db/db.ts";
-import * as models from "../../src/resources/models/service.ts";
+import * as models from "../../src/resources/serving/models/service.ts";
 import { type TestApp, tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import type { Step } from "./journey.ts";

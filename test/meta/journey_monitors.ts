@@ -1,4 +1,4 @@
-import { evaluateDue } from "../../src/resources/monitors/evaluate.ts";
+import { evaluateDue } from "../../src/resources/watching/monitors/evaluate.ts";
 import { type TestApp, until } from "../harness.ts";
 import type { Step } from "./journey.ts";
 

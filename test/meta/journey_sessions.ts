@@ -1,8 +1,8 @@
 import { transition } from "../../src/events/lifecycle.ts";
 import { write } from "../../src/platform/db/db.ts";
-import { machine } from "../../src/resources/sessions/machine.ts";
-import { CreateSession } from "../../src/resources/sessions/schema.ts";
-import * as sessions from "../../src/resources/sessions/service.ts";
+import { machine } from "../../src/resources/machines/sessions/machine.ts";
+import { CreateSession } from "../../src/resources/machines/sessions/schema.ts";
+import * as sessions from "../../src/resources/machines/sessions/service.ts";
 import type { TestApp } from "../harness.ts";
 import type { Step } from "./journey.ts";
 

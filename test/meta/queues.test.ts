@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Glob } from "bun";
 import type { LoopName } from "../../src/loops.ts";
 import { Semaphore } from "../../src/platform/semaphore.ts";
-import { LIMITS } from "../../src/resources/webhooks/delivery/fairness.ts";
+import { LIMITS } from "../../src/resources/watching/webhooks/delivery/fairness.ts";
 import { testApp } from "../harness.ts";
 
 const SRC = join(import.meta.dir, "../../src");
@@ -44,29 +44,29 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
 const USES = [
   "http/limits/long_reads.ts: shared",
   "platform/outside.ts: shared",
-  "resources/clients/batches/live.ts: shared",
-  "resources/clients/responses/live.ts: shared",
-  "resources/code_artifacts/live.ts: shared",
-  "resources/datasets/live.ts: a dataset belongs to one workspace",
-  "resources/datasets/live.ts: shared",
-  "resources/datasets/live.ts: shared",
-  "resources/datasets/live.ts: shared",
+  "resources/other_apis/batches/live.ts: shared",
+  "resources/other_apis/responses/live.ts: shared",
+  "resources/training/code_artifacts/live.ts: shared",
+  "resources/data/datasets/live.ts: a dataset belongs to one workspace",
+  "resources/data/datasets/live.ts: shared",
+  "resources/data/datasets/live.ts: shared",
+  "resources/data/datasets/live.ts: shared",
   "resources/detection/live.ts: shared",
   "resources/detection/worker.ts: a file has its fair turn before it gets here",
   "resources/detection/worker.ts: shared",
   "resources/detection/worker.ts: shared",
-  "resources/evaluators/kinds/judge.ts: the items of one evaluation",
-  "resources/experiments/live.ts: shared",
-  "resources/models/files/inspector.ts: shared",
-  "resources/models/live.ts: shared",
-  "resources/models/live.ts: shared",
-  "resources/monitors/online.ts: shared", // made for each run of the loop: 12 permits, 8 each
-  "resources/people/live.ts: shared",
-  "resources/reward_functions/live.ts: shared",
-  "resources/sessions/live.ts: shared",
-  "resources/tracker/live.ts: shared",
-  "resources/training_jobs/state/live.ts: shared",
-  "resources/training_jobs/state/live.ts: shared",
+  "resources/quality/evaluators/kinds/judge.ts: the items of one evaluation",
+  "resources/quality/experiments/live.ts: shared",
+  "resources/serving/models/files/inspector.ts: shared",
+  "resources/serving/models/live.ts: shared",
+  "resources/serving/models/live.ts: shared",
+  "resources/watching/monitors/online.ts: shared", // made for each run of the loop: 12 permits, 8 each
+  "resources/access/people/live.ts: shared",
+  "resources/training/reward_functions/live.ts: shared",
+  "resources/machines/sessions/live.ts: shared",
+  "resources/training/tracker/live.ts: shared",
+  "resources/training/training_jobs/state/live.ts: shared",
+  "resources/training/training_jobs/state/live.ts: shared",
   "sandbox/reward/scorer.ts: the calls of one job",
   "workers/detector/gate.ts: the server lets files in by fair turns",
 ];

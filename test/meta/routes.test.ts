@@ -5,7 +5,7 @@ import { clientFormatOf } from "../../src/http/answer/client_errors.ts";
 import { isServicePath } from "../../src/http/answer/service_errors.ts";
 import { openapi } from "../../src/http/openapi.ts";
 import { durable } from "../../src/platform/db/db.ts";
-import * as setup from "../../src/resources/setup/service.ts";
+import * as setup from "../../src/resources/access/setup/service.ts";
 import { detecting } from "../detection_kit.ts";
 import { type Answer, type TestApp, testApp } from "../harness.ts";
 import { JOURNEY, meanwhile, play, type Step } from "./journey.ts";

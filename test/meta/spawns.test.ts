@@ -18,7 +18,7 @@ const STARTS: Record<string, "empty" | "fixed" | "some names" | "own"> = {
   "src/workers/trainer/ranks/start.ts": "own", // that of the worker, which workerEnv chose
   "src/platform/providers/host_key.ts": "own", // ssh-keyscan
   "src/platform/machine/hardware.ts": "own", // nvidia-smi
-  "src/resources/system/checks.ts": "own", // verk doctor, with the settings of the server
+  "src/resources/server/system/checks.ts": "own", // verk doctor, with the settings of the server
   "src/cli/node/runs.ts": "own", // the commands below run as the user who calls them
   "src/cli/node/slurm.ts": "own",
   "src/cli/node/ranks.ts": "own",

@@ -23,14 +23,14 @@ const COUNTED: Record<string, { writes: string[]; counts?: string }> = {
   "src/platform/backup/source.ts": { writes: ["Database", "UNCOUNTED", "open"] },
   "src/platform/rows/copy.ts": { writes: ["openRows"] },
   "src/platform/rows/writer.ts": { writes: ["openRows"] },
-  "src/resources/datasets/stream/open_rows.ts": {
+  "src/resources/data/datasets/stream/open_rows.ts": {
     writes: ["openRows"],
-    counts: "src/resources/datasets/stream/append.ts",
+    counts: "src/resources/data/datasets/stream/append.ts",
   },
-  "src/resources/models/hub/download.ts": { writes: ["open"] },
-  "src/resources/models/upload/files.ts": { writes: ["copyFile", "link"] },
-  "src/resources/training_jobs/logs/file.ts": { writes: ["ftruncateSync", "writeSync"] },
-  "src/resources/volumes/materialize.ts": { writes: ["copyFile", "link"] },
+  "src/resources/serving/models/hub/download.ts": { writes: ["open"] },
+  "src/resources/serving/models/upload/files.ts": { writes: ["copyFile", "link"] },
+  "src/resources/training/training_jobs/logs/file.ts": { writes: ["ftruncateSync", "writeSync"] },
+  "src/resources/data/volumes/materialize.ts": { writes: ["copyFile", "link"] },
   "src/sandbox/files/trees.ts": { writes: ["O_CREAT", "copyFile", "open"] },
 };
 
@@ -55,6 +55,7 @@ const OWN: Record<string, { writes: string[]; why: string }> = {
   },
   "src/platform/locked_folder.ts": { writes: ["Database"], why: "a lock" },
   "src/platform/log.ts": { writes: ["writeSync"], why: "the log of the server" },
+  "src/platform/machine/priority.ts": { writes: ["writeFileSync"], why: "a setting of the kernel" },
   "src/platform/master_key.ts": { writes: ["linkSync", "openSync", "renameSync", "writeSync"], why: "the master key" },
   "src/platform/providers/link.ts": { writes: ["writeFileAtomicSync"], why: "a key file while ssh starts" },
   "src/platform/rows/file.ts": { writes: ["openSync"], why: "flushes a file of rows" },
@@ -80,7 +81,10 @@ const OWN: Record<string, { writes: string[]; why: string }> = {
     writes: ["writeFileAtomicSync"],
     why: "the operator adapts the detectors",
   },
-  "src/resources/models/files/import.ts": { writes: ["copyFile", "open", "rename"], why: "an import of the operator" },
+  "src/resources/serving/models/files/import.ts": {
+    writes: ["copyFile", "open", "rename"],
+    why: "an import of the operator",
+  },
   "src/sandbox/files/notes.ts": {
     writes: ["UNCOUNTED"],
     why: "notes of the server beside a session, a line for each file",
@@ -108,9 +112,9 @@ test("workers whose files are large are watched while they write", () => {
   const watching = sources.filter((file) => /\bwatchGrowth\(/.test(read(file)));
   expect(watching).toEqual([
     "src/platform/storage/growth.ts",
-    "src/resources/datasets/stream/intake.ts",
-    "src/resources/models/files/convert.ts",
-    "src/resources/training_jobs/artifacts/exports.ts",
+    "src/resources/data/datasets/stream/intake.ts",
+    "src/resources/serving/models/files/convert.ts",
+    "src/resources/training/training_jobs/artifacts/exports.ts",
   ]);
 });
 

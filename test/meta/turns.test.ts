@@ -10,9 +10,9 @@ const OTHERS: Record<string, string> = {
   "src/lib/turns.ts": "is the one way",
   "src/platform/db/db.ts": "closes a commit at the end of the turn",
   "src/platform/network/answer_body.ts": "waits for what came together with the headers",
-  "src/resources/datasets/stream/append.ts": "writes the batches of one turn together",
-  "src/resources/training_jobs/running/reconcile.ts": "waits for a start that needs no time",
-  "src/resources/webhooks/delivery/record.ts": "writes the results of one turn together",
+  "src/resources/data/datasets/stream/append.ts": "writes the batches of one turn together",
+  "src/resources/training/training_jobs/running/reconcile.ts": "waits for a start that needs no time",
+  "src/resources/watching/webhooks/delivery/record.ts": "writes the results of one turn together",
 };
 
 test("no file of the server yields in a way of its own", async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 
-const ROOT = resolve(import.meta.dir, "../../src/resources/training_jobs");
+const ROOT = resolve(import.meta.dir, "../../src/resources/training/training_jobs");
 
 /** From the door down to the tables. A file may import its own layer and the layers below. */
 const LAYERS = [

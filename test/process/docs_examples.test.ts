@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { type Contract, type Operation, openContract, operationsOf } from "../../src/dashboard/reference/contract.ts";
 import { bodyOf, createdBy, curlOf, valuesOf } from "../../src/dashboard/reference/example.ts";
-import { EXAMPLES } from "../../src/resources/docs/examples.ts";
+import { EXAMPLES } from "../../src/resources/server/docs/examples.ts";
 import { startBinary } from "../binary.ts";
 import { tempDir, until } from "../harness.ts";
 

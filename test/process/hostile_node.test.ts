@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MOST_GPUS } from "../../src/platform/providers/protocol.ts";
-import { observe } from "../../src/resources/regions/observe.ts";
+import { observe } from "../../src/resources/machines/regions/observe.ts";
 import { cpuMsOf } from "../cost.ts";
 import { testApp, until } from "../harness.ts";
 import { describeWith, sshd } from "../servers/servers.ts";

@@ -8,7 +8,7 @@ import { isRolled, type Method } from "../../src/lib/training/fields.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import type { NodeProvider } from "../../src/platform/providers/node_provider.ts";
 import type { Handle } from "../../src/platform/providers/protocol.ts";
-import { NODE_RECORD, type NodeRecord } from "../../src/resources/training_jobs/remote/record_form.ts";
+import { NODE_RECORD, type NodeRecord } from "../../src/resources/training/training_jobs/remote/record_form.ts";
 import type { FromTrainer } from "../../src/workers/protocol_trainer.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";

@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { observe } from "../../src/resources/regions/observe.ts";
-import { syncRemote } from "../../src/resources/training_jobs/remote/sync.ts";
-import { reconcile } from "../../src/resources/training_jobs/running/reconcile.ts";
+import { observe } from "../../src/resources/machines/regions/observe.ts";
+import { syncRemote } from "../../src/resources/training/training_jobs/remote/sync.ts";
+import { reconcile } from "../../src/resources/training/training_jobs/running/reconcile.ts";
 import { program } from "../cli.ts";
 import { until } from "../harness.ts";
 import { type JobsApp, jobsApp, SCORES } from "../jobs_kit.ts";

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { NR } from "../../src/native/syscalls.ts";
-import type { Exec } from "../../src/resources/sessions/schema.ts";
+import type { Exec } from "../../src/resources/machines/sessions/schema.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { violations } from "../fault/invariants.ts";

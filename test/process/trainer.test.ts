@@ -10,7 +10,7 @@ import { systemClock } from "../../src/platform/clock.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor, type Supervisor } from "../../src/platform/workers/supervisor.ts";
-import { grantsOf } from "../../src/resources/training_jobs/state/grants.ts";
+import { grantsOf } from "../../src/resources/training/training_jobs/state/grants.ts";
 import {
   type ExportTask,
   FromTrainer,

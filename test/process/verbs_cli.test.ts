@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { write as commit } from "../../src/platform/db/db.ts";
-import { trainingMetrics, trainingSamples } from "../../src/resources/training_jobs/table.ts";
+import { trainingMetrics, trainingSamples } from "../../src/resources/training/training_jobs/table.ts";
 import { runVerk } from "../cli.ts";
 import { type JobsApp, jobsApp } from "../jobs_kit.ts";
 

@@ -3,8 +3,8 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { write } from "../../src/platform/db/db.ts";
-import { CreateSession } from "../../src/resources/sessions/schema.ts";
-import * as sessions from "../../src/resources/sessions/service.ts";
+import { CreateSession } from "../../src/resources/machines/sessions/schema.ts";
+import * as sessions from "../../src/resources/machines/sessions/service.ts";
 import { manyApps, type TestApp } from "../harness.ts";
 import { contentPath, exec, newSession, put } from "./sessions_kit.ts";
 

@@ -1,5 +1,5 @@
 import { readEvents } from "../../src/cli/client.ts";
-import type { Exec, Session } from "../../src/resources/sessions/schema.ts";
+import type { Exec, Session } from "../../src/resources/machines/sessions/schema.ts";
 import type { TestApp } from "../harness.ts";
 
 export async function newSession(app: TestApp, body: object = {}, key?: string): Promise<Session> {

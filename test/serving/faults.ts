@@ -2,8 +2,8 @@
 import { copyFileSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Supervisor } from "../../src/platform/workers/supervisor.ts";
-import { liveOf } from "../../src/resources/deployments/fleet/fleet.ts";
-import { register } from "../../src/resources/models/files/folder.ts";
+import { liveOf } from "../../src/resources/serving/deployments/fleet/fleet.ts";
+import { register } from "../../src/resources/serving/models/files/folder.ts";
 import { tempDir, testApp, until } from "../harness.ts";
 
 export const TINY = resolve(import.meta.dir, "../../models/verk-tiny.gguf");

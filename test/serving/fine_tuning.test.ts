@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import OpenAI, { toFile } from "openai";
-import { Grader, rewardSource } from "../../src/resources/clients/fine_tuning/graders.ts";
+import { Grader, rewardSource } from "../../src/resources/other_apis/fine_tuning/graders.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";

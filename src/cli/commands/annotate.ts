@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { UsageError } from "../../lib/errors.ts";
-import type { AnnotationItem, AnnotationQueue } from "../../resources/annotation_queues/schema.ts";
+import type { AnnotationItem, AnnotationQueue } from "../../resources/quality/annotation_queues/schema.ts";
 import { command, EXIT, SERVER_FLAGS } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { connect } from "../connect.ts";

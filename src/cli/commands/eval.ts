@@ -1,5 +1,5 @@
 import { UsageError } from "../../lib/errors.ts";
-import type { Experiment } from "../../resources/experiments/schema.ts";
+import type { Experiment } from "../../resources/quality/experiments/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { connect } from "../connect.ts";
 import { evaluatorOf, type TargetBody, targetOf } from "../eval/inputs.ts";

@@ -1,5 +1,5 @@
 import { formatBytes } from "../../lib/bytes.ts";
-import type { Gpu } from "../../resources/gpu/schema.ts";
+import type { Gpu } from "../../resources/machines/gpu/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";

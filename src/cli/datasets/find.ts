@@ -1,11 +1,11 @@
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
-import type { Dataset } from "../../resources/datasets/schema.ts";
+import type { Dataset } from "../../resources/data/datasets/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { listAll, onlyOne, wholeId } from "../lists.ts";
 
-export type { Append, Dataset, Snapshot } from "../../resources/datasets/schema.ts";
+export type { Append, Dataset, Snapshot } from "../../resources/data/datasets/schema.ts";
 
 export const allDatasets = (client: Client) => listAll<Dataset>(client, "/v1/datasets", ({ id }) => id);
 

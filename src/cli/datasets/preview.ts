@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import type { DatasetPreview } from "../../resources/datasets/preview.ts";
+import type { DatasetPreview } from "../../resources/data/datasets/preview.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";

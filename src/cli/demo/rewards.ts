@@ -1,5 +1,5 @@
 /** Demo steps that run user code: a reward function, and a command in a session. */
-import type { RewardFunction, RewardRun } from "../../resources/reward_functions/schema.ts";
+import type { RewardFunction, RewardRun } from "../../resources/training/reward_functions/schema.ts";
 import { ApiError, type Client } from "../client.ts";
 
 const SOURCE = `import re

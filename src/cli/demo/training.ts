@@ -12,7 +12,7 @@ import {
   TRIAL_REWARDS,
   TRIALS,
 } from "../../lib/training/sums.ts";
-import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
+import type { JobValidation } from "../../resources/training/training_jobs/admission/validation_schema.ts";
 import type { Client } from "../client.ts";
 import type { Dataset } from "../datasets/find.ts";
 import type { Job } from "../jobs/find.ts";

@@ -1,6 +1,6 @@
 /** The targets and evaluators of `verk eval`, from names and files. */
 import { UsageError } from "../../lib/errors.ts";
-import type { Evaluator } from "../../resources/evaluators/schema.ts";
+import type { Evaluator } from "../../resources/quality/evaluators/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { allDeployments } from "../deployments.ts";

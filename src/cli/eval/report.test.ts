@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { ExperimentItem, ExperimentSummary } from "../../resources/experiments/results_schema.ts";
+import type { ExperimentItem, ExperimentSummary } from "../../resources/quality/experiments/results_schema.ts";
 import { comparisonTable, regressionTable, verdicts } from "./report.ts";
 
 const figures = (mean: number | null, comparison: object | null) => ({

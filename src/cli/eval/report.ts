@@ -1,5 +1,5 @@
 /** The result of an experiment for people: targets side by side, with margins of error. */
-import type { ExperimentItem, ExperimentSummary } from "../../resources/experiments/results_schema.ts";
+import type { ExperimentItem, ExperimentSummary } from "../../resources/quality/experiments/results_schema.ts";
 import { cutTo } from "../text/table.ts";
 
 type Target = ExperimentSummary["targets"][number];

@@ -1,6 +1,6 @@
 /** Follows an experiment and shows its results. */
-import type { ExperimentItem, ExperimentSummary } from "../../resources/experiments/results_schema.ts";
-import type { Experiment } from "../../resources/experiments/schema.ts";
+import type { ExperimentItem, ExperimentSummary } from "../../resources/quality/experiments/results_schema.ts";
+import type { Experiment } from "../../resources/quality/experiments/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { INTERRUPTED } from "../interrupt.ts";

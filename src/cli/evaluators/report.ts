@@ -1,5 +1,5 @@
 /** Prints the results of an evaluator: a line for each row, then a summary. */
-import type { EvaluatorRun } from "../../resources/evaluators/schema.ts";
+import type { EvaluatorRun } from "../../resources/quality/evaluators/schema.ts";
 import { paint, plain, print, printTable } from "../output.ts";
 
 const TEXT_CHARS = 120;

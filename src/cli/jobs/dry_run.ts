@@ -1,7 +1,7 @@
 /** Formats the result of `verk jobs create --dry-run`. */
 import { formatBytes } from "../../lib/bytes.ts";
 import { formatDuration } from "../../lib/time.ts";
-import type { JobValidation } from "../../resources/training_jobs/admission/validation_schema.ts";
+import type { JobValidation } from "../../resources/training/training_jobs/admission/validation_schema.ts";
 import { inCliWords, type Vocabulary } from "../text/api_words.ts";
 import { shortNumber } from "./view.ts";
 

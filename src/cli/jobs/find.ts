@@ -1,6 +1,6 @@
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
-import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
+import type { TrainingJob } from "../../resources/training/training_jobs/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { listAll, onlyOne, wholeId } from "../lists.ts";

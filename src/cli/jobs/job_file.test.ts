@@ -6,7 +6,7 @@ import { tempDir } from "../../../test/harness.ts";
 import { METHODS } from "../../lib/training/fields.ts";
 import { loraRefusalOf, refusalOf, withOwnValues } from "../../lib/training/foreign_values.ts";
 import { readHyperparameters } from "../../lib/training/hyperparameters.ts";
-import { CreateTrainingJob } from "../../resources/training_jobs/admission/create_schema.ts";
+import { CreateTrainingJob } from "../../resources/training/training_jobs/admission/create_schema.ts";
 import { type Fault, located, REQUEST_FIELDS, readJobFile, sortFlat } from "./job_file.ts";
 
 const root = tempDir();

@@ -1,7 +1,7 @@
 /** The rewards of a new job, from `--reward FILE|NAME[:WEIGHT]` or from a job file. */
 import { basename, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
-import type { RewardFunction } from "../../resources/reward_functions/schema.ts";
+import type { RewardFunction } from "../../resources/training/reward_functions/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
 import { note } from "../output.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { isRolled } from "../../lib/training/fields.ts";
-import type { JobSample } from "../../resources/training_jobs/views/schema.ts";
+import type { JobSample } from "../../resources/training/training_jobs/views/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { connect } from "../connect.ts";
 import { count, note, plain, print, printJson } from "../output.ts";

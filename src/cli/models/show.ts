@@ -1,5 +1,5 @@
 import { formatBytes } from "../../lib/bytes.ts";
-import type { Model } from "../../resources/models/schema.ts";
+import type { Model } from "../../resources/serving/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { columns, plain, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../test/harness.ts";
-import { uploads } from "../../resources/uploads/table.ts";
+import { uploads } from "../../resources/data/uploads/table.ts";
 import { type Client, createClient } from "../client.ts";
 import { SILENT } from "../progress.ts";
 import { createMeter } from "../transfer/meter.ts";

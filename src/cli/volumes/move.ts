@@ -2,7 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { sha256File } from "../../platform/files.ts";
-import type { DownloadUrl, UploadUrl, VolumeFile } from "../../resources/volumes/schema.ts";
+import type { DownloadUrl, UploadUrl, VolumeFile } from "../../resources/data/volumes/schema.ts";
 import { ApiError, bytesOf, type Client, request } from "../client.ts";
 import { streamOf } from "../transfer/form.ts";
 import { type Meter, metered } from "../transfer/meter.ts";

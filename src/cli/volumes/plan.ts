@@ -4,7 +4,7 @@ import { readdir } from "node:fs/promises";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { checkKey, InvalidKeyError } from "../../platform/storage/storage.ts";
-import type { VolumeFile } from "../../resources/volumes/schema.ts";
+import type { VolumeFile } from "../../resources/data/volumes/schema.ts";
 import type { Client } from "../client.ts";
 import { listAll } from "../lists.ts";
 import { note } from "../output.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Gpu } from "../../resources/gpu/schema.ts";
+import type { Gpu } from "../../resources/machines/gpu/schema.ts";
 import { freeOf, named, segmentsOf, waitingOf } from "./gpu_map.ts";
 
 const GIB = 2 ** 30;

@@ -1,5 +1,5 @@
 /** The memory of a device as segments of a bar. Pure. */
-import type { Gpu, GpuAvailability } from "../../resources/gpu/schema.ts";
+import type { Gpu, GpuAvailability } from "../../resources/machines/gpu/schema.ts";
 import { bytes, words } from "./format.ts";
 
 export type Holder = { name: string; href: string | undefined };

@@ -1,4 +1,4 @@
-import type { TrainingJob } from "../../resources/training_jobs/schema.ts";
+import type { TrainingJob } from "../../resources/training/training_jobs/schema.ts";
 import { type Page, useResource } from "./resource.ts";
 import { may } from "./session.ts";
 

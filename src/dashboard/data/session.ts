@@ -1,6 +1,6 @@
 /** The browser session: signed in, signed out, or not known yet. The cookie itself is out of reach of this code. */
 import { signal } from "@preact/signals";
-import type { BrowserSession } from "../../resources/browser_sessions/schema.ts";
+import type { BrowserSession } from "../../resources/access/browser_sessions/schema.ts";
 
 export type SessionState =
   | { is: "unknown" }

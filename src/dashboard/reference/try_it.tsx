@@ -1,6 +1,6 @@
 /** Sends the request of the form from this page, and shows the answer as it comes. */
 import { useRef, useState } from "preact/hooks";
-import type { BrowserSession } from "../../resources/browser_sessions/schema.ts";
+import type { BrowserSession } from "../../resources/access/browser_sessions/schema.ts";
 import type { Operation, Parameter } from "./contract.ts";
 import { targetOf, type Values, variableOf } from "./example.ts";
 import { apiKey, isSignedIn } from "./key.ts";

@@ -1,8 +1,8 @@
 /** Begins and ends the browser session. */
 
-import type { BrowserSession } from "../../resources/browser_sessions/schema.ts";
-import type { AcceptInvitation } from "../../resources/people/invitations/schema.ts";
-import type { SignIn } from "../../resources/people/sign_in/schema.ts";
+import type { BrowserSession } from "../../resources/access/browser_sessions/schema.ts";
+import type { AcceptInvitation } from "../../resources/access/people/invitations/schema.ts";
+import type { SignIn } from "../../resources/access/people/sign_in/schema.ts";
 import { api } from "../data/api.ts";
 import { startFeed, stopFeed } from "../data/events.ts";
 import { forgetAll } from "../data/resource.ts";

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { OIDC_FAILURE_PREFIX, OIDC_FAILURES, type OidcFailure } from "../../lib/net/oidc_failures.ts";
-import type { SignInOptions } from "../../resources/people/sign_in/schema.ts";
+import type { SignInOptions } from "../../resources/access/people/sign_in/schema.ts";
 import { ApiError, api, messageOf } from "../data/api.ts";
 import { Button, LinkButton } from "../kit/button.tsx";
 import { Command } from "../kit/copy.tsx";

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { and, eq, ne, sql } from "drizzle-orm";
 import { testApp } from "../../../test/harness.ts";
-import { apiKeys } from "../../resources/api_keys/table.ts";
-import { workspaces } from "../../resources/workspaces/table.ts";
+import { apiKeys } from "../../resources/access/api_keys/table.ts";
+import { workspaces } from "../../resources/access/workspaces/table.ts";
 import { write } from "./db.ts";
 import { changeRow, isPlain, preparedRow, setRow } from "./row.ts";
 

@@ -9,8 +9,8 @@ import { AppError } from "../../lib/errors.ts";
 import { monthOf } from "../../lib/months.ts";
 import { prepared, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
-import * as webhooks from "../webhooks/service.ts";
-import { workspaces } from "../workspaces/table.ts";
+import { workspaces } from "../access/workspaces/table.ts";
+import * as webhooks from "../watching/webhooks/service.ts";
 import { alertsOf, allowanceOf, type Plan, planOf, untilNextMonth } from "./policy.ts";
 import { type AccountRow, detectionAccounts } from "./table.ts";
 

@@ -1,8 +1,8 @@
 import type { Ctx } from "../../context.ts";
 import { AppError } from "../../lib/errors.ts";
 import { write } from "../../platform/db/db.ts";
-import { requireReachable } from "../webhooks/guard.ts";
-import * as webhooks from "../webhooks/service.ts";
+import { requireReachable } from "../watching/webhooks/guard.ts";
+import * as webhooks from "../watching/webhooks/service.ts";
 import { accountOf, availableCredits, change, planFor } from "./accounts.ts";
 import { namedModels } from "./policy.ts";
 import type { ChangeConfig, Config } from "./schema.ts";

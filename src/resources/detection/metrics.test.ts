@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { imageOf, manyDetecting } from "../../../test/detection_kit.ts";
 import { numberIn, parsePrometheus } from "../../../test/prometheus.ts";
 import { durable } from "../../platform/db/db.ts";
-import { store } from "../metrics/store.ts";
+import { store } from "../watching/metrics/store.ts";
 import { runBatches } from "./batches/runner.ts";
 
 const { open, closeAll } = manyDetecting();

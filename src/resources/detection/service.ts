@@ -11,7 +11,7 @@ import { gradually } from "../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../platform/db/row.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 import type { ModelName, Scored } from "../../workers/protocol_detector.ts";
-import { workspaces } from "../workspaces/table.ts";
+import { workspaces } from "../access/workspaces/table.ts";
 import { accountOf, charge, hold } from "./accounts.ts";
 import { cancelAll } from "./batches/batches.ts";
 import { countMade } from "./metrics.ts";

@@ -1,6 +1,6 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { ModelName, Scored } from "../../workers/protocol_detector.ts";
-import { workspaces } from "../workspaces/table.ts";
+import { workspaces } from "../access/workspaces/table.ts";
 
 export const BATCH_STATUSES = ["queued", "processing", "completed", "cancelled"] as const;
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../../lib/errors.ts";
-import type { Agent } from "../../../resources/agents/schema.ts";
+import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { listAll } from "../../lists.ts";

@@ -1,6 +1,6 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { summaryOf } from "../../../lib/rewards/evaluation.ts";
-import type { Evaluator, EvaluatorRun } from "../../../resources/evaluators/schema.ts";
+import type { Evaluator, EvaluatorRun } from "../../../resources/quality/evaluators/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { readEvaluator, readRows } from "../../evaluators/input.ts";

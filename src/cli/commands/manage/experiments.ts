@@ -1,5 +1,5 @@
 import { UsageError } from "../../../lib/errors.ts";
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";

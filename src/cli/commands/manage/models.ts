@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Ctx } from "../../../context.ts";
 import { formatBytes } from "../../../lib/bytes.ts";
-import type { Model } from "../../../resources/models/schema.ts";
+import type { Model } from "../../../resources/serving/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";

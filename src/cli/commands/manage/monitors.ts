@@ -1,6 +1,6 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { parseDuration } from "../../../lib/time.ts";
-import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/monitors/schema.ts";
+import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/watching/monitors/schema.ts";
 import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, momentOf, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";

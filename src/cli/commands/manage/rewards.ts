@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { z } from "zod";
 import { LIBRARY } from "../../../lib/rewards/library.ts";
-import type { RewardFunction } from "../../../resources/reward_functions/schema.ts";
+import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { listAll } from "../../lists.ts";

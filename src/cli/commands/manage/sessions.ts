@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { UsageError } from "../../../lib/errors.ts";
-import type { Exec, Session } from "../../../resources/sessions/schema.ts";
+import type { Exec, Session } from "../../../resources/machines/sessions/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import { ApiError, type Client } from "../../client.ts";
 import { connect } from "../../connect.ts";

@@ -1,6 +1,6 @@
 import { formatBytes } from "../../../lib/bytes.ts";
 import { UsageError } from "../../../lib/errors.ts";
-import type { Volume } from "../../../resources/volumes/schema.ts";
+import type { Volume } from "../../../resources/data/volumes/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { listAll } from "../../lists.ts";

@@ -1,5 +1,5 @@
 import { UsageError } from "../../../lib/errors.ts";
-import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";

@@ -1,6 +1,6 @@
 /** One agent: a version of it, and all versions. */
 import { useState } from "preact/hooks";
-import type { Agent } from "../../../resources/agents/schema.ts";
+import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import { deleteResource, type List, reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";

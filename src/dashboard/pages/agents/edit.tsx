@@ -1,7 +1,7 @@
 /** A new agent, or the next version of one. */
 import { useEffect, useState } from "preact/hooks";
-import type { Agent } from "../../../resources/agents/schema.ts";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Agent } from "../../../resources/serving/agents/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";

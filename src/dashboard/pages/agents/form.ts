@@ -1,5 +1,5 @@
 /** The form of an agent: its fields as text, and the request that they make. Pure. */
-import type { Agent } from "../../../resources/agents/schema.ts";
+import type { Agent } from "../../../resources/serving/agents/schema.ts";
 
 const FIGURES = { temperature: "temperature", top_p: "top_p", most: "max_completion_tokens", seed: "seed" } as const;
 type Figure = keyof typeof FIGURES;

@@ -1,4 +1,4 @@
-import type { Agent } from "../../../resources/agents/schema.ts";
+import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { LinkButton } from "../../kit/button.tsx";

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Dataset } from "../../../resources/datasets/schema.ts";
+import type { Dataset } from "../../../resources/data/datasets/schema.ts";
 import { api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { type Page, reload, useResource } from "../../data/resource.ts";

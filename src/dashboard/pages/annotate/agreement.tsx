@@ -1,4 +1,4 @@
-import type { Agreement as Answer } from "../../../resources/annotation_queues/agreement.ts";
+import type { Agreement as Answer } from "../../../resources/quality/annotation_queues/agreement.ts";
 import { number, plural } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";

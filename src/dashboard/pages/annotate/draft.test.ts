@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { LabelField } from "../../../resources/annotation_queues/label_schema.ts";
+import type { LabelField } from "../../../resources/quality/annotation_queues/label_schema.ts";
 import { type Action, actionOf, applied, codePoints, draftOf, EMPTY, missing, savesAtOnce } from "./draft.ts";
 
 const common = { required: true, description: null };

@@ -1,6 +1,6 @@
 /** The annotation that is being made, and what the keys do to it. Pure. */
-import type { LabelField, LabelValue, Preferred } from "../../../resources/annotation_queues/label_schema.ts";
-import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { LabelField, LabelValue, Preferred } from "../../../resources/quality/annotation_queues/label_schema.ts";
+import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 
 export type Queue = Pick<AnnotationQueue, "mode" | "labels">;
 export type Draft = {

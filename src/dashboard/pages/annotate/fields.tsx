@@ -1,5 +1,5 @@
-import type { LabelField } from "../../../resources/annotation_queues/label_schema.ts";
-import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { LabelField } from "../../../resources/quality/annotation_queues/label_schema.ts";
+import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { TextField } from "../../kit/field.tsx";
 import { type Action, type Draft, toggled } from "./draft.ts";
 import { Spans } from "./spans.tsx";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { LabelFields } from "../../../resources/annotation_queues/label_schema.ts";
+import { LabelFields } from "../../../resources/quality/annotation_queues/label_schema.ts";
 import { labelsOf } from "./label_lines.ts";
 
 test("lines become labels that the API takes", () => {

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { plural } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

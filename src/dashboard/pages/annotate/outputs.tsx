@@ -1,4 +1,4 @@
-import type { Preferred } from "../../../resources/annotation_queues/label_schema.ts";
+import type { Preferred } from "../../../resources/quality/annotation_queues/label_schema.ts";
 
 type Props = {
   outputs: readonly string[];

@@ -1,4 +1,4 @@
-import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { count } from "../../data/format.ts";
 import { Progress as Bar } from "../../kit/progress.tsx";
 

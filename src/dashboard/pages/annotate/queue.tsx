@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { count, duration, plural, words } from "../../data/format.ts";
 import { lastLine } from "../../data/messages.ts";
 import { deleteResource, reload, useList, useResource } from "../../data/resource.ts";

@@ -1,6 +1,6 @@
 import { useRef } from "preact/hooks";
-import type { LabelField, LabelValue } from "../../../resources/annotation_queues/label_schema.ts";
-import type { AnnotationItem } from "../../../resources/annotation_queues/schema.ts";
+import type { LabelField, LabelValue } from "../../../resources/quality/annotation_queues/label_schema.ts";
+import type { AnnotationItem } from "../../../resources/quality/annotation_queues/schema.ts";
 import { IconButton } from "../../kit/button.tsx";
 import { Field } from "../../kit/field.tsx";
 import { codePoints, type SpanMark } from "./draft.ts";

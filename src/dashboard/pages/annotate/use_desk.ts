@@ -1,6 +1,6 @@
 /** The item on the annotator's desk: reserved, changed by keys and buttons, sent, and followed by the next one. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { load } from "../../data/resource.ts";
 import { attempt, toast } from "../../shell/toasts.tsx";

@@ -1,4 +1,4 @@
-import type { AnnotationItem, AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";

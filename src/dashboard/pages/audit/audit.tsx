@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { ApiKey } from "../../../resources/api_keys/schema.ts";
-import type { AuditEntry } from "../../../resources/audit/schema.ts";
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
+import type { AuditEntry } from "../../../resources/access/audit/schema.ts";
 import { api } from "../../data/api.ts";
 import { NONE, plural } from "../../data/format.ts";
 import { type Page as ListPage, useList, useResource } from "../../data/resource.ts";

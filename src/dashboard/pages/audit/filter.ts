@@ -1,5 +1,5 @@
 import { spreadsheetCell } from "../../../lib/text/csv.ts";
-import type { AuditEntry } from "../../../resources/audit/schema.ts";
+import type { AuditEntry } from "../../../resources/access/audit/schema.ts";
 
 export type Filter = { text: string; result: string };
 

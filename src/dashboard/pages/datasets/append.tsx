@@ -1,6 +1,6 @@
 /** More rows for a dataset, typed or dropped. */
 import { useMemo, useState } from "preact/hooks";
-import type { Append as Appended, Dataset } from "../../../resources/datasets/schema.ts";
+import type { Append as Appended, Dataset } from "../../../resources/data/datasets/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";

@@ -1,7 +1,7 @@
 /** Snapshots, and the differences between two of them. */
 
 import { useEffect, useState } from "preact/hooks";
-import type { Dataset, Diff as DiffPage, RowList, Snapshot } from "../../../resources/datasets/schema.ts";
+import type { Dataset, Diff as DiffPage, RowList, Snapshot } from "../../../resources/data/datasets/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { bytes, count, words } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";

@@ -1,7 +1,7 @@
 /** One row, whole, and the samples that runs made from it. */
 import { useEffect, useState } from "preact/hooks";
-import type { Dataset, RowList, StreamRow } from "../../../resources/datasets/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Dataset, RowList, StreamRow } from "../../../resources/data/datasets/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { messageOf } from "../../data/api.ts";
 import { number, plural } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";

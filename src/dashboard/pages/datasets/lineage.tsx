@@ -1,6 +1,6 @@
 /** The runs that read the dataset. */
-import type { Dataset } from "../../../resources/datasets/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Dataset } from "../../../resources/data/datasets/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Dataset } from "../../../resources/datasets/schema.ts";
+import type { Dataset } from "../../../resources/data/datasets/schema.ts";
 import { bytes, count, NONE, words } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

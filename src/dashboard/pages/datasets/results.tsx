@@ -1,6 +1,6 @@
 /** Rows that contain a text. The server compares a part of the rows in each call, so the page shows how far it came. */
 import { useEffect, useState } from "preact/hooks";
-import type { RowList as RowPage, StreamRow } from "../../../resources/datasets/schema.ts";
+import type { RowList as RowPage, StreamRow } from "../../../resources/data/datasets/schema.ts";
 import { api, messageOf } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
 import { Empty, Skeleton } from "../../kit/page.tsx";

@@ -1,6 +1,6 @@
 /** Rows by place, loaded in windows as they come into view. Windows that scrolled past are never requested. */
 import { signal } from "@preact/signals";
-import type { RowList, StreamRow } from "../../../resources/datasets/schema.ts";
+import type { RowList, StreamRow } from "../../../resources/data/datasets/schema.ts";
 import { api } from "../../data/api.ts";
 
 const WINDOW = 100;

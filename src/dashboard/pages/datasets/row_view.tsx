@@ -1,5 +1,5 @@
 /** One row: as a line of a list, and whole. */
-import type { StreamRow } from "../../../resources/datasets/schema.ts";
+import type { StreamRow } from "../../../resources/data/datasets/schema.ts";
 import { count } from "../../data/format.ts";
 import { Facts } from "../../kit/card.tsx";
 import { lineOf, restOf, textOf, turnsOf } from "./turns.ts";

@@ -1,6 +1,6 @@
 /** The rows of a dataset or a snapshot: the list, the search and the chosen row. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Dataset, Snapshot } from "../../../resources/datasets/schema.ts";
+import type { Dataset, Snapshot } from "../../../resources/data/datasets/schema.ts";
 import { count } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";

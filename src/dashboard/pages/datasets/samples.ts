@@ -1,10 +1,12 @@
 /** Lineage: which runs read a dataset, and which of their samples came from one row. */
 
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
 import { spread } from "../../data/spread.ts";
 
-export type Sample = ReturnType<typeof import("../../../resources/training_jobs/views/schema.ts").presentSample>;
+export type Sample = ReturnType<
+  typeof import("../../../resources/training/training_jobs/views/schema.ts").presentSample
+>;
 export type SampleOfRun = { job: TrainingJob; sample: Sample };
 
 export const usesOf = (jobs: readonly TrainingJob[], datasetId: string): TrainingJob[] =>

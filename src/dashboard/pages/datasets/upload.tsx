@@ -1,9 +1,9 @@
 /** A file is dropped or chosen: its first rows as the model will read them, then the upload. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { SHAPE_FACTS, SHAPES, type Shape } from "../../../lib/rows/shape.ts";
-import type { Dataset } from "../../../resources/datasets/schema.ts";
-import type { Model } from "../../../resources/models/schema.ts";
-import type { RenderedTemplate } from "../../../resources/models/template.ts";
+import type { Dataset } from "../../../resources/data/datasets/schema.ts";
+import type { Model } from "../../../resources/serving/models/schema.ts";
+import type { RenderedTemplate } from "../../../resources/serving/models/template.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { bytes, plural } from "../../data/format.ts";
 import { type Page, reload, useResource } from "../../data/resource.ts";

@@ -1,4 +1,4 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { Card, Facts } from "../../kit/card.tsx";
 import { Copy } from "../../kit/copy.tsx";
 import { Time } from "../../kit/time.tsx";

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { api } from "../../data/api.ts";
 import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";

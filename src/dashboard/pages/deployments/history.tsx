@@ -1,7 +1,7 @@
 /** The events of a deployment, and the last error of its process. */
 import { useEffect, useState } from "preact/hooks";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Event } from "../../../resources/events/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Event } from "../../../resources/watching/events/schema.ts";
 import { api } from "../../data/api.ts";
 import { onEvent } from "../../data/events.ts";
 import { words } from "../../data/format.ts";

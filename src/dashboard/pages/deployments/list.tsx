@@ -1,4 +1,4 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count, money } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";

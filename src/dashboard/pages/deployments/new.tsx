@@ -1,8 +1,8 @@
 import { useSignal } from "@preact/signals";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Model } from "../../../resources/models/schema.ts";
-import type { Region } from "../../../resources/regions/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Region } from "../../../resources/machines/regions/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Model } from "../../../resources/serving/models/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

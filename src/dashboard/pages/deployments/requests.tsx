@@ -1,6 +1,10 @@
 import { useState } from "preact/hooks";
 import type { z } from "zod";
-import type { Deployment, DeploymentMetrics, DeploymentRequest } from "../../../resources/deployments/schema.ts";
+import type {
+  Deployment,
+  DeploymentMetrics,
+  DeploymentRequest,
+} from "../../../resources/serving/deployments/schema.ts";
 import { count, duration, money, percent } from "../../data/format.ts";
 import { useList, useResource } from "../../data/resource.ts";
 import { Card, Stat } from "../../kit/card.tsx";

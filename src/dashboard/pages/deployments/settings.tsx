@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,5 +1,5 @@
 /** A deployment in words, and figures of its requests. Pure. */
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { percent, plural } from "../../data/format.ts";
 
 type Said = Pick<Deployment, "status" | "parked" | "load" | "error" | "last_error" | "replicas">;

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import type { Dataset } from "../../../resources/datasets/schema.ts";
-import type { ExperimentSummary } from "../../../resources/experiments/results_schema.ts";
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { Dataset } from "../../../resources/data/datasets/schema.ts";
+import type { ExperimentSummary } from "../../../resources/quality/experiments/results_schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { api } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
 import { deleteResource, reload, useResource } from "../../data/resource.ts";

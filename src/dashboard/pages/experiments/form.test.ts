@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { CreateExperiment } from "../../../resources/experiments/schema.ts";
+import { CreateExperiment } from "../../../resources/quality/experiments/schema.ts";
 import { bodyOf, type Form, isReady, namesOf } from "./form.ts";
 
 const form: Form = {

@@ -1,5 +1,5 @@
-import type { ExperimentItem } from "../../../resources/experiments/results_schema.ts";
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { ExperimentItem } from "../../../resources/quality/experiments/results_schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { count, duration, number } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";

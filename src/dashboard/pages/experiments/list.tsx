@@ -1,4 +1,4 @@
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { plural } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import type { Dataset, Snapshot } from "../../../resources/datasets/schema.ts";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Evaluator } from "../../../resources/evaluators/schema.ts";
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { Dataset, Snapshot } from "../../../resources/data/datasets/schema.ts";
+import type { Evaluator } from "../../../resources/quality/evaluators/schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";

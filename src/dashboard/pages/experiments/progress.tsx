@@ -1,4 +1,4 @@
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { count, percent } from "../../data/format.ts";
 import { Progress as Bar } from "../../kit/progress.tsx";
 

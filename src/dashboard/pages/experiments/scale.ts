@@ -1,5 +1,5 @@
 /** Places of means and intervals on one common axis. */
-import type { ExperimentSummary } from "../../../resources/experiments/results_schema.ts";
+import type { ExperimentSummary } from "../../../resources/quality/experiments/results_schema.ts";
 
 export type Figures = ExperimentSummary["targets"][number]["evaluators"][number];
 export type Scale = { low: number; high: number };

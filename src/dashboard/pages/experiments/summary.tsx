@@ -1,5 +1,5 @@
-import type { ExperimentSummary } from "../../../resources/experiments/results_schema.ts";
-import type { Experiment } from "../../../resources/experiments/schema.ts";
+import type { ExperimentSummary } from "../../../resources/quality/experiments/results_schema.ts";
+import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { count, duration, number, percent, plural } from "../../data/format.ts";
 import { Card } from "../../kit/card.tsx";
 import { Table } from "../../kit/table.tsx";

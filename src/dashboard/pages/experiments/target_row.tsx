@@ -1,5 +1,5 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { IconButton } from "../../kit/button.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";

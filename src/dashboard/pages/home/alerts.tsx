@@ -3,11 +3,11 @@
  * keys that expire soon.
  */
 import { expiresSoon } from "../../../lib/time.ts";
-import type { ApiKey } from "../../../resources/api_keys/schema.ts";
-import type { BurnRate } from "../../../resources/billing/schema.ts";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
-import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
+import type { BurnRate } from "../../../resources/money/billing/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
+import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { duration, money } from "../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,4 +1,4 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count } from "../../data/format.ts";
 import type { Page as ListPage, Resource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";

@@ -1,5 +1,5 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { plural } from "../../data/format.ts";
 import type { Names } from "../../data/gpu_map.ts";
 import { type Page as ListPage, type Resource, useResource } from "../../data/resource.ts";

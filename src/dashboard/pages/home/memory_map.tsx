@@ -1,5 +1,5 @@
 /** One bar for each device, one segment for each lease, and below it what waits for memory and why. */
-import type { Gpu, GpuAvailability } from "../../../resources/gpu/schema.ts";
+import type { Gpu, GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import { bytes, plural } from "../../data/format.ts";
 import { freeOf, type Names, type Segment, segmentsOf, waitingOf } from "../../data/gpu_map.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";

@@ -1,5 +1,5 @@
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
-import type { JobMetrics } from "../../../resources/training_jobs/views/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
+import type { JobMetrics } from "../../../resources/training/training_jobs/views/schema.ts";
 import { duration, NONE, number } from "../../data/format.ts";
 import { type Page as ListPage, type Resource, useResource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";

@@ -1,7 +1,7 @@
 /** A new key. It is shown once, with a copy button. */
 import { useState } from "preact/hooks";
 import type { Scope } from "../../../context.ts";
-import type { ApiKey } from "../../../resources/api_keys/schema.ts";
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { expiresSoon } from "../../../lib/time.ts";
-import type { ApiKey } from "../../../resources/api_keys/schema.ts";
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
 import { api } from "../../data/api.ts";
 import { money } from "../../data/format.ts";
 import { reload, useList } from "../../data/resource.ts";

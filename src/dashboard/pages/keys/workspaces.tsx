@@ -1,6 +1,6 @@
 /** The workspaces of the server, for admin keys. */
 import { useState } from "preact/hooks";
-import type { Workspace } from "../../../resources/workspaces/schema.ts";
+import type { Workspace } from "../../../resources/access/workspaces/schema.ts";
 import { api } from "../../data/api.ts";
 import { reload, useList } from "../../data/resource.ts";
 import { session } from "../../data/session.ts";

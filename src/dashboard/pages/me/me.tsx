@@ -1,6 +1,6 @@
 /** The person who has signed in: workspaces, password, second factor, sessions. */
-import type { ListedSession } from "../../../resources/browser_sessions/schema.ts";
-import type { Me } from "../../../resources/people/me/schema.ts";
+import type { ListedSession } from "../../../resources/access/browser_sessions/schema.ts";
+import type { Me } from "../../../resources/access/people/me/schema.ts";
 import { api } from "../../data/api.ts";
 import { reload, useList, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";

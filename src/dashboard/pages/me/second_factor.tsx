@@ -1,6 +1,6 @@
 /** Adds a second factor in three steps: password, first code, recovery codes. Removes it with password and code. */
 import { useState } from "preact/hooks";
-import type { Me, RecoveryCodes, SecondFactorSecret } from "../../../resources/people/me/schema.ts";
+import type { Me, RecoveryCodes, SecondFactorSecret } from "../../../resources/access/people/me/schema.ts";
 import { api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";

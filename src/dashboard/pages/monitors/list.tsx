@@ -1,4 +1,4 @@
-import type { Monitor } from "../../../resources/monitors/schema.ts";
+import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { LinkButton } from "../../kit/button.tsx";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/monitors/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/watching/monitors/schema.ts";
 import { api } from "../../data/api.ts";
 import { duration, plural } from "../../data/format.ts";
 import { deleteResource, reload, useList, useResource } from "../../data/resource.ts";

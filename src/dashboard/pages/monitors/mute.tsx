@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Monitor } from "../../../resources/monitors/schema.ts";
+import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import { api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Monitor } from "../../../resources/monitors/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

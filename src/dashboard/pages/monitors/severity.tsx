@@ -1,4 +1,4 @@
-import type { Monitor } from "../../../resources/monitors/schema.ts";
+import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import { Pill } from "../../kit/pill.tsx";
 import { now } from "../../kit/time.tsx";
 import { inUnit, isMuted, SEVERITIES } from "./words.ts";

@@ -1,6 +1,6 @@
 import { useMemo, useRef } from "preact/hooks";
-import type { Monitor } from "../../../resources/monitors/schema.ts";
-import type { MonitorValues } from "../../../resources/monitors/values.ts";
+import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
+import type { MonitorValues } from "../../../resources/watching/monitors/values.ts";
 import { useResource } from "../../data/resource.ts";
 import { Chart, type Series } from "../../kit/chart/chart.tsx";
 import { Skeleton } from "../../kit/page.tsx";

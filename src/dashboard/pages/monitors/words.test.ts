@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { FACTS } from "../../../resources/monitors/metrics.ts";
+import { FACTS } from "../../../resources/watching/monitors/metrics.ts";
 import { inUnit, isMuted, METRICS, rule } from "./words.ts";
 
 test("every metric of the server has words, with its unit and its targets", () => {

@@ -1,5 +1,5 @@
 /** Metrics, values and states of monitors in words. */
-import type { Monitor } from "../../../resources/monitors/schema.ts";
+import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import { bytes, duration, money, NONE, number, percent } from "../../data/format.ts";
 import type { Tone } from "../../kit/pill.tsx";
 

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { CreatedInvitation, Invitation } from "../../../resources/people/invitations/schema.ts";
-import type { Role } from "../../../resources/people/policy.ts";
+import type { CreatedInvitation, Invitation } from "../../../resources/access/people/invitations/schema.ts";
+import type { Role } from "../../../resources/access/people/policy.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { reload, useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

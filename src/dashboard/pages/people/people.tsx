@@ -1,6 +1,6 @@
 /** The users of the workspace and the open invitations. */
 import { useState } from "preact/hooks";
-import type { User } from "../../../resources/people/schema.ts";
+import type { User } from "../../../resources/access/people/schema.ts";
 import { api } from "../../data/api.ts";
 import { reload, useList } from "../../data/resource.ts";
 import { may, session } from "../../data/session.ts";

@@ -1,4 +1,4 @@
-import type { Role } from "../../../resources/people/policy.ts";
+import type { Role } from "../../../resources/access/people/policy.ts";
 
 export const ROLE_WORDS: Readonly<Record<Role, string>> = {
   owner: "everything, and manages every user",

@@ -1,7 +1,7 @@
 /** One column: its title, its state, its answer, and what has answered. */
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Model } from "../../../resources/models/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Model } from "../../../resources/serving/models/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
 import { duration, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { answeredBy, columnsOf, deploymentOf, isExpected, keyOf, namedColumns } from "./columns.ts";
 
 test("columns of the address keep their order, once each", () => {

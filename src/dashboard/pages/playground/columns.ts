@@ -1,6 +1,6 @@
 /** The columns in the address, and the deployments that answer them. Pure. */
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Model } from "../../../resources/models/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Model } from "../../../resources/serving/models/schema.ts";
 
 /** `run` without `checkpoint`: the result of the run. */
 export type Column =

@@ -1,9 +1,9 @@
 /** Chooses what a new column shows: a deployment, a base model, or a checkpoint of a run. */
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { Model } from "../../../resources/models/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { Model } from "../../../resources/serving/models/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";

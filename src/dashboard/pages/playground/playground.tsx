@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";

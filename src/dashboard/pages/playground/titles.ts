@@ -1,6 +1,6 @@
 /** Names of columns and of the deployments that they create. Pure. */
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import type { Column } from "./columns.ts";
 
 export type Checkpoint = { id: string; step: number; is_best: boolean };

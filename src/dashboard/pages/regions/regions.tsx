@@ -1,7 +1,7 @@
 /** The places where jobs and deployments can run, with what each offers, its price, and its state. */
 import { useState } from "preact/hooks";
-import type { GpuAvailability } from "../../../resources/gpu/schema.ts";
-import type { Region } from "../../../resources/regions/schema.ts";
+import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
+import type { Region } from "../../../resources/machines/regions/schema.ts";
 import { api } from "../../data/api.ts";
 import { reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import type { GpuAvailability } from "../../../resources/gpu/schema.ts";
-import type { Region } from "../../../resources/regions/schema.ts";
+import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
+import type { Region } from "../../../resources/machines/regions/schema.ts";
 import { addressOf, devicesOf, priceOf } from "./words.ts";
 
 const REGION: Region = {

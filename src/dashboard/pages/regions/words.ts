@@ -1,5 +1,5 @@
-import type { GpuAvailability } from "../../../resources/gpu/schema.ts";
-import type { Region } from "../../../resources/regions/schema.ts";
+import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
+import type { Region } from "../../../resources/machines/regions/schema.ts";
 import { bytes, money, NONE } from "../../data/format.ts";
 
 const LOCAL = "local";

@@ -1,6 +1,6 @@
 /** The effect of the code in the editor on stored samples of a run. */
 import { useEffect, useState } from "preact/hooks";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { messageOf } from "../../data/api.ts";
 import { count, number, percent, plural } from "../../data/format.ts";
 import { spread } from "../../data/spread.ts";

@@ -1,6 +1,6 @@
 /** An evaluator: its settings, and a try on rows. `/rewards/evaluators/new` creates one. */
 import { useState } from "preact/hooks";
-import type { Evaluator } from "../../../resources/evaluators/schema.ts";
+import type { Evaluator } from "../../../resources/quality/evaluators/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { words } from "../../data/format.ts";
 import { reload, useResource } from "../../data/resource.ts";

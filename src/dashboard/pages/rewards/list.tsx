@@ -1,5 +1,5 @@
-import type { Evaluator } from "../../../resources/evaluators/schema.ts";
-import type { RewardFunction } from "../../../resources/reward_functions/schema.ts";
+import type { Evaluator } from "../../../resources/quality/evaluators/schema.ts";
+import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import { NONE, words } from "../../data/format.ts";
 import { useList, useResource } from "../../data/resource.ts";
 import { LinkButton } from "../../kit/button.tsx";

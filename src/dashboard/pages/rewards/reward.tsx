@@ -1,8 +1,8 @@
 /** Editor of a reward function. Code is scored on stored samples of a real step while it is typed. */
 import { useEffect, useState } from "preact/hooks";
 import { detectLanguage } from "../../../lib/rewards/language.ts";
-import type { RewardFunction } from "../../../resources/reward_functions/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api, messageOf, send } from "../../data/api.ts";
 import { reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,12 +1,14 @@
 /** Scores stored samples of a run with other code. Samples keep no columns, so the rows of the dataset supply them. */
-import type { RowList } from "../../../resources/datasets/schema.ts";
-import type { RewardRun } from "../../../resources/reward_functions/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { RowList } from "../../../resources/data/datasets/schema.ts";
+import type { RewardRun } from "../../../resources/training/reward_functions/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
 import type { Scored } from "./compare.ts";
 
 type Row = Readonly<Record<string, unknown>>;
-export type Sample = ReturnType<typeof import("../../../resources/training_jobs/views/schema.ts").presentSample>;
+export type Sample = ReturnType<
+  typeof import("../../../resources/training/training_jobs/views/schema.ts").presentSample
+>;
 export type Code = { source: string; language: string | undefined };
 export type Outcome = { scored: Scored[]; stdout: string; faults: RewardRun["results"]; withoutRow: number };
 

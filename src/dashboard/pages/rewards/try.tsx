@@ -1,6 +1,6 @@
 /** Runs an evaluator over rows that are typed here. */
 import { useState } from "preact/hooks";
-import type { EvaluatorRun } from "../../../resources/evaluators/schema.ts";
+import type { EvaluatorRun } from "../../../resources/quality/evaluators/schema.ts";
 import { ApiError, api, messageOf } from "../../data/api.ts";
 import { NONE, number, percent } from "../../data/format.ts";
 import { Button } from "../../kit/button.tsx";

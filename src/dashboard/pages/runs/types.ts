@@ -1,9 +1,9 @@
 import type { z } from "zod";
-import type * as views from "../../../resources/training_jobs/views/schema.ts";
+import type * as views from "../../../resources/training/training_jobs/views/schema.ts";
 
-export type { JobValidation } from "../../../resources/training_jobs/admission/validation_schema.ts";
-export type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
-export type { JobMetrics } from "../../../resources/training_jobs/views/schema.ts";
+export type { JobValidation } from "../../../resources/training/training_jobs/admission/validation_schema.ts";
+export type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
+export type { JobMetrics } from "../../../resources/training/training_jobs/views/schema.ts";
 export type JobEvent = z.infer<typeof views.JobEvent>;
 export type JobSample = z.infer<typeof views.JobSample>;
 export type JobCheckpoint = z.infer<typeof views.JobCheckpoint>;

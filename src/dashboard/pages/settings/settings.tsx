@@ -1,5 +1,5 @@
 /** The settings in force, read-only: they are read at the start of the server. */
-import type { Setting } from "../../../resources/settings/schema.ts";
+import type { Setting } from "../../../resources/server/settings/schema.ts";
 import { plural, words } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";

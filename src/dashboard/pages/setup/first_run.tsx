@@ -1,6 +1,6 @@
 /** "Train verk-tiny now": uploads sums, starts a training, and shows it live to its end. */
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
-import type { JobMetrics } from "../../../resources/training_jobs/views/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
+import type { JobMetrics } from "../../../resources/training/training_jobs/views/schema.ts";
 import { duration, NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";

@@ -1,4 +1,4 @@
-import type { SystemChecks } from "../../../resources/system/checks.ts";
+import type { SystemChecks } from "../../../resources/server/system/checks.ts";
 import { plural } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ApiKey } from "../../../resources/api_keys/schema.ts";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { type Page, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";

@@ -1,4 +1,4 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count, duration, NONE } from "../../data/format.ts";
 import { type Page as ListPage, useList, useResource } from "../../data/resource.ts";
 import { LinkButton } from "../../kit/button.tsx";

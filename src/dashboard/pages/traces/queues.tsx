@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { AnnotationQueue } from "../../../resources/annotation_queues/schema.ts";
+import type { AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { api } from "../../data/api.ts";
 import { words } from "../../data/format.ts";
 import { type Page, useResource } from "../../data/resource.ts";

@@ -1,4 +1,4 @@
-import type { Deployment } from "../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count, duration, NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Card, Facts, Stat } from "../../kit/card.tsx";

@@ -1,5 +1,5 @@
-import type { presentConversation } from "../../../resources/traces/conversations/schema.ts";
-import type { presentScore, presentSummary, presentTrace } from "../../../resources/traces/schema.ts";
+import type { presentConversation } from "../../../resources/watching/traces/conversations/schema.ts";
+import type { presentScore, presentSummary, presentTrace } from "../../../resources/watching/traces/schema.ts";
 
 export type TraceSummary = ReturnType<typeof presentSummary>;
 export type Trace = ReturnType<typeof presentTrace>;

@@ -1,6 +1,6 @@
 /** Use of each model: training runs and deployments together. */
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 
 export type ModelUse = { model: string; runs: number; requests: number; costUsd: number; energyWh: number };
 

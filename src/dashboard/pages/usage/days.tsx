@@ -1,4 +1,4 @@
-import type { CostByDay } from "../../../resources/cost/schema.ts";
+import type { CostByDay } from "../../../resources/money/cost/schema.ts";
 import { count, money, number } from "../../data/format.ts";
 import { Empty } from "../../kit/page.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";

@@ -1,9 +1,9 @@
-import type { Account } from "../../../resources/account/schema.ts";
-import type { ApiKey } from "../../../resources/api_keys/schema.ts";
-import type { BurnRate } from "../../../resources/billing/schema.ts";
-import type { CostByDay, CostSummary } from "../../../resources/cost/schema.ts";
-import type { Deployment } from "../../../resources/deployments/schema.ts";
-import type { TrainingJob } from "../../../resources/training_jobs/schema.ts";
+import type { Account } from "../../../resources/access/account/schema.ts";
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
+import type { BurnRate } from "../../../resources/money/billing/schema.ts";
+import type { CostByDay, CostSummary } from "../../../resources/money/cost/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { count, duration, money, NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

@@ -1,4 +1,4 @@
-import type { Delivery } from "../../../resources/webhooks/schema.ts";
+import type { Delivery } from "../../../resources/watching/webhooks/schema.ts";
 import { api } from "../../data/api.ts";
 import { duration, exactTime } from "../../data/format.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";

@@ -1,4 +1,4 @@
-import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { plural } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";

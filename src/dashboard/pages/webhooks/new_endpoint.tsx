@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";

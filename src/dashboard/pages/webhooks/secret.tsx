@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import type { WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { api } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";

@@ -1,5 +1,5 @@
 /** Endpoints and deliveries in words. Pure. */
-import type { Delivery, WebhookEndpoint } from "../../../resources/webhooks/schema.ts";
+import type { Delivery, WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { plural } from "../../data/format.ts";
 
 const DISABLED: Readonly<Record<string, string>> = {

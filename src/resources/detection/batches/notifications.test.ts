@@ -4,7 +4,7 @@ import { type DetectingApp, imageOf, manyDetecting } from "../../../../test/dete
 import { fakeClock, until } from "../../../../test/harness.ts";
 import { type Got, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { write } from "../../../platform/db/db.ts";
-import { notifyService, pointService, servicePoint } from "../../webhooks/service.ts";
+import { notifyService, pointService, servicePoint } from "../../watching/webhooks/service.ts";
 
 const { open, closeAll } = manyDetecting();
 const receivers: { stop: () => unknown }[] = [];

@@ -1,7 +1,7 @@
 /** The fields of the form. Each shows the fault that the dry run found in it. */
-import type { Dataset } from "../../../../resources/datasets/schema.ts";
-import type { Model } from "../../../../resources/models/schema.ts";
-import type { RewardFunction } from "../../../../resources/reward_functions/schema.ts";
+import type { Dataset } from "../../../../resources/data/datasets/schema.ts";
+import type { Model } from "../../../../resources/serving/models/schema.ts";
+import type { RewardFunction } from "../../../../resources/training/reward_functions/schema.ts";
 import { count, number } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Card } from "../../../kit/card.tsx";

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Deployment } from "../../../../resources/deployments/schema.ts";
+import type { Deployment } from "../../../../resources/serving/deployments/schema.ts";
 import { ApiError, api } from "../../../data/api.ts";
 import { Button } from "../../../kit/button.tsx";
 import { Dialog } from "../../../kit/dialog.tsx";

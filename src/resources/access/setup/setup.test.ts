@@ -1,0 +1,41 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { type TestApp, testApp } from "../../../../test/harness.ts";
+import * as workspaces from "../workspaces/service.ts";
+import * as setup from "./service.ts";
+
+let app: TestApp;
+beforeEach(() => {
+  app = testApp();
+  app.ctx.db.$client.run("DELETE FROM api_keys");
+});
+afterEach(() => app.close().then(app.remove));
+
+const redeem = (token: string | undefined) => app.call("POST", "/setup", { token }, { key: null });
+
+test("while nobody holds a key, each start gives a token and takes back the one before", async () => {
+  const first = setup.prepare(app.ctx).setupToken;
+  const second = setup.prepare(app.ctx).setupToken;
+  expect((await redeem(first)).status).toBe(401);
+  expect((await redeem(second)).status).toBe(201);
+});
+
+test("a wrong guess does not spend the token", async () => {
+  const { setupToken } = setup.prepare(app.ctx);
+  expect((await redeem("guess")).status).toBe(401);
+  expect((await redeem(setupToken)).status).toBe(201);
+});
+
+test("a token that was never used dies at the first start that finds a key", async () => {
+  const { setupToken } = setup.prepare(app.ctx);
+  app.keyOf("alpha", ["*"]);
+  expect(setup.prepare(app.ctx).setupToken).toBeUndefined();
+  expect((await redeem(setupToken)).status).toBe(401);
+});
+
+test("a default workspace that was renamed does not come back at the next start", async () => {
+  const { setupToken } = setup.prepare(app.ctx);
+  const { key } = (await redeem(setupToken)).body;
+  expect((await app.call("PATCH", "/v1/account", { name: "acme" }, { key })).status).toBe(200);
+  setup.prepare(app.ctx);
+  expect(workspaces.findByName(app.ctx, setup.DEFAULT_WORKSPACE)).toBeUndefined();
+});

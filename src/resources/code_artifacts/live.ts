@@ -1,7 +1,0 @@
-import { Semaphore } from "../../platform/semaphore.ts";
-
-/** The state of code artifacts that lives in this process (`ctx.state.codeArtifacts`). */
-export class CodeArtifactsState {
-  /** Archives that are read at the same time. */
-  readonly inspections = new Semaphore({ name: "archives", permits: 3 });
-}

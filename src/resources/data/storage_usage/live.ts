@@ -1,0 +1,11 @@
+import type { Ctx } from "../../../context.ts";
+import { DiskSpace } from "../../../platform/machine/disk.ts";
+import { Meters } from "../../../platform/storage/meter.ts";
+
+/** Live state of the storage: the bytes that are being written. */
+export class StorageUsageState {
+  readonly meters: Meters;
+  constructor(ctx: Pick<Ctx, "config">) {
+    this.meters = new Meters(new DiskSpace(ctx));
+  }
+}

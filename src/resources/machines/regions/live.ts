@@ -1,0 +1,27 @@
+/** The state of regions that lives in this process (`ctx.state.regions`). */
+import type { NodeProvider } from "../../../platform/providers/node_provider.ts";
+import type { Provider } from "../../../platform/providers/types.ts";
+import { compiled } from "../../../platform/workers/self.ts";
+
+export type RegionProvider = Provider & Pick<NodeProvider, "info"> & Partial<Pick<NodeProvider, "replicas">>;
+
+export class RegionsState {
+  gpuTypes: string[] = [];
+  /** Time of the last listing, successful or not. */
+  listedAt = Number.NEGATIVE_INFINITY;
+  listing: Promise<void> | undefined;
+
+  /** Copied to the nodes. Undefined if this server does not run as one file. */
+  executable: string | undefined = compiled ? process.execPath : undefined;
+  /** By region. A region never changes. */
+  readonly providers = new Map<string, RegionProvider>();
+  /** The directory for private keys while ssh clients start. Undefined until it is made. */
+  keyDir: string | undefined;
+  /** Region → time of the last question to its node. */
+  readonly askedAt = new Map<string, number>();
+  readonly asking = new Map<string, Promise<void>>();
+  /** Workspace → its regions that are being asked. */
+  readonly askingOf = new Map<string, number>();
+  /** The last region of the page that was observed. Empty: the next page is the first. */
+  observedTo = "";
+}

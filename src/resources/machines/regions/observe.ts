@@ -1,0 +1,81 @@
+/** The loop `regions.observe`: asks each node once a minute what it has. A slow node does not hold up the others. */
+import { and, asc, eq, getTableColumns, gt } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { MINUTE_MS } from "../../../lib/units.ts";
+import { write } from "../../../platform/db/db.ts";
+import { Unreachable } from "../../../platform/providers/types.ts";
+import { providerOf } from "./provider.ts";
+import { type RegionRow, regions } from "./table.ts";
+
+/** Rows of one tick. The next tick goes on after them. */
+const PAGE = 500;
+/** Each question is an ssh client, and a node may let it wait. */
+const AT_ONCE = 128;
+const AT_ONCE_EACH = 4;
+const FAULT_CHARACTERS = 500;
+
+const { info: _info, ...COLUMNS } = getTableColumns(regions);
+type Due = { id: string; workspaceId: string };
+
+export function observe(ctx: Ctx) {
+  const { askedAt, asking, askingOf } = ctx.state.regions;
+  const now = ctx.clock.steady();
+  const lastAsked = ({ id }: Due) => askedAt.get(id) ?? Number.NEGATIVE_INFINITY;
+  const due = nextPage(ctx).filter((each) => !asking.has(each.id) && now - lastAsked(each) >= MINUTE_MS);
+  for (const each of due.sort((a, b) => lastAsked(a) - lastAsked(b))) {
+    const { id, workspaceId } = each;
+    if (asking.size >= AT_ONCE) return;
+    if ((askingOf.get(workspaceId) ?? 0) >= AT_ONCE_EACH) continue;
+    askedAt.set(id, now);
+    count(askingOf, workspaceId, 1);
+    const question = ask(ctx, each)
+      .catch((error) => ctx.log.error("cannot observe a region", { region: id, error }))
+      .finally(() => {
+        asking.delete(id);
+        count(askingOf, workspaceId, -1);
+      });
+    asking.set(id, question);
+  }
+}
+
+function count(counts: Map<string, number>, key: string, by: 1 | -1) {
+  const next = (counts.get(key) ?? 0) + by;
+  if (next === 0) counts.delete(key);
+  else counts.set(key, next);
+}
+
+/** Only names are read: a row may be long. */
+function nextPage(ctx: Ctx): Due[] {
+  const state = ctx.state.regions;
+  const rows = ctx.db
+    .select({ id: regions.id, workspaceId: regions.workspaceId })
+    .from(regions)
+    .where(gt(regions.id, state.observedTo))
+    .orderBy(asc(regions.id))
+    .limit(PAGE)
+    .all();
+  state.observedTo = rows.length === PAGE ? (rows.at(-1)?.id ?? "") : "";
+  return rows;
+}
+
+async function ask(ctx: Ctx, { id, workspaceId }: Due): Promise<void> {
+  const row = ctx.db
+    .select(COLUMNS)
+    .from(regions)
+    .where(and(eq(regions.id, id), eq(regions.workspaceId, workspaceId)))
+    .get();
+  if (!row) return;
+  try {
+    const info = await providerOf(ctx, { ...row, info: null }).info();
+    store(ctx, id, { info, fault: null, seenAt: ctx.clock.now() });
+  } catch (error) {
+    const fault = (error instanceof Error ? error.message : String(error)).slice(0, FAULT_CHARACTERS);
+    store(ctx, id, error instanceof Unreachable ? { fault } : { fault, info: null }); // an unusable answer replaces the last
+  }
+}
+
+/** Does nothing after the end of the server, or if the region was deleted meanwhile. */
+function store(ctx: Ctx, id: string, patch: Partial<RegionRow>) {
+  if (ctx.closing.aborted) return;
+  write(ctx.db, (tx) => tx.update(regions).set(patch).where(eq(regions.id, id)).run());
+}

@@ -1,0 +1,70 @@
+/** Runs one request of a batch on the way of its route, in the background: live requests come first. */
+import type { Ctx } from "../../../context.ts";
+import { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import { CompletionRequest } from "../../../lib/chat/completion.ts";
+import { EmbeddingRequest } from "../../../lib/chat/embedding.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { newId } from "../../../lib/ids.ts";
+import { resolveModel, withAgent } from "../../serving/agents/apply.ts";
+import { type InferenceTask, infer } from "../../serving/deployments/chat/generate.ts";
+import { mustFind } from "../../serving/deployments/served.ts";
+import { parsedAs } from "../call_model.ts";
+import { answerOf } from "../responses/background.ts";
+import { ResponsesRequest } from "../responses/schema.ts";
+import * as responses from "../responses/service.ts";
+import { blankResponse, toChat } from "../responses/translate.ts";
+import type { BatchRow } from "./table.ts";
+
+export type Answer = { requestId: string; body: { usage?: object | null } };
+type Run = { batch: BatchRow; signal: AbortSignal };
+type Named = { model?: string | undefined; stream?: boolean | null | undefined };
+
+/** Throws the error that a client would read, or the reason of `signal`. */
+export function execute(ctx: Ctx, run: Run, body: object): Promise<Answer> {
+  const { endpoint } = run.batch;
+  if (endpoint === "/v1/chat/completions") return chat(ctx, run, body);
+  if (endpoint === "/v1/responses") return respond(ctx, run, body);
+  const plain =
+    endpoint === "/v1/completions"
+      ? { path: "/completions" as const, request: parsedAs(CompletionRequest, body as never) }
+      : { path: "/embeddings" as const, request: parsedAs(EmbeddingRequest, body as never) };
+  const { id } = mustFind(ctx, run.batch.workspaceId, plain.request.model);
+  return send(ctx, run, { deploymentId: id }, plain);
+}
+
+function chat(ctx: Ctx, run: Run, body: object): Promise<Answer> {
+  const { workspaceId } = run.batch;
+  const request = parsedAs(ChatCompletionRequest, withAgent(ctx, workspaceId, body) as never);
+  const { deployment, agent } = resolveModel(ctx, workspaceId, request.model);
+  const to = { deploymentId: deployment.id, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
+  return send(ctx, run, to, { path: "/chat/completions", request });
+}
+
+type Target = Pick<InferenceTask, "deploymentId" | "agentId" | "agentVersion">;
+type Request = { path: "/chat/completions" | "/completions" | "/embeddings"; request: Named };
+
+async function send(ctx: Ctx, { batch, signal }: Run, to: Target, { path, request }: Request): Promise<Answer> {
+  if (request.stream)
+    throw new AppError("schema", "stream: a batch has no streams: leave it out", { param: "/stream" });
+  const { workspaceId, keyId } = batch;
+  const task = { ...to, workspaceId, keyId, background: true, signal };
+  const { id, text } = await infer(ctx, task, { path, read: (model) => ({ model, ...request }) });
+  return { requestId: id, body: JSON.parse(text) as Answer["body"] };
+}
+
+async function respond(ctx: Ctx, { batch, signal }: Run, body: object): Promise<Answer> {
+  const { workspaceId, keyId } = batch;
+  const request = parsedAs(ResponsesRequest, body as never);
+  const field = request.stream ? "stream" : request.background ? "background" : undefined;
+  if (field) throw new AppError("schema", `${field}: cannot be used in a batch: leave it out`, { param: `/${field}` });
+  const own = responses.itemsOf(ctx, workspaceId, request.input);
+  const previous = request.previous_response_id;
+  const items = previous ? [...responses.historyOf(ctx, workspaceId, previous), ...own] : own;
+  const task = parsedAs(ChatCompletionRequest, withAgent(ctx, workspaceId, toChat(request, items)) as never);
+  const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;
+  const now = ctx.clock.now();
+  const blank = blankResponse({ id: newId("resp", now), createdAt: now, model, request }, "in_progress");
+  const response = await answerOf(ctx, { workspaceId, keyId, task, response: blank }, signal);
+  if (request.store) responses.store(ctx, { workspaceId, keyId, input: own, task: null, response });
+  return { requestId: newId("req", now), body: response };
+}

@@ -1,0 +1,40 @@
+/** Sends a request of another client's format on the way of the chat routes: one flight, one record, one relay. */
+import type { z } from "zod";
+import type { Ctx, Principal } from "../../context.ts";
+import { deepest, type Issue, schemaError } from "../../http/answer/issues.ts";
+import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
+import { resolveModel, withAgent } from "../serving/agents/apply.ts";
+import { answer } from "../serving/deployments/chat/answer.ts";
+import { mustFind } from "../serving/deployments/served.ts";
+
+export type Caller = { request: Request; principal: Principal };
+type Path = Parameters<typeof answer>[3]["path"];
+type Body = { model?: string | undefined; stream?: boolean | undefined };
+
+/** The fields of a translated request, checked. Throws the error of the first bad field. */
+export function parsedAs<S extends z.ZodType>(schema: S, fields: z.input<S>): z.output<S> {
+  const result = schema.safeParse(fields);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues as Issue[];
+  throw schemaError(issue && deepest(issue));
+}
+
+export async function callModel(ctx: Ctx, { request, principal }: Caller, path: Path, body: Body) {
+  const row = mustFind(ctx, principal.workspaceId, body.model);
+  const named = { ...body, model: body.model ?? row.name };
+  return { row, response: await answer(ctx, row, request, { path, body: named, keyId: principal.keyId }) };
+}
+
+type ChatFields = z.input<typeof ChatCompletionRequest>;
+
+/** A chat request, checked. Its model may be an agent. */
+export const chatBody = (ctx: Ctx, { principal }: Caller, fields: ChatFields): ChatCompletionRequest =>
+  parsedAs(ChatCompletionRequest, withAgent(ctx, principal.workspaceId, fields) as ChatFields);
+
+export async function chat(ctx: Ctx, { request, principal }: Caller, body: ChatCompletionRequest) {
+  const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
+  const by = { keyId: principal.keyId, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
+  const named = { ...body, model: body.model ?? deployment.name };
+  const conversationId = request.headers.get("x-conversation-id");
+  return answer(ctx, deployment, request, { path: "/chat/completions", body: named, conversationId, ...by });
+}

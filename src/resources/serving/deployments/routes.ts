@@ -1,0 +1,264 @@
+import { Elysia } from "elysia";
+import { z } from "zod";
+import type { Ctx } from "../../../context.ts";
+import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
+import { area } from "../../../http/auth.ts";
+import { creates } from "../../../http/idempotency.ts";
+import { describe } from "../../../http/openapi.ts";
+import { asks } from "../../../http/query.ts";
+import { stateOf } from "../../../http/request_state.ts";
+import { ChatCompletion, ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import { Completion, CompletionRequest } from "../../../lib/chat/completion.ts";
+import { EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { Deleted, isoOrNull } from "../../../lib/schema.ts";
+import { runTime } from "../../money/billing/run_time.ts";
+import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_models.ts";
+import { resolveModel, withAgent } from "../agents/apply.ts";
+import { answer } from "./chat/answer.ts";
+import type { InferenceCall } from "./chat/flight.ts";
+import { listRequests } from "./chat/records.ts";
+import { remove } from "./deletion.ts";
+import { byName as namedDeployments } from "./names.ts";
+import * as parking from "./parking.ts";
+import { hardwareFor } from "./remote/placing.ts";
+import {
+  CreateDeployment,
+  Deployment,
+  DeploymentMetrics,
+  DeploymentRequest,
+  presentMetrics,
+  ServedModelList,
+  StoppedDeployment,
+  UpdateDeployment,
+} from "./schema.ts";
+import { mustFind } from "./served.ts";
+import * as deployments from "./service.ts";
+import { type DeploymentRow, STATUSES } from "./table.ts";
+
+const ListQuery = PageQuery.extend({
+  status: z.enum(STATUSES).optional(),
+  model: z.string().optional().describe("Only deployments of this training job (its id) or of the model of this name"),
+});
+
+export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
+
+const managing = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/deployments", tags: ["Deployments"] })
+    .use(authed)
+    .use(namedDeployments(ctx))
+    .post(
+      "",
+      async ({ request, principal, body, set }) => {
+        const hardware = await hardwareFor(ctx, principal.workspaceId, body);
+        const input = { ...body, ...(await bringCheckpoint(ctx, principal.workspaceId, body)) };
+        return creates(ctx, { request, principal, body, set }, () =>
+          deployments.view(ctx, deployments.create(ctx, principal, input, hardware)),
+        );
+      },
+      { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },
+    )
+    .get("", ({ principal, query }) => deployments.list(ctx, principal.workspaceId, query), {
+      ...asks(ListQuery),
+      detail: describe("List deployments", { 200: listOf(Deployment, "DeploymentList") }),
+    })
+    .get("/:id", ({ principal, params }) => deployments.view(ctx, own(ctx, principal, params.id)), {
+      detail: describe("Get a deployment", { 200: Deployment }),
+    })
+    .patch(
+      "/:id",
+      async ({ principal, params, body }) =>
+        deployments.view(ctx, await deployments.update(ctx, principal.workspaceId, params.id, body)),
+      {
+        ...takes(UpdateDeployment),
+        detail: describe(
+          "Change a deployment",
+          { 200: Deployment },
+          {
+            description:
+              "A new context_length or parallel reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
+          },
+        ),
+      },
+    )
+    .delete(
+      "/:id",
+      async ({ principal, params }) => {
+        const { id } = await remove(ctx, principal.workspaceId, params.id);
+        return { id, object: "deployment", deleted: true };
+      },
+      {
+        detail: describe(
+          "Delete a stopped or failed deployment",
+          { 200: Deleted("deployment").meta({ id: "DeletedDeployment" }) },
+          { description: "Also deletes its recorded requests and traces. Its charges stay." },
+        ),
+      },
+    )
+    .post(
+      "/:id/stop",
+      ({ principal, params }) => {
+        const { id, status, stoppedAt } = deployments.stop(ctx, principal.workspaceId, params.id);
+        return { id, object: "deployment", status, stopped_at: isoOrNull(stoppedAt) };
+      },
+      { detail: describe("Stop a deployment and release its hardware", { 200: StoppedDeployment }) },
+    )
+    .post(
+      "/:id/start",
+      ({ principal, params }) => deployments.view(ctx, deployments.start(ctx, principal, params.id)),
+      { detail: describe("Start a stopped or failed deployment", { 200: Deployment }) },
+    )
+    .post(
+      "/:id/park",
+      ({ principal, params }) => deployments.view(ctx, parking.park(ctx, principal.workspaceId, params.id)),
+      {
+        detail: describe("Park a deployment now; the next request wakes it", { 200: Deployment }),
+      },
+    )
+    .post("/:id/wake", ({ principal, params }) => deployments.view(ctx, parking.wake(ctx, principal, params.id)), {
+      detail: describe("Wake a parked deployment now", { 200: Deployment }),
+    })
+    .get("/:id/requests", ({ principal, params, query }) => listRequests(ctx, own(ctx, principal, params.id), query), {
+      ...asks(PageQuery),
+      detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
+    })
+    .get(
+      "/:id/metrics",
+      ({ principal, params }) => presentMetrics(own(ctx, principal, params.id), runTime(ctx, params.id)),
+      {
+        detail: describe("Get a deployment's metrics", { 200: DeploymentMetrics }),
+      },
+    );
+};
+
+const STREAMS = "With stream: true the answer is text/event-stream and ends with [DONE].";
+
+const inference = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/deployments/:id", tags: ["Deployments"] })
+    .use(authed)
+    .use(namedDeployments(ctx))
+    .post(
+      "/chat/completions",
+      ({ principal, params, body, request }) =>
+        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+          path: "/chat/completions",
+          body,
+          keyId: principal.keyId,
+        }),
+      {
+        ...takes(ChatCompletionRequest, { kind: "chat" }),
+        detail: describe("Chat with a deployment", { 200: ChatCompletion }, { description: STREAMS }),
+      },
+    )
+    .post(
+      "/completions",
+      ({ principal, params, body, request }) =>
+        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+          path: "/completions",
+          body,
+          keyId: principal.keyId,
+        }),
+      {
+        ...takes(CompletionRequest, { kind: "tokens" }),
+        detail: describe("Complete a text", { 200: Completion }, { description: STREAMS }),
+      },
+    )
+    .post(
+      "/embeddings",
+      ({ principal, params, body, request }) =>
+        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+          path: "/embeddings",
+          body,
+          keyId: principal.keyId,
+        }),
+      { ...takes(EmbeddingRequest, { kind: "tokens" }), detail: describe("Embed texts", { 200: EmbeddingList }) },
+    )
+    .get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
+      detail: describe("List the model that a deployment serves", { 200: ServedModelList }),
+    });
+};
+
+const byName = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1", tags: ["Deployments"] })
+    .use(authed)
+    .post(
+      "/chat/completions",
+      ({ principal, body, request }) => {
+        const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
+        const { keyId } = principal;
+        const by = { keyId, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
+        return infer(ctx, deployment, request, { path: "/chat/completions", body, ...by });
+      },
+      {
+        ...takes(ChatCompletionRequest, { kind: "chat" }),
+        transform: (call: { request: Request; body: unknown }) => {
+          const { principal } = stateOf(call.request);
+          if (principal) call.body = withAgent(ctx, principal.workspaceId, call.body);
+        },
+        detail: describe(
+          "Chat with the deployment or agent that model names",
+          { 200: ChatCompletion },
+          { description: STREAMS },
+        ),
+      },
+    )
+    .post(
+      "/completions",
+      ({ principal, body, request }) =>
+        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
+          path: "/completions",
+          body,
+          keyId: principal.keyId,
+        }),
+      {
+        ...takes(CompletionRequest, { kind: "tokens" }),
+        detail: describe("Complete a text with the deployment that model names", { 200: Completion }),
+      },
+    )
+    .post(
+      "/embeddings",
+      ({ principal, body, request }) =>
+        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
+          path: "/embeddings",
+          body,
+          keyId: principal.keyId,
+        }),
+      {
+        ...takes(EmbeddingRequest, { kind: "tokens" }),
+        detail: describe("Embed texts with the deployment that model names", { 200: EmbeddingList }),
+      },
+    );
+};
+
+const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
+  deployments.mustGet(ctx, workspaceId, id);
+
+type Call = Omit<InferenceCall, "body"> & {
+  body: Omit<InferenceCall["body"], "model"> & { model?: string | undefined };
+};
+
+/** The answer of a request without `model` has the name of the deployment as its model. */
+const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
+  answer(ctx, row, request, {
+    ...call,
+    body: { ...call.body, model: call.body.model ?? row.name },
+    conversationId: request.headers.get("x-conversation-id"),
+  });
+
+/** A deployment serves one model, under its own name. */
+function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {
+  const named = model?.startsWith(`${row.name}:`) || model?.startsWith(`${row.id}:`); // with an adapter
+  if (model === undefined || model === row.name || model === row.id || named) return row;
+  const message = `model: this deployment serves ${JSON.stringify(row.name)}, not ${JSON.stringify(model.slice(0, 100))}: set model to the first`;
+  throw new AppError("resource_not_found", message, { param: "/model" });
+}
+
+const servedModels = (row: DeploymentRow) => ({
+  object: "list" as const,
+  data: [
+    { id: row.name, object: "model" as const, created: Math.floor(row.createdAt / 1000), owned_by: row.workspaceId },
+  ],
+});

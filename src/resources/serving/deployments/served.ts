@@ -1,0 +1,179 @@
+/** Deployments as the models that a client can use: found by the `model` of a request, and listed by name. */
+import { and, asc, eq, gt, inArray, or, sql } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import type { PageQuery } from "../../../http/answer/pagination.ts";
+import { AppError } from "../../../lib/errors.ts";
+import { isId } from "../../../lib/ids.ts";
+import { nearest } from "../../../lib/text/nearest.ts";
+import { takingTurns } from "../../../lib/turns.ts";
+import { preparedRow } from "../../../platform/db/row.ts";
+import { type Model, present } from "../models/schema.ts";
+import * as models from "../models/service.ts";
+import { type ModelRow, models as modelTable } from "../models/table.ts";
+import { adaptersOf } from "./chat/loras.ts";
+import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
+
+const MAX_NAMES = 10; // in a message
+
+const byId = preparedRow(
+  deployments,
+  and(eq(deployments.id, sql.placeholder("id")), eq(deployments.workspaceId, sql.placeholder("workspaceId"))),
+);
+const byName = preparedRow(
+  deployments,
+  and(
+    eq(deployments.workspaceId, sql.placeholder("workspaceId")),
+    eq(deployments.name, sql.placeholder("name")),
+    sql`${deployments.status} NOT IN ('stopped', 'failed')`, // as the index on the name has it
+  ),
+);
+
+/**
+ * The deployment for the `model` of a request: the name of an active one, an id, or a model that one active deployment
+ * serves. Without `model`, the only deployment that runs.
+ */
+export function mustFind(ctx: Ctx, workspaceId: string, model: string | undefined): DeploymentRow {
+  if (model === undefined) return onlyOne(ctx, workspaceId);
+  const row = find(ctx, workspaceId, model);
+  if (row) return row;
+  const names = activeOf(ctx, workspaceId).map(({ name }) => name);
+  const close = nearest(model, names);
+  throw new AppError(
+    "resource_not_found",
+    `model: no active deployment is named ${JSON.stringify(model.slice(0, 100))}. ${close === undefined ? "" : `Did you mean ${close}? `}${listed(names)}`,
+    { param: "/model" },
+  );
+}
+
+/** Also `deployment:adapter`. The request finds the adapter (chat/loras.ts). */
+function find(ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined {
+  const at = model.lastIndexOf(":");
+  return findAlone(ctx, workspaceId, model) ?? (at > 0 ? findAlone(ctx, workspaceId, model.slice(0, at)) : undefined);
+}
+
+const findAlone = (ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined =>
+  isId(model, "dep")
+    ? byId(ctx.db, { id: model, workspaceId })
+    : (byName(ctx.db, { name: model, workspaceId }) ?? serverOf(ctx, workspaceId, model));
+
+function onlyOne(ctx: Ctx, workspaceId: string): DeploymentRow {
+  const active = activeOf(ctx, workspaceId);
+  const serving = active.filter(({ status }) => status === "serving");
+  const [first, ...others] = serving.length > 0 ? serving : active;
+  if (first && others.length === 0) return first;
+  const names = listed(active.map(({ name }) => name));
+  if (!first) throw new AppError("resource_not_found", `model: is missing. ${names}`, { param: "/model" });
+  throw new AppError("schema", `model: is missing, and several deployments run. ${names}`, { param: "/model" });
+}
+
+const activeOf = (ctx: Ctx, workspaceId: string): DeploymentRow[] =>
+  ctx.db
+    .select()
+    .from(deployments)
+    .where(and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, ACTIVE)))
+    .orderBy(asc(deployments.name))
+    .all();
+
+function listed(names: string[]): string {
+  if (names.length === 0) return "No deployment is active: create one with POST /v1/deployments";
+  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
+  return `Active deployments: ${names.slice(0, MAX_NAMES).join(", ")}${more}`;
+}
+
+/** The deployment that serves a model of the registry. Undefined if none or several do. */
+function serverOf(ctx: Ctx, workspaceId: string, model: string): DeploymentRow | undefined {
+  const modelId = models.find(ctx, workspaceId, model)?.id;
+  const serves = modelId === undefined ? undefined : eq(deployments.modelId, modelId);
+  const [only, ...others] = ctx.db
+    .select()
+    .from(deployments)
+    .where(
+      and(
+        eq(deployments.workspaceId, workspaceId),
+        inArray(deployments.status, ACTIVE),
+        or(eq(deployments.model, model), serves),
+      ),
+    )
+    .limit(2)
+    .all();
+  return others.length === 0 ? only : undefined;
+}
+
+/** True if an active deployment has this name. */
+export const isServedName = (ctx: Ctx, workspaceId: string, name: string): boolean =>
+  byName(ctx.db, { name, workspaceId }) !== undefined;
+
+/** A queued deployment is not listed: it may fail before it ever answers. */
+const LISTED = ["provisioning", "serving", "unhealthy"] as const;
+
+/**
+ * By name, because a client sends the name of the last one as `after`. Each comes with its adapters, so a page may be
+ * longer than `limit`.
+ */
+export async function listServed(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
+  const within = and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, LISTED));
+  const last = after && !isServedName(ctx, workspaceId, after) ? after.replace(/:[^:]*$/, "") : after;
+  const rows = ctx.db
+    .select()
+    .from(deployments)
+    .innerJoin(modelTable, eq(deployments.modelId, modelTable.id))
+    .where(and(within, last === undefined ? undefined : gt(deployments.name, last)))
+    .orderBy(asc(deployments.name))
+    .limit(limit + 1)
+    .all();
+  const data: Model[] = [];
+  const turn = takingTurns();
+  for (const { deployments: row, models } of rows.slice(0, limit)) {
+    await turn();
+    data.push(presentServed(row, models), ...withAdapters(ctx, row));
+  }
+  return { object: "list" as const, data, has_more: rows.length > limit };
+}
+
+/** By name, or by the id of an active deployment. */
+export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
+  const row = (name: string) =>
+    isId(name, "dep") ? byId(ctx.db, { id: name, workspaceId }) : byName(ctx.db, { name, workspaceId });
+  const found = row(ref);
+  if (found) return servedBy(ctx, found, ACTIVE);
+  const [, name, adapter] = /^(.+):([^:]+)$/.exec(ref) ?? [];
+  const base = name === undefined ? undefined : row(name);
+  return base && withAdapters(ctx, base).find(({ id }) => id === `${base.name}:${adapter}`);
+}
+
+/** A deployment with each of the adapters that a request to it can name. */
+const withAdapters = (ctx: Ctx, row: DeploymentRow): Model[] =>
+  adaptersOf(ctx, row).map((adapter) => ({ ...presentServed(row, adapter), id: `${row.name}:${adapter.name}` }));
+
+/** The adapters that a request can choose, with the scale of each in a request that chooses none. */
+export function listLoras(ctx: Ctx, workspaceId: string, model: string | undefined) {
+  const row = mustFind(ctx, workspaceId, model);
+  const scaleOf = (id: string) => (id === row.modelId ? 1 : 0);
+  return adaptersOf(ctx, row).map((adapter, id) => ({ id, path: adapter.name, scale: scaleOf(adapter.id) }));
+}
+
+/** The model that answers requests with this `model`, if its deployment is listed. */
+export function findListed(ctx: Ctx, workspaceId: string, model: string): Model | undefined {
+  const found = find(ctx, workspaceId, model);
+  return found && servedBy(ctx, found, LISTED);
+}
+
+function servedBy(ctx: Ctx, found: DeploymentRow, statuses: readonly string[]): Model | undefined {
+  const row = statuses.includes(found.status) ? found : undefined;
+  const model =
+    row &&
+    ctx.db
+      .select()
+      .from(modelTable)
+      .where(eq(modelTable.id, row.modelId ?? ""))
+      .get();
+  return row && model && presentServed(row, model);
+}
+
+const presentServed = (row: DeploymentRow, model: ModelRow): Model => ({
+  ...present(model),
+  id: row.name,
+  created: Math.floor(row.createdAt / 1000),
+  owned_by: row.workspaceId,
+  deployment: { id: row.id, status: row.status, parked: row.parked },
+});

@@ -1,0 +1,170 @@
+/**
+ * Checks a request for a job and decides everything that does not depend on the rows of its dataset. The rows are pinned
+ * only afterwards, and those of a connected source are read by the job itself.
+ */
+import type { Ctx } from "../../../../context.ts";
+import { newId } from "../../../../lib/ids.ts";
+import { type HyperparameterInput, METHODS, type Method } from "../../../../lib/training/fields.ts";
+import type { LoraSettings } from "../../../../lib/training/lora.ts";
+import type { Payer } from "../../../money/billing/budget.ts";
+import * as billing from "../../../money/billing/service.ts";
+import { type Hardware, hardwareFor } from "../remote/placing.ts";
+import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
+import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
+import { type JobRequest, requestOf } from "./clone.ts";
+import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
+import { type Errors, Faults } from "./faults.ts";
+import { fitLora, readGiven, readLora } from "./hyperparameters.ts";
+import * as references from "./references.ts";
+import { admitResolver, hasResolver } from "./resolver.ts";
+import { admitRewards } from "./rewards.ts";
+import * as sizing from "./sizing.ts";
+
+export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal: AbortSignal };
+
+/** The training of a job that Verk runs itself. A custom job has none. */
+export type Training = {
+  method: Method;
+  base: Base;
+  lora: LoraSettings | null;
+  given: HyperparameterInput<Method>;
+};
+
+/** The parts of a request that its size follows from. `training` is null for a custom job. */
+export type Sizable = { request: JobRequest; hardware: Hardware; training: Training | null };
+
+export type Draft = Sizable & {
+  id: string;
+  payer: Payer & { keyId: string };
+  method: JobRow["method"];
+  seed: number;
+  rewards: Rewards;
+  resolver: JobResolver | null;
+  warnings: readonly Warning[];
+};
+
+/** A validation shows the size beside the errors, if the request is right enough for one. */
+export type Rejected = {
+  errors: Errors;
+  warnings: readonly Warning[];
+  request: JobRequest;
+  sizable: Sizable | undefined;
+};
+export type DraftResult = { ok: Draft } | Rejected;
+
+/** `dry`: nothing is made or downloaded. */
+type How = { dry?: boolean };
+
+export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, how: How = {}): Promise<DraftResult> {
+  const { workspaceId, keyId, signal } = caller;
+  const faults = new Faults();
+  const merged = faults.attempt(() => requestOf(ctx, workspaceId, body)) ?? {};
+  references.mayAttachSecrets(caller.scopes, merged);
+  const { method } = merged;
+  const seed = merged.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! % (MAX_SEED + 1);
+  if (method === undefined) faults.refuse("/method", `is missing: set it to ${METHODS.join(", ")} or custom`);
+  const managed = method === "custom" ? undefined : method;
+  const origin = managed && (await baseModel(ctx, workspaceId, { request: merged, faults, dry: how.dry === true }));
+  const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
+  const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
+  const given = managed && readGiven(managed, request, faults);
+  if (given) checkHeldOut(request, given, faults);
+  const hardware = await hardwareFor(ctx, workspaceId, request, faults);
+  faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
+  sizing.checkLimits(ctx, request, faults);
+  references.checkCode(ctx, workspaceId, request, faults);
+  references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
+  if (method === "custom") checkCustom(request, faults);
+  const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
+  const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
+  const isWhole = managed && base && lora !== undefined && given;
+  const trained = isWhole ? { method: managed, base, lora, given } : undefined;
+  const training = method === "custom" ? null : trained;
+  const sizable = training === undefined ? undefined : { request, hardware, training };
+  const { warnings } = faults;
+  const payer = { workspaceId, keyId };
+  const id = newId("job", ctx.clock.now());
+  const result = faults.result(
+    sizable && method && rewards && resolver !== undefined
+      ? { ...sizable, id, payer, method, seed, rewards, resolver, warnings }
+      : undefined,
+  );
+  if ("ok" in result) return result;
+  return { ...result, warnings, request, sizable: hardware.capacityBytes > 0 ? sizable : undefined };
+}
+
+type Search = { request: JobRequest; faults: Faults; dry: boolean };
+
+async function baseModel(ctx: Ctx, workspaceId: string, { request: { base_model: name }, faults, dry }: Search) {
+  if (name !== undefined) return faults.attemptLater(() => originOf(ctx, workspaceId, name, dry));
+  faults.refuse("/base_model", "is missing: name the model to train");
+  return undefined;
+}
+
+/** Returns the references with ids where the request has names. */
+function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {
+  const { method } = request;
+  if (request.dataset === undefined && method !== undefined && method !== "custom")
+    faults.refuse("/dataset", "is missing: name the dataset to train on");
+  const found: Pick<JobRequest, "dataset" | "eval_dataset"> = {};
+  for (const field of ["dataset", "eval_dataset"] as const) {
+    const given = request[field];
+    if (!given) continue;
+    const param = `/${field}` as const;
+    faults.attempt(() => {
+      const reference = references.datasetById(ctx, workspaceId, given, param);
+      const row = references.datasetFor(ctx, workspaceId, reference, param);
+      // A resolver may make rows of another format.
+      if (method !== undefined && !hasResolver(request)) references.mustSuit(method, row, param);
+      found[field] = reference;
+    });
+  }
+  return found;
+}
+
+type StartRequest = { request: JobRequest; origin: Origin | undefined; faults: Faults };
+type Start = { lora?: LoraSettings | null | undefined; base?: Base | undefined };
+
+/** A request without `lora` has the settings of the checkpoint or the adapter that it starts from. */
+function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: StartRequest): Start {
+  const { resume_from: from } = request;
+  const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
+  const inherited = start ? start.job.lora : origin?.kind === "adapter" ? origin.lora : undefined;
+  const given = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
+  const architecture = familyOf(origin);
+  const lora = given === undefined || !architecture ? given : fitLora(given, architecture, faults);
+  if (!origin || lora === undefined) return { lora };
+  if (start && origin.kind === "adapter" && origin.adapter.id !== start.job.startModelId) {
+    faults.refuse("/resume_from", "leave it out: base_model is an adapter, whose weights the job starts from");
+    return { lora };
+  }
+  const base = faults.attempt(() => baseFor(ctx, workspaceId, origin, lora));
+  if (!start || !base) return { lora, base };
+  faults.attempt(() => references.mustContinue(start, base.model, lora));
+  return { lora, base: faults.attempt(() => withReference(ctx, workspaceId, base, start.job)) };
+}
+
+/** Undefined if the file of the model is not here yet. The job then checks it before it starts. */
+function familyOf(origin: Origin | undefined): string | undefined {
+  if (!origin || origin.kind === "absent") return undefined;
+  return (origin.kind === "adapter" ? origin.base : origin.model).shape?.architecture;
+}
+
+/** Settings about the best evaluation need rows to evaluate on. */
+function checkHeldOut({ eval_dataset }: JobRequest, given: HyperparameterInput<Method>, faults: Faults) {
+  if (eval_dataset) return;
+  const needing = (["early_stopping_patience", "load_best_model_at_end", "metric_for_best_model"] as const).filter(
+    (name) => given[name] && given[name] !== "auto",
+  );
+  if (needing.length > 0)
+    faults.refuse(
+      "/eval_dataset",
+      `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
+    );
+}
+
+function checkCustom(request: JobRequest, faults: Faults) {
+  if (request.resume_from) faults.refuse("/resume_from", "is not used by custom jobs: leave it out");
+  if (Object.keys(request.hyperparameters ?? {}).length > 0)
+    faults.refuse("/hyperparameters", "are not used by custom jobs: put them into the command");
+}

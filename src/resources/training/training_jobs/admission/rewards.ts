@@ -1,0 +1,95 @@
+/** The rewards of a job: resolved, loaded once in the sandbox, and copied with their code. */
+import type { Ctx } from "../../../../context.ts";
+import { AppError } from "../../../../lib/errors.ts";
+import { isId } from "../../../../lib/ids.ts";
+import { isRolled, ROLLED_METHODS } from "../../../../lib/training/fields.ts";
+import type { RewardPart } from "../../../../sandbox/reward/scorer_types.ts";
+import { type EvaluatorReward, evaluatorReward } from "../../../quality/evaluators/reward.ts";
+import { check } from "../../reward_functions/check.ts";
+import { mustFit } from "../../reward_functions/processes.ts";
+import { formatLocation, resolveOne, resolveRewards } from "../../reward_functions/resolve.ts";
+import * as rewardFunctions from "../../reward_functions/service.ts";
+import type { Rewards } from "../table.ts";
+import type { JobRequest } from "./clone.ts";
+import type { Faults } from "./faults.ts";
+
+export const NO_REWARDS: Rewards = { source: null, language: null, functions: [], parts: [] };
+
+type Caller = { workspaceId: string; seed: number; signal: AbortSignal };
+
+/** Undefined if the rewards are missing or wrong. */
+export async function admitRewards(
+  ctx: Ctx,
+  request: JobRequest,
+  caller: Caller,
+  faults: Faults,
+): Promise<Rewards | undefined> {
+  const { reward_source: source = null, reward_functions: refs = [], method } = request;
+  const field = source !== null ? "/reward_source" : refs.length > 0 ? "/reward_functions" : undefined;
+  if (!isRolled(method)) {
+    const methods = ROLLED_METHODS.join(" and ");
+    if (field && method !== undefined) faults.refuse(field, `is only for the methods ${methods}, not for ${method}`);
+    return NO_REWARDS;
+  }
+  if (!field) {
+    faults.refuse("/reward_source", `is missing: ${method} needs reward_source or reward_functions`);
+    return undefined;
+  }
+  const found = faults.attempt(() => resolved(ctx, request, caller));
+  if (!found) return undefined;
+  const { parts, evaluators } = found;
+  faults.attempt(() => mustFit(ctx, parts.length));
+  if ([...parts, ...evaluators].every(({ weight }) => weight === 0))
+    faults.refuse("/reward_functions", "at least one must have a weight other than 0");
+  const own = source === null ? undefined : parts[0];
+  if (own) await faults.attemptLater(() => mustLoad(ctx, own, caller));
+  return {
+    source,
+    language: own?.code.language ?? null,
+    functions: refs.map(({ id, weight = 1, params = {} }) => ({
+      id: isId(id, "evl") ? id : rewardFunctions.get(ctx, caller.workspaceId, id).id, // of the version that is the newest now
+      weight,
+      params,
+    })),
+    parts,
+    ...(evaluators.length > 0 ? { evaluators } : {}),
+  };
+}
+
+/** `parts`: code for the sandbox. `evaluators`: the others. An evaluator is named by its id alone. */
+function resolved(ctx: Ctx, request: JobRequest, { workspaceId, seed }: Caller) {
+  const { reward_source: source, reward_language, reward_functions: refs = [] } = request;
+  const own = source ? { source, language: reward_language ?? undefined, languageField: "reward_language" } : undefined;
+  const parts = resolveRewards(ctx, workspaceId, { refs: [], source: own, seed });
+  const evaluators: EvaluatorReward[] = [];
+  for (const [i, { id, weight = 1, params = {} }] of refs.entries()) {
+    const at = `/reward_functions/${i}`;
+    const reward = isId(id, "evl")
+      ? evaluatorReward(ctx, workspaceId, { id, weight, params, seed, at })
+      : resolveOne(ctx, workspaceId, { id, weight, params, seed, at: { id: `${at}/id`, params: `${at}/params` } });
+    if ("code" in reward) parts.push(reward);
+    else evaluators.push(reward);
+  }
+  return { parts, evaluators };
+}
+
+async function mustLoad(ctx: Ctx, { code }: RewardPart, caller: Caller) {
+  const loaded = await check(ctx, code, caller);
+  if (loaded.ok) return;
+  const message = `reward_source: cannot be run: ${formatLocation(loaded.error)}`;
+  throw new AppError("reward_invalid", message, { param: "/reward_source" });
+}
+
+/** Hash of everything that decides a score: code, parameters, weights. Null without rewards. */
+export function hashOf({ parts, evaluators = [] }: Rewards): string | null {
+  if (parts.length + evaluators.length === 0) return null;
+  const code = parts.map(({ name, weight, code: { language, source, params } }) => [
+    name,
+    weight,
+    language,
+    source,
+    params,
+  ]);
+  const others = evaluators.map(({ weight, evaluator: { name, kind, config } }) => [name, weight, kind, config]);
+  return new Bun.CryptoHasher("sha256").update(JSON.stringify([...code, ...others])).digest("hex");
+}

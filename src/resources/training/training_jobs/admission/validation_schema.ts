@@ -1,0 +1,63 @@
+import { z } from "zod";
+import { later } from "../../../../lib/schema.ts";
+
+const Figure = z.number().nullable();
+
+export const JobValidation = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.validation"),
+      valid: z.boolean(),
+      errors: z.array(z.object({ code: z.string(), message: z.string(), param: z.string().nullable() })),
+      warnings: z.array(z.object({ message: z.string(), param: z.string().nullable() })),
+      resolved_hyperparameters: z
+        .record(z.string(), z.unknown())
+        .nullable()
+        .describe("Null if they cannot be resolved"),
+      estimate: z.object({
+        vram_bytes_peak: z.int().nullable(),
+        duration_seconds: Figure.describe("Measured on a first step if possible"),
+        cost_usd: Figure,
+      }),
+      data_resolver_preview: z
+        .object({
+          rows_in: z.int().describe("Rows that were tried"),
+          rows_out: z.int(),
+          total_rows: z.int().describe("Rows of the dataset"),
+          samples: z
+            .array(
+              z.object({
+                before: z.record(z.string(), z.unknown()),
+                after: z.array(z.record(z.string(), z.unknown())),
+              }),
+            )
+            .describe("The first rows, and the rows that the code makes of each"),
+        })
+        .nullable()
+        .describe("The data resolver on the first rows; null without one"),
+      reward_preview: z
+        .object({
+          mean: Figure,
+          std: Figure,
+          frac_zero_std: Figure.describe(
+            "Share of prompts whose completions all scored the same; training learns nothing from these",
+          ),
+          latency_ms_p50: Figure,
+          samples: z.array(
+            z.object({
+              prompt: z.unknown(),
+              completion: z.string(),
+              reward: Figure,
+              sub_rewards: z.record(z.string(), Figure),
+              tokens: z.int(),
+              truncated: z.boolean(),
+              error: z.string().nullable(),
+            }),
+          ),
+        })
+        .nullable()
+        .describe("Scores of the real reward on completions of the real model; null if the job has no rewards"),
+    })
+    .meta({ id: "TrainingJobValidation" }),
+);
+export type JobValidation = z.infer<typeof JobValidation>;

@@ -1,0 +1,139 @@
+/**
+ * The log of a job: a file of lines {seq, time, stream, line} that only the server appends to. A kill may tear the last
+ * line; it is cut off before the next append. Lines are not flushed to the disk: a log is not worth the wait. The text
+ * goes to the storage when the job has ended.
+ */
+import { closeSync, fstatSync, ftruncateSync, readSync, writeSync } from "node:fs";
+import type { Ctx } from "../../../../context.ts";
+import { AppError } from "../../../../lib/errors.ts";
+import { isoTime } from "../../../../lib/time.ts";
+import { KIB, MIB } from "../../../../lib/units.ts";
+import type { OpenMeter } from "../../../../platform/storage/meter.ts";
+import { makeDir, openFile, openToAppend } from "../../../../sandbox/files/trees.ts";
+import { spaceMeter } from "../../../data/storage_usage/service.ts";
+import { LOG, pathsOf } from "../state/paths.ts";
+
+export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
+
+export const LINE_BYTES = 16 * KIB;
+export const FILE_BYTES = 256 * MIB;
+const CUT = " … (cut)";
+const FULL = "The log is full; later lines are not kept";
+const GAP = "Some lines are missing here: the disk had no space for them";
+const LF = 10;
+const CHUNK = 64 * KIB;
+
+export type JobLog = {
+  add: (stream: LogLine["stream"], text: string) => void;
+  /** The length of the file. */
+  bytes: () => number;
+  close: () => void;
+};
+
+/** Only one writer for each job. `most`: bytes of the file. `keep`: later bytes are cut off first. */
+export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Number.POSITIVE_INFINITY): JobLog {
+  const { dir } = pathsOf(ctx, jobId);
+  makeDir(dir);
+  const fd = openToAppend(dir, LOG);
+  if (fstatSync(fd).size > keep) ftruncateSync(fd, keep);
+  let size = cutTorn(fd);
+  let seq = lastSeq(fd, size);
+  let closed = false;
+  let hasGap = false;
+  const meter = spaceMeter(ctx);
+
+  function put(stream: LogLine["stream"], lines: readonly string[]) {
+    const time = isoTime(ctx.clock.now());
+    const texts: string[] = [];
+    const before = { size, seq };
+    for (const line of hasGap ? [GAP, ...lines] : lines) {
+      if (size >= most) break;
+      const encode = (content: string) => `${JSON.stringify({ seq: ++seq, time, stream, line: content })}\n`;
+      const encoded = encode(line);
+      texts.push(encoded);
+      size += Buffer.byteLength(encoded);
+      if (size >= most) texts.push(encode(FULL)); // nothing is appended after this line
+    }
+    const bytes = Buffer.from(texts.join(""));
+    hasGap = !isTaken(meter, bytes.length);
+    if (hasGap) {
+      ({ size, seq } = before);
+      return;
+    }
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+  }
+  return {
+    add(stream, text) {
+      if (closed) return;
+      put(stream, text.replace(/\n$/, "").split("\n").map(capped));
+      ctx.state.trainingJobs.changes.notify(jobId);
+    },
+    bytes: () => fstatSync(fd).size,
+    close() {
+      if (!closed) closeSync(fd);
+      closed = true;
+      meter[Symbol.dispose]();
+    },
+  };
+}
+
+/** False: the disk has no space for a line of a log. */
+function isTaken(meter: OpenMeter, bytes: number): boolean {
+  try {
+    meter.take(bytes);
+    return true;
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
+}
+
+function capped(line: string): string {
+  const bytes = Buffer.from(line);
+  return bytes.length <= LINE_BYTES ? line : `${bytes.toString("utf8", 0, LINE_BYTES).replace(/\uFFFD$/, "")}${CUT}`;
+}
+
+/** Returns the size of the whole lines. */
+function cutTorn(fd: number): number {
+  const { size } = fstatSync(fd);
+  const end = size === 0 ? 0 : lastLf(fd, size) + 1;
+  if (end < size) ftruncateSync(fd, end);
+  return end;
+}
+
+/** The offset of the last line feed before `end`; -1 if there is none. */
+export function lastLf(fd: number, end: number): number {
+  const buffer = Buffer.alloc(CHUNK);
+  for (let to = end; to > 0; ) {
+    const from = Math.max(0, to - CHUNK);
+    const read = readSync(fd, buffer, 0, to - from, from);
+    const at = buffer.subarray(0, read).lastIndexOf(LF);
+    if (at >= 0) return from + at;
+    to = from;
+  }
+  return -1;
+}
+
+/** The number of the last line. `size`: bytes of whole lines. */
+export function lastSeq(fd: number, size: number): number {
+  if (size === 0) return 0;
+  const start = lastLf(fd, size - 1) + 1;
+  return lineAt(fd, start, size)?.seq ?? 0;
+}
+
+/** The line that begins at `start`; undefined if it is torn. */
+export function lineAt(fd: number, start: number, size: number): LogLine | undefined {
+  let bytes = Buffer.alloc(0);
+  for (let at = start; at < size; at += CHUNK) {
+    const buffer = Buffer.alloc(Math.min(CHUNK, size - at));
+    readSync(fd, buffer, 0, buffer.length, at);
+    bytes = Buffer.concat([bytes, buffer]);
+    const end = bytes.indexOf(LF);
+    if (end >= 0) return JSON.parse(bytes.toString("utf8", 0, end)) as LogLine;
+  }
+  return undefined;
+}
+
+/** Undefined if the job has no log yet. The caller closes the descriptor. */
+export const openForReading = (ctx: Ctx, jobId: string): number | undefined =>
+  openFile(pathsOf(ctx, jobId).dir, LOG)?.fd;

@@ -1,0 +1,172 @@
+/** Measures a monitor's metric in its window. Reads only, and waits for nothing. */
+import { and, count, desc, eq, gte, lt, ne, or, sql, sum } from "drizzle-orm";
+import type { Ctx } from "../../../context.ts";
+import { usdOf } from "../../../lib/money.ts";
+import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
+import { percentile } from "../../../lib/rewards/combine.ts";
+import { ks, psi } from "../../../lib/statistics/drift.ts";
+import { freeBytes } from "../../../platform/machine/disk.ts";
+import * as gpu from "../../machines/gpu/service.ts";
+import * as billing from "../../money/billing/service.ts";
+import { ledgerEntries } from "../../money/billing/table.ts";
+import { deploymentRequests as requests } from "../../serving/deployments/table.ts";
+import { trainingMetrics } from "../../training/training_jobs/table.ts";
+import { webhookAttempts, webhookDeliveries } from "../webhooks/table.ts";
+import type { Metric } from "./metrics.ts";
+import type { Measurement } from "./policy.ts";
+import { scoresBetween } from "./scores.ts";
+import type { MonitorRow } from "./table.ts";
+
+/** More observations than this are not read: the newest ones count. */
+const MOST_VALUES = 50_000;
+
+type Measured = Omit<Measurement, "at">;
+type Measuring = { ctx: Ctx; row: MonitorRow; now: number; since: number };
+
+/** Call `prepareDevices` before, so that figures of devices are fresh. */
+export function measure(ctx: Ctx, row: MonitorRow): Measurement {
+  const now = ctx.clock.now();
+  return { at: now, ...MEASURES[row.metric]({ ctx, row, now, since: now - row.windowMs }) };
+}
+
+const OF_DEVICES: ReadonlySet<Metric> = new Set<Metric>(["gpu_memory", "gpu_temperature"]);
+
+/** Asks the driver only if a monitor needs it. */
+export async function prepareDevices(ctx: Ctx, rows: readonly Pick<MonitorRow, "metric">[]) {
+  if (rows.some(({ metric }) => OF_DEVICES.has(metric))) await gpu.devices(ctx);
+}
+
+const MEASURES: Record<Metric, (from: Measuring) => Measured> = {
+  latency_p50: (from) => latency(from, 0.5),
+  latency_p95: (from) => latency(from, 0.95),
+  error_rate: errorRate,
+  tokens,
+  score_mean: scoreMean,
+  score_psi: (from) => drift(from, psi),
+  score_ks: (from) => drift(from, ks),
+  reward,
+  gpu_memory: (from) => highest(from, ({ usedBytes, totalBytes }) => (totalBytes > 0 ? usedBytes / totalBytes : null)),
+  gpu_temperature: (from) => highest(from, ({ temperatureCelsius }) => temperatureCelsius),
+  disk_free: ({ ctx }) => always(freeBytes(ctx.config.data_dir)),
+  cost,
+  balance: ({ ctx, row }) => always(usdOf(billing.leftMicros(ctx, row.workspaceId))),
+  webhook_failures: webhookFailures,
+};
+
+/** A value that exists even if nothing happened. */
+const always = (value: number): Measured => ({ value, samples: null });
+
+const mean = (values: readonly number[]) =>
+  values.length === 0 ? null : values.reduce((total, value) => total + value, 0) / values.length;
+
+/** Requests of the window. A client that left is no failure, and its time says nothing. */
+const inWindow = ({ row, since }: Measuring) =>
+  and(
+    row.deploymentId === null ? eq(requests.workspaceId, row.workspaceId) : eq(requests.deploymentId, row.deploymentId),
+    gte(requests.createdAt, since),
+    ne(requests.statusCode, CLIENT_LEFT_STATUS),
+  );
+
+/** Only requests that succeeded count: errors are often fast. */
+function latency(from: Measuring, share: number): Measured {
+  const values = from.ctx.db
+    .select({ ms: requests.latencyMs })
+    .from(requests)
+    .where(and(inWindow(from), lt(requests.statusCode, 400)))
+    .orderBy(desc(requests.createdAt))
+    .limit(MOST_VALUES)
+    .all()
+    .map(({ ms }) => ms)
+    .sort((a, b) => a - b);
+  return { value: percentile(values, share), samples: values.length };
+}
+
+function errorRate(from: Measuring): Measured {
+  const { db } = from.ctx;
+  const newest = db
+    .select({ status: requests.statusCode })
+    .from(requests)
+    .where(inWindow(from))
+    .orderBy(desc(requests.createdAt))
+    .limit(MOST_VALUES)
+    .as("newest");
+  const failed = sum(sql`${newest.status} >= 400`).mapWith(Number);
+  const found = db.select({ all: count(), failed }).from(newest).get();
+  const all = found?.all ?? 0;
+  return { value: all === 0 ? null : (found?.failed ?? 0) / all, samples: all };
+}
+
+/** A sum needs every request of the window. */
+function tokens(from: Measuring): Measured {
+  const all = sum(sql`${requests.promptTokens} + ${requests.completionTokens}`).mapWith(Number);
+  return always(from.ctx.db.select({ all }).from(requests).where(inWindow(from)).get()?.all ?? 0);
+}
+
+function scoresOf({ ctx, row }: Measuring, since: number, until: number): number[] {
+  const { workspaceId, deploymentId, score } = row;
+  const query = { workspaceId, deploymentId, name: score ?? "", since, until, limit: MOST_VALUES };
+  return scoresBetween(ctx, query);
+}
+
+function scoreMean(from: Measuring): Measured {
+  const values = scoresOf(from, from.since, from.now + 1);
+  return { value: mean(values), samples: values.length };
+}
+
+function drift(from: Measuring, distance: typeof psi): Measured {
+  const current = scoresOf(from, from.since, from.now + 1);
+  const reference = scoresOf(from, from.since - from.row.referenceMs, from.since);
+  return { value: distance(current, reference), samples: Math.min(current.length, reference.length) };
+}
+
+function reward({ ctx, row, since }: Measuring): Measured {
+  const values = ctx.db
+    .select({ reward: sql<number | null>`json_extract(${trainingMetrics.values}, '$.reward')` })
+    .from(trainingMetrics)
+    .where(and(eq(trainingMetrics.jobId, row.jobId ?? ""), gte(trainingMetrics.time, since)))
+    .orderBy(desc(trainingMetrics.step))
+    .limit(MOST_VALUES)
+    .all()
+    .flatMap((each) => (typeof each.reward === "number" ? [each.reward] : []));
+  return { value: mean(values), samples: values.length };
+}
+
+type Device = ReturnType<typeof gpu.known>[number];
+
+function highest({ ctx, row }: Measuring, figureOf: (device: Device) => number | null): Measured {
+  const values = gpu
+    .known(ctx)
+    .filter(({ id }) => row.device === null || id === row.device)
+    .flatMap((device) => figureOf(device) ?? []);
+  return values.length === 0 ? { value: null, samples: 0 } : always(Math.max(...values));
+}
+
+function cost({ ctx, row, since }: Measuring): Measured {
+  const { workspaceId, kind, createdAt, amountMicros } = ledgerEntries;
+  const charged = ctx.db
+    .select({ micros: sum(amountMicros).mapWith(Number) })
+    .from(ledgerEntries)
+    .where(and(eq(workspaceId, row.workspaceId), gte(createdAt, since), eq(kind, "charge")))
+    .get();
+  return always(usdOf(0 - (charged?.micros ?? 0)));
+}
+
+/** The condition is that of the index webhook_attempts_failed. */
+const hasFailed = or(sql`${webhookAttempts.responseCode} IS NULL`, sql`${webhookAttempts.responseCode} >= 300`);
+
+function webhookFailures({ ctx, row, since }: Measuring): Measured {
+  const found = ctx.db
+    .select({ failed: count() })
+    .from(webhookAttempts)
+    .innerJoin(webhookDeliveries, eq(webhookDeliveries.id, webhookAttempts.deliveryId))
+    .where(
+      and(
+        hasFailed,
+        gte(webhookAttempts.attemptedAt, since),
+        eq(webhookDeliveries.workspaceId, row.workspaceId),
+        row.endpointId === null ? undefined : eq(webhookDeliveries.endpointId, row.endpointId),
+      ),
+    )
+    .get();
+  return always(found?.failed ?? 0);
+}

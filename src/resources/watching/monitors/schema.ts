@@ -1,0 +1,217 @@
+import { z } from "zod";
+import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
+import { isoTime } from "../../../lib/time.ts";
+import { DAY_MS, SECOND_MS } from "../../../lib/units.ts";
+import { FACTS, METRICS } from "./metrics.ts";
+import { COMPARISONS, NO_DATA, SEVERITIES, type Severity } from "./policy.ts";
+import { EVENT_KINDS, type MonitorChangeRow, type MonitorRow } from "./table.ts";
+
+const MAX_WINDOW_SECONDS = (30 * DAY_MS) / SECOND_MS;
+const MAX_MUTE_SECONDS = (366 * DAY_MS) / SECOND_MS;
+
+const Value = z.number().nullable();
+const thresholds = { alert: Value, warning: Value, alert_recovery: Value, warning_recovery: Value };
+
+export const Monitor = later(() =>
+  z
+    .object({
+      object: z.literal("monitor"),
+      id: z.string(),
+      name: z.string(),
+      metric: z.enum(METRICS),
+      unit: z.string().describe("Unit of value and of the thresholds"),
+      deployment_id: z.string().nullable().describe("Null: all deployments of the workspace"),
+      job_id: z.string().nullable(),
+      endpoint_id: z.string().nullable().describe("Null: all webhook endpoints"),
+      device: z.string().nullable().describe("Null: the device with the highest value"),
+      score: z.string().nullable().describe("Name of the score"),
+      window_seconds: z.number(),
+      reference_window_seconds: z.number().describe("Length of the window that drift is measured against"),
+      comparison: z.enum(COMPARISONS).describe("The side of a threshold that is bad"),
+      thresholds: z.object(thresholds),
+      evaluations: z.int(),
+      recovery_evaluations: z.int(),
+      no_data: z.enum(NO_DATA),
+      min_samples: z.int(),
+      online_evaluation: z.object({ evaluator: z.string(), sample_percent: z.number() }).nullable(),
+      severity: z.enum(SEVERITIES).describe("no_data also before the first evaluation"),
+      value: z.number().nullable().describe("At the last evaluation"),
+      samples: z.int().nullable().describe("Observations that value was computed from; null for a gauge"),
+      muted_until: DateTime.nullable(),
+      evaluated_at: DateTime.nullable(),
+      changed_at: DateTime.nullable().describe("Time of the last change of severity"),
+      metadata: z.record(z.string(), z.string()),
+      created_at: DateTime,
+      updated_at: DateTime,
+    })
+    .meta({ id: "Monitor" }),
+);
+export type Monitor = z.infer<typeof Monitor>;
+
+const Threshold = z.number().nullish();
+const ThresholdFields = z
+  .object({
+    alert: Threshold,
+    warning: Threshold,
+    alert_recovery: Threshold.describe("An alert ends only beyond this value. Default: alert"),
+    warning_recovery: Threshold.describe("A warning ends only beyond this value. Default: warning"),
+  })
+  .meta({ id: "MonitorThresholds" });
+export type ThresholdFields = z.infer<typeof ThresholdFields>;
+
+const Seconds = z.number().min(1).max(MAX_WINDOW_SECONDS);
+const Times = z.int().min(1).max(1000);
+const Samples = z.int().min(1).max(1_000_000);
+const Id = z.string().min(1).max(100);
+
+const OnlineEvaluation = z.object({
+  evaluator: z.string().min(1).max(200).describe("Id, name or name@3 of an evaluator"),
+  sample_percent: z.number().gt(0).max(100).describe("Share of the captured requests"),
+});
+
+const settings = {
+  name: Label(100),
+  window_seconds: Seconds.optional().describe("Default: 300"),
+  reference_window_seconds: Seconds.optional().describe("For drift: the time before the window. Default: 86400"),
+  evaluations: Times.optional().describe("Evaluations in a row before the severity rises. Default: 1"),
+  recovery_evaluations: Times.optional().describe("Evaluations in a row before the severity falls. Default: 1"),
+  no_data: z.enum(NO_DATA).optional().describe("The severity without data. Default: no_data"),
+  min_samples: Samples.optional().describe("Fewer observations in the window count as no data. Default: 1"),
+  online_evaluation: OnlineEvaluation.nullish().describe("Scores a share of the captured requests of deployment_id"),
+  metadata: Metadata.optional(),
+};
+
+export const CreateMonitor = z
+  .object({
+    ...settings,
+    metric: z.enum(METRICS),
+    deployment_id: Id.nullish(),
+    job_id: Id.nullish(),
+    endpoint_id: Id.nullish(),
+    device: Id.nullish(),
+    score: Label(100).nullish(),
+    comparison: z.enum(COMPARISONS).optional().describe("The side of a threshold that is bad. Default: by metric"),
+    thresholds: ThresholdFields,
+  })
+  .meta({ id: "CreateMonitor" });
+export type CreateMonitor = z.infer<typeof CreateMonitor>;
+
+export const UpdateMonitor = z
+  .object({
+    ...settings,
+    name: settings.name.optional(),
+    comparison: z.enum(COMPARISONS).optional(),
+    thresholds: ThresholdFields.optional().describe("Replaces all thresholds"),
+  })
+  .meta({ id: "UpdateMonitor" });
+export type UpdateMonitor = z.infer<typeof UpdateMonitor>;
+
+export const MuteMonitor = z
+  .object({
+    until: DateTime.nullish().describe("End of the mute. null ends it now"),
+    seconds: z.number().gt(0).max(MAX_MUTE_SECONDS).optional().describe("Length of the mute, instead of until"),
+  })
+  .refine(({ until, seconds }) => (until === undefined) !== (seconds === undefined), {
+    path: ["until"],
+    message: "send until or seconds, not both",
+  })
+  .meta({ id: "MuteMonitor" });
+export type MuteMonitor = z.infer<typeof MuteMonitor>;
+
+export const MonitorTest = later(() =>
+  z
+    .object({
+      object: z.literal("monitor.test"),
+      monitor_id: z.string(),
+      value: z.number().nullable(),
+      samples: z.int().nullable(),
+      level: z.enum(SEVERITIES).describe("The severity of this value by itself"),
+      severity: z.enum(SEVERITIES).describe("The severity after an evaluation with this value"),
+      current_severity: z.enum(SEVERITIES),
+      event: z.enum(EVENT_KINDS).nullable().describe("The event that the evaluation would emit"),
+    })
+    .meta({ id: "MonitorTest" }),
+);
+export type MonitorTest = z.infer<typeof MonitorTest>;
+
+export const MonitorChange = later(() =>
+  z
+    .object({
+      object: z.literal("monitor.change"),
+      id: z.string().describe("Also the id of the event, if there is one"),
+      monitor_id: z.string(),
+      severity: z.enum(SEVERITIES),
+      previous_severity: z.enum(SEVERITIES),
+      value: z.number().nullable(),
+      samples: z.int().nullable(),
+      muted: z.boolean(),
+      event: z.enum(EVENT_KINDS).nullable(),
+      created_at: DateTime,
+    })
+    .meta({ id: "MonitorChange" }),
+);
+export type MonitorChange = z.infer<typeof MonitorChange>;
+
+export const present = (row: MonitorRow): Monitor => ({
+  object: "monitor",
+  id: row.id,
+  name: row.name,
+  metric: row.metric,
+  unit: FACTS[row.metric].unit,
+  deployment_id: row.deploymentId,
+  job_id: row.jobId,
+  endpoint_id: row.endpointId,
+  device: row.device,
+  score: row.score,
+  window_seconds: row.windowMs / SECOND_MS,
+  reference_window_seconds: row.referenceMs / SECOND_MS,
+  comparison: row.comparison,
+  thresholds: {
+    alert: row.alert,
+    warning: row.warning,
+    alert_recovery: row.alertRecovery,
+    warning_recovery: row.warningRecovery,
+  },
+  evaluations: row.evaluations,
+  recovery_evaluations: row.recoveryEvaluations,
+  no_data: row.noData,
+  min_samples: row.minSamples,
+  online_evaluation:
+    row.evaluator === null ? null : { evaluator: row.evaluator, sample_percent: row.samplePercent ?? 100 },
+  severity: row.severity,
+  value: row.value,
+  samples: row.samples,
+  muted_until: isoOrNull(row.mutedUntil),
+  evaluated_at: isoOrNull(row.evaluatedAt),
+  changed_at: isoOrNull(row.changedAt),
+  metadata: row.metadata,
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
+});
+
+/** The data of events. `previous`: only for a change of severity. */
+export const report = (row: MonitorRow, previous: Severity = row.severity) => ({
+  object: "monitor" as const,
+  id: row.id,
+  name: row.name,
+  metric: row.metric,
+  severity: row.severity,
+  previous_severity: previous,
+  value: row.value,
+  threshold: row.severity === "warning" ? row.warning : (row.alert ?? row.warning),
+  deployment_id: row.deploymentId,
+  job_id: row.jobId,
+});
+
+export const presentChange = (row: MonitorChangeRow): MonitorChange => ({
+  object: "monitor.change",
+  id: row.id,
+  monitor_id: row.monitorId,
+  severity: row.severity,
+  previous_severity: row.previousSeverity,
+  value: row.value,
+  samples: row.samples,
+  muted: row.muted,
+  event: row.eventType,
+  created_at: isoTime(row.createdAt),
+});

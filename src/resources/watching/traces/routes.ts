@@ -1,0 +1,103 @@
+import { Elysia } from "elysia";
+import type { Ctx } from "../../../context.ts";
+import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
+import { area } from "../../../http/auth.ts";
+import { creates } from "../../../http/idempotency.ts";
+import { describe } from "../../../http/openapi.ts";
+import { asks } from "../../../http/query.ts";
+import { itemsFrom } from "../../quality/annotation_queues/service.ts";
+import { itemOfTrace } from "../../quality/experiments/service.ts";
+import * as conversations from "./conversations/conversations.ts";
+import { replay } from "./conversations/replay.ts";
+import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
+import { exported } from "./export.ts";
+import { settled } from "./flush.ts";
+import { ExportedTraces, ExportTraces, ingest } from "./otlp/ingest.ts";
+import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceList, TraceQuery } from "./schema.ts";
+import * as traces from "./service.ts";
+
+export const routes = (ctx: Ctx) =>
+  new Elysia().use(traceRoutes(ctx)).use(otlpRoutes(ctx)).use(conversationRoutes(ctx));
+
+const traceRoutes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/traces", tags: ["Observability"] })
+    .use(authed)
+    .get("", ({ principal, query }) => settled(ctx, () => traces.list(ctx, principal.workspaceId, query)), {
+      ...asks(TraceQuery),
+      detail: describe(
+        "List traces",
+        { 200: TraceList },
+        {
+          description:
+            "Newest first, by the time at which the server recorded them. A page takes about 80 ms: then it is short, or empty, and has_more is true. Pass next_after as after to go on.",
+        },
+      ),
+    })
+    .get("/export", ({ request, principal, query }) => exported(ctx, request, principal.workspaceId, query), {
+      ...asks(TraceFilter),
+      detail: describe("Export traces as JSON lines, oldest first", { 200: "application/x-ndjson" }),
+    })
+    .get(
+      "/:id",
+      ({ principal: { workspaceId }, params: { id } }) =>
+        settled(ctx, () => ({
+          ...traces.withScores(ctx, [traces.mustGet(ctx, workspaceId, id)])[0],
+          annotation_items: itemsFrom(ctx, workspaceId, id),
+          experiment_item: itemOfTrace(ctx, workspaceId, id) ?? null,
+        })),
+      { detail: describe("Get a trace with its spans, content and scores", { 200: Trace }) },
+    )
+    .post(
+      "/:id/scores",
+      ({ request, principal, params, body, set }) => {
+        const { workspaceId, keyId } = principal;
+        const score = { ...body, workspaceId, keyId, traceId: params.id };
+        return creates(ctx, { request, principal, body, set }, () => presentScore(traces.addScore(ctx, score)));
+      },
+      { ...takes(CreateScore), detail: describe("Score a trace", { 201: Score }) },
+    );
+};
+
+const otlpRoutes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/otlp/v1", tags: ["Observability"] })
+    .use(authed)
+    .post("/traces", ({ principal, body }) => ingest(ctx, principal, body), {
+      ...takes(ExportTraces, { kind: "spans" }),
+      detail: describe(
+        "Receive OpenTelemetry spans (OTLP/HTTP with JSON)",
+        { 200: ExportedTraces },
+        { description: "Spans with gen_ai attributes become traces. Others are accepted and not kept." },
+      ),
+    });
+};
+
+const conversationRoutes = (ctx: Ctx) => {
+  const { authed, takes } = area(ctx, "inference");
+  return new Elysia({ prefix: "/v1/conversations", tags: ["Observability"] })
+    .use(authed)
+    .get("", ({ principal, query }) => settled(ctx, () => conversations.list(ctx, principal.workspaceId, query)), {
+      ...asks(PageQuery),
+      detail: describe("List conversations", { 200: listOf(ConversationSummary, "ConversationList") }),
+    })
+    .get(
+      "/:id",
+      ({ principal, params }) =>
+        settled(ctx, () => conversations.view(ctx, conversations.mustGet(ctx, principal.workspaceId, params.id))),
+      { detail: describe("Get a conversation with its traces in order", { 200: Conversation }) },
+    )
+    .post(
+      "/:id/replay",
+      ({ principal, params, body, request }) =>
+        replay(ctx, principal, conversations.mustGet(ctx, principal.workspaceId, params.id), body, request),
+      {
+        ...takes(ReplayConversation),
+        detail: describe(
+          "Send the requests of a conversation again",
+          { 200: Replay },
+          { description: "Needs capture: full. Each new request has a trace of its own, outside the conversation." },
+        ),
+      },
+    );
+};
