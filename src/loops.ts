@@ -13,7 +13,7 @@ import { prune as pruneAudit } from "./resources/access/audit/service.ts";
 import { recordUses as recordSessionUses } from "./resources/access/browser_sessions/authenticate.ts";
 import { prune as pruneBrowserSessions } from "./resources/access/browser_sessions/service.ts";
 import { prune as pruneWorkspaces } from "./resources/access/workspaces/prune.ts";
-import { purge } from "./resources/access/workspaces/purge.ts";
+import { purge } from "./purge.ts";
 import { cutDue } from "./resources/data/datasets/stream/snapshots.ts";
 import { sweep as sweepDatasets } from "./resources/data/datasets/stream/sweep.ts";
 import { sweep as sweepVolumes } from "./resources/data/volumes/sweep.ts";

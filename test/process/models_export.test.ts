@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { parseSafetensors } from "../../src/lib/checkpoints/safetensors.ts";
+import { parseSafetensors } from "../../src/workers/checkpoints/safetensors.ts";
 import { runVerk } from "../cli.ts";
 import { makeEncoder } from "../encoders.ts";
 import { tempDir } from "../harness.ts";

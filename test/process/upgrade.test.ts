@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { generateKey, publicKeyLine } from "../../src/lib/minisign/keys.ts";
+import { generateKey, publicKeyLine } from "../../src/platform/updates/minisign/keys.ts";
 import { readStamp } from "../../src/platform/updates/stamp.ts";
 import { writeBundle } from "../../src/platform/updates/write_bundle.ts";
 import { program } from "../cli.ts";

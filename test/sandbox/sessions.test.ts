@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { durable, write } from "../../src/platform/db/db.ts";
-import { purge } from "../../src/resources/access/workspaces/purge.ts";
+import { purge } from "../../src/purge.ts";
 import { reconcile } from "../../src/resources/machines/sessions/reconcile.ts";
 import { CreateSession } from "../../src/resources/machines/sessions/schema.ts";
 import * as sessions from "../../src/resources/machines/sessions/service.ts";

@@ -1,7 +1,7 @@
 """From logits of crops to a score that means what it says: pooling, a temperature, then a rising table.
 
 Temperature and table are fitted on images that the weights have not seen; every source and both classes count alike. The
-product computes the same (src/lib/detection/calibration.ts).
+product computes the same (src/workers/detector/calibration.ts).
 """
 import numpy as np
 

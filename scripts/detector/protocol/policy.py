@@ -1,4 +1,4 @@
-"""From logits and features to answers, as the product computes them (src/lib/detection/kinds.ts, unlike.ts), in NumPy.
+"""From logits and features to answers, as the product computes them (src/workers/detector/kinds.ts, unlike.ts), in NumPy.
 
 `made` is the JSON beside the weights: pooling, temperature and isotonic for every image; `whole` with the weights of the
 crops' logit and of the whole image's; `kinds` with a linear map from features to kinds of content and a curve for each kind;

@@ -6,7 +6,7 @@ import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { editDistance } from "../../lib/text/nearest.ts";
-import { lineOf, parseSettings } from "../../lib/text/settings_file.ts";
+import { lineOf, parseSettings } from "./settings_file.ts";
 import { ALIASES, ELSEWHERE, FOREIGN_NAMES, LORA_ALIASES, MEANT } from "../../lib/training/foreign_names.ts";
 import { isCodeName } from "../rewards/input.ts";
 import { openSource } from "../transfer/source.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseSettings } from "./settings_file.ts";
+import { parseSettings } from "../../cli/jobs/settings_file.ts";
 import { parseYaml } from "./yaml.ts";
 
 describe("S10: YAML without circles", () => {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { readPublicKey } from "../../lib/minisign/keys.ts";
+import { readPublicKey } from "../updates/minisign/keys.ts";
 import { section } from "./section.ts";
 
 export const updates = section("Upgrades from signed bundles (docs/upgrade.md).", {

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { randomFor, sweep } from "../../../test/sweep.ts";
-import { generateKey, publicKeyFile, publicKeyLine } from "../../lib/minisign/keys.ts";
-import { sign } from "../../lib/minisign/signature.ts";
+import { generateKey, publicKeyFile, publicKeyLine } from "./minisign/keys.ts";
+import { sign } from "./minisign/signature.ts";
 import { compareVersions } from "./manifest.ts";
 import { openBundle } from "./read_bundle.ts";
 import { parseStamp, readStamp, type Stamp, stampText } from "./stamp.ts";

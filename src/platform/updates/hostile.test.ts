@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tarChunks } from "../../lib/archive/tar_write.ts";
-import { generateKey } from "../../lib/minisign/keys.ts";
-import { sign } from "../../lib/minisign/signature.ts";
+import { generateKey } from "./minisign/keys.ts";
+import { sign } from "./minisign/signature.ts";
 import { sha256Bytes } from "../files.ts";
 import { MANIFEST, SIGNATURE } from "./layout.ts";
 import { commentOf, openBundle } from "./read_bundle.ts";

@@ -2,8 +2,8 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { TAR_BLOCK, tarHeader } from "../../lib/archive/tar_write.ts";
 import { UsageError } from "../../lib/errors.ts";
-import { keyName, type PublicKey } from "../../lib/minisign/keys.ts";
-import { isSigned, readSignature, signatureFile } from "../../lib/minisign/signature.ts";
+import { keyName, type PublicKey } from "./minisign/keys.ts";
+import { isSigned, readSignature, signatureFile } from "./minisign/signature.ts";
 import { KIB, MIB } from "../../lib/units.ts";
 import { ContentError, StorageError, sha256Bytes, UNCOUNTED, writeStreamAtomic } from "../files.ts";
 import { END_BYTES, type EntryPlace, headerOf, locate, MANIFEST, modeOf, padded, SIGNATURE } from "./layout.ts";

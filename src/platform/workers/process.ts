@@ -13,7 +13,7 @@ import type { Log } from "../log.ts";
 import { marks, workerEnv } from "./env.ts";
 import { makeFolder, type WorkerFolder } from "./folder.ts";
 import { killMarked } from "./orphans.ts";
-import { self } from "./self.ts";
+import { inspected, self } from "./self.ts";
 import {
   type Exit,
   type ExitKind,
@@ -122,8 +122,10 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     const { program, args = [], socketDir, env: ambient = {}, extraEnv = {}, grants = {}, confine } = this.#options;
     const folder = this.#folder;
     const env = { ...workerEnv(ambient, { id: this.id, dir: socketDir, own: folder.own }), ...extraEnv };
-    const argv = [...(program ?? self()), "worker", this.kind, ...args];
-    return Bun.spawn([...(confine?.({ kind: this.kind, argv, env, folder, grants }) ?? argv)], {
+    const inspector = inspected(this.kind);
+    const argv = [...(inspector ?? program ?? self()), "worker", this.kind, ...args];
+    const isConfined = confine !== undefined && inspector === undefined;
+    return Bun.spawn([...((isConfined && confine({ kind: this.kind, argv, env, folder, grants })) || argv)], {
       cwd: folder.own, // not ours: the runtime reads .env from the working directory
       env,
       stdin: "ignore",

@@ -6,7 +6,7 @@ import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
 import { AppError } from "../../lib/errors.ts";
-import { monthOf } from "../../lib/months.ts";
+import { monthOf } from "../money/billing/months.ts";
 import { prepared, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
 import { workspaces } from "../access/workspaces/table.ts";

@@ -238,7 +238,7 @@ describe("a workspace that is deleted", () => {
     await app.detect();
     await app.call("PUT", "/v1/config", { webhookUrl: "https://127.0.0.1:8443/" });
     await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, { key: app.adminKey });
-    const { purge } = await import("../access/workspaces/purge.ts");
+    const { purge } = await import("../../purge.ts");
     const { prune } = await import("./service.ts");
     await purge(app.ctx);
     await prune(app.ctx);

@@ -1,6 +1,6 @@
 /** Pure decisions: what a plan allows, which models score a file, and when credit runs low. */
 import { AppError } from "../../lib/errors.ts";
-import { nextMonthStart } from "../../lib/months.ts";
+import { nextMonthStart } from "../money/billing/months.ts";
 import {
   AUDIO_MODELS,
   IMAGE_MODELS,

@@ -3,7 +3,7 @@
  */
 import { join } from "node:path";
 import { z } from "zod";
-import { Calibration, type Mix } from "../../lib/detection/calibration.ts";
+import { Calibration, type Mix } from "./calibration.ts";
 import { MODELS, type ModelName } from "../protocol_detector.ts";
 import { EMBEDDED, EMBEDDED_WHOLE, type StoredModel } from "./embedded_models.ts";
 import { type LaneModel, type Network, WHOLE } from "./messages.ts";

@@ -1,6 +1,6 @@
 /** Turns the logits of one or more views into the result of each model. */
 
-import { judgeCrop, judgeImage } from "../../lib/detection/calibration.ts";
+import { judgeCrop, judgeImage } from "./calibration.ts";
 import type { CropScore, ModelName, ModelResult } from "../protocol_detector.ts";
 import { meanRow, rowOf } from "./adapted/evidence.ts";
 import type { Crop } from "./image/views.ts";

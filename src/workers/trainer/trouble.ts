@@ -1,4 +1,4 @@
-import { SafetensorsError } from "../../lib/checkpoints/safetensors.ts";
+import { SafetensorsError } from "../checkpoints/safetensors.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { OutOfMemory } from "../../native/ggml/ggml.ts";
 import { type ReportedFailure, WorkerError } from "../protocol.ts";

@@ -9,7 +9,7 @@ import {
   publicKeyLine,
   readSecretKey,
   secretKeyFile,
-} from "../../../lib/minisign/keys.ts";
+} from "../../../platform/updates/minisign/keys.ts";
 import { writeFileAtomicSync } from "../../../platform/files.ts";
 import type { Bundle } from "../../../platform/updates/read_bundle.ts";
 import { type Content, nameInBundle, writeBundle } from "../../../platform/updates/write_bundle.ts";

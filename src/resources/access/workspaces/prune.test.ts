@@ -9,7 +9,7 @@ import * as billing from "../../money/billing/service.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import * as secondFactor from "../people/second_factor/service.ts";
 import * as people from "../people/service.ts";
-import { purge } from "./purge.ts";
+import { purge } from "../../../purge.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

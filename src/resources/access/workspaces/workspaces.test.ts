@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { atEveryFailpoint, manyApps, type TestApp } from "../../../../test/harness.ts";
 import { events } from "../../../events/table.ts";
 import { durable } from "../../../platform/db/db.ts";
-import { purge } from "./purge.ts";
+import { purge } from "../../../purge.ts";
 import * as workspaces from "./service.ts";
 
 const { open, closeAll } = manyApps();

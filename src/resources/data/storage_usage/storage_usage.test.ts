@@ -9,7 +9,7 @@ import { manyApps, type TestApp, tempDir, until } from "../../../../test/harness
 import { makeModel } from "../../../../test/models.ts";
 import { newId } from "../../../lib/ids.ts";
 import { write } from "../../../platform/db/db.ts";
-import { purge } from "../../access/workspaces/purge.ts";
+import { purge } from "../../../purge.ts";
 import { pullAll } from "../../serving/models/hub/pull.ts";
 import { trainingCheckpoints, trainingExports, trainingJobs } from "../../training/training_jobs/table.ts";
 import { datasetSnapshots, datasets } from "../datasets/table.ts";

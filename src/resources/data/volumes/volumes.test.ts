@@ -266,7 +266,7 @@ test("a deleted workspace loses its volumes and their bytes, its neighbours do n
     await app.call("PUT", "/v1/volumes/lab/files/a", undefined, { key, raw: key });
   }
   await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, { key: app.adminKey });
-  const { purge } = await import("../../access/workspaces/purge.ts");
+  const { purge } = await import("../../../purge.ts");
   await purge(app.ctx);
   expect(await stored(app)).toEqual([sha256(app.keyB)]);
   expect((await app.call("GET", "/v1/volumes/lab/files/a", undefined, { key: app.keyB })).body).toBe(app.keyB);

@@ -1,8 +1,8 @@
 /** Use that is not charged yet: of jobs since their run began, of deployments since their last charge. */
 import { and, eq, gte, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { monthStart } from "../../../lib/months.ts";
-import { costOf } from "../../../lib/pricing/charge.ts";
+import { monthStart } from "./months.ts";
+import { costOf } from "../cost/charge.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import { trainingJobs } from "../../training/training_jobs/table.ts";
 import { runTime, type Timed } from "./run_time.ts";

@@ -1,6 +1,6 @@
 /** Estimates costs from the price file. Each part is rounded to micro-dollars before the sum. */
 import { microsOf } from "../../../lib/money.ts";
-import { costOf } from "../../../lib/pricing/charge.ts";
+import { costOf } from "./charge.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { mustKnow, mustOffer, type Offers } from "./rates.ts";
 

@@ -5,7 +5,7 @@
 import { and, type Column, eq, gte, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
-import { wattHours } from "../../../lib/pricing/energy.ts";
+import { wattHours } from "../energy/watts.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
 import { costMicrosOf } from "../../training/training_jobs/schema.ts";

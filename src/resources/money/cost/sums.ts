@@ -1,5 +1,5 @@
 /** Sums of past use. */
-import { costOf } from "../../../lib/pricing/charge.ts";
+import { costOf } from "./charge.ts";
 import { HOUR_MS } from "../../../lib/units.ts";
 import type { UsageRow } from "./table.ts";
 

@@ -4,7 +4,7 @@
  */
 import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { closed, meanWatts, read } from "../../../lib/pricing/energy.ts";
+import { closed, meanWatts, read } from "./watts.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import * as gpu from "../../machines/gpu/service.ts";
 import { type JobRow, trainingJobs } from "../../training/training_jobs/table.ts";

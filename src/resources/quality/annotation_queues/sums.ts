@@ -3,7 +3,7 @@
  * alone. All are whole numbers, so a sum after any history equals a new count.
  */
 import { and, asc, eq, gt, inArray, sql } from "drizzle-orm";
-import { type Label, type Level, withinUnit } from "../../../lib/statistics/agreement.ts";
+import { type Label, type Level, withinUnit } from "../statistics/agreement.ts";
 import { type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { type LabelField, type LabelValue, PREFERENCES } from "./label_schema.ts";
 import { labelValue } from "./policy.ts";

@@ -5,7 +5,7 @@ import { tarGz, zip } from "../../../../test/archives.ts";
 import { atEveryFailpoint, manyApps, type TestApp } from "../../../../test/harness.ts";
 import { events } from "../../../events/table.ts";
 import { durable } from "../../../platform/db/db.ts";
-import { purge } from "../../access/workspaces/purge.ts";
+import { purge } from "../../../purge.ts";
 import { sweep } from "../../data/volumes/sweep.ts";
 
 const { open, closeAll } = manyApps();

@@ -4,7 +4,7 @@ import { atEveryFailpoint, manyApps, type TestApp, until } from "../../../../tes
 import { events } from "../../../events/table.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { durable } from "../../../platform/db/db.ts";
-import { purge } from "../../access/workspaces/purge.ts";
+import { purge } from "../../../purge.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

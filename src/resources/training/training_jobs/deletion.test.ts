@@ -7,7 +7,7 @@ import { atEveryFailpoint, testApp } from "../../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../../test/jobs_kit.ts";
 import { newId } from "../../../lib/ids.ts";
 import { durable, write } from "../../../platform/db/db.ts";
-import { purge } from "../../access/workspaces/purge.ts";
+import { purge } from "../../../purge.ts";
 import { datasetPins } from "../../data/datasets/table.ts";
 import { looseKeys } from "../../data/loose_keys/table.ts";
 import { sweep } from "./running/sweep.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { usdOf } from "../../../lib/money.ts";
-import { wattHours } from "../../../lib/pricing/energy.ts";
+import { wattHours } from "../../money/energy/watts.ts";
 import { DateTime, isoOrNull, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";

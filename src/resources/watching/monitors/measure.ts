@@ -4,7 +4,7 @@ import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
 import { percentile } from "../../../lib/rewards/combine.ts";
-import { ks, psi } from "../../../lib/statistics/drift.ts";
+import { ks, psi } from "../../quality/statistics/drift.ts";
 import { freeBytes } from "../../../platform/machine/disk.ts";
 import * as gpu from "../../machines/gpu/service.ts";
 import * as billing from "../../money/billing/service.ts";

@@ -263,7 +263,7 @@ test("the monitors of a deleted workspace are gone", async () => {
   const { app, create } = started({ loops: ["workspaces.purge"] });
   await create({});
   await app.call("DELETE", `/v1/workspaces/${app.workspaceA}`, undefined, { key: app.adminKey });
-  const { purge } = await import("../../access/workspaces/purge.ts");
+  const { purge } = await import("../../../purge.ts");
   await purge(app.ctx);
   expect(app.ctx.db.select().from(monitors).all()).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { events } from "../../../events/table.ts";
 import { PUBLISHED_TYPES } from "../../../lib/webhooks/published.ts";
 import { keyOf, maskSecret } from "../../../lib/webhooks/signature.ts";
 import { write } from "../../../platform/db/db.ts";
-import { purge } from "../../access/workspaces/purge.ts";
+import { purge } from "../../../purge.ts";
 import { fanOut } from "./delivery/fan_out.ts";
 import { cancelWaiting, holdWaiting, settleClosed } from "./delivery/held.ts";
 import { requireReachable } from "./guard.ts";

@@ -7,7 +7,7 @@ import {
   readAdaptation,
   unpackFloats,
 } from "../../../lib/detection/adaptation.ts";
-import type { Calibration } from "../../../lib/detection/calibration.ts";
+import type { Calibration } from "../calibration.ts";
 import type { Models } from "../models.ts";
 import { findHead, type HeadChange, withHead, withOutput } from "./head.ts";
 

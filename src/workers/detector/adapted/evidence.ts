@@ -1,5 +1,5 @@
 /** Collects what the last layer of each model reads, for the file and for a re-encoded copy. */
-import { imageLogit, judgeImage } from "../../../lib/detection/calibration.ts";
+import { imageLogit, judgeImage } from "../calibration.ts";
 import type { Evidence, ModelEvidence, ModelName } from "../../protocol_detector.ts";
 import { type Results, WHOLE } from "../messages.ts";
 import type { Models } from "../models.ts";

@@ -2,7 +2,7 @@
  * The last layer of a detector inside its ONNX file: one row of weights and a bias that turn features into a logit. Its
  * numbers are changed in place, so an adapted model costs nothing more when it scores.
  */
-import { type Field, fieldsOf } from "../../../lib/checkpoints/protobuf.ts";
+import { type Field, fieldsOf } from "../../checkpoints/protobuf.ts";
 
 export type Head = {
   /** Name of the tensor with the features: the input of the last layer. */

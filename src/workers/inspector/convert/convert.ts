@@ -5,15 +5,15 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatBytes } from "../../../lib/bytes.ts";
-import { textConfig } from "../../../lib/checkpoints/config.ts";
-import { encoderOfConfig, poolingTypeOf, requireEncoder } from "../../../lib/checkpoints/encoder.ts";
+import { textConfig } from "../../checkpoints/config.ts";
+import { encoderOfConfig, poolingTypeOf, requireEncoder } from "../../checkpoints/encoder.ts";
 import { CheckpointError, familyOfConfig } from "../../../lib/checkpoints/families.ts";
-import { ggufMetadata } from "../../../lib/checkpoints/metadata.ts";
-import { requireSupported } from "../../../lib/checkpoints/supported.ts";
-import { addedTokens, vocabularyOfJson } from "../../../lib/checkpoints/tokenizer/json.ts";
-import { vocabularyOfSentencepiece } from "../../../lib/checkpoints/tokenizer/sentencepiece.ts";
-import { otherAddedTokens } from "../../../lib/checkpoints/tokenizer/special.ts";
-import type { Vocabulary } from "../../../lib/checkpoints/tokenizer/vocabulary.ts";
+import { ggufMetadata } from "../../checkpoints/metadata.ts";
+import { requireSupported } from "../../checkpoints/supported.ts";
+import { addedTokens, vocabularyOfJson } from "../../checkpoints/tokenizer/json.ts";
+import { vocabularyOfSentencepiece } from "../../checkpoints/tokenizer/sentencepiece.ts";
+import { otherAddedTokens } from "../../checkpoints/tokenizer/special.ts";
+import type { Vocabulary } from "../../checkpoints/tokenizer/vocabulary.ts";
 import { describe } from "../../../lib/gguf/describe.ts";
 import { parseGguf } from "../../../lib/gguf/parse.ts";
 import {

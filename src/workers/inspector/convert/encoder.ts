@@ -1,5 +1,5 @@
 /** The plan of an encoder's GGUF file, from a Hugging Face folder. */
-import { count } from "../../../lib/checkpoints/config.ts";
+import { count } from "../../checkpoints/config.ts";
 import {
   type Encoder,
   encoderMetadata,
@@ -8,11 +8,11 @@ import {
   plainEncoderName,
   poolingTypeOf,
   requireEncoder,
-} from "../../../lib/checkpoints/encoder.ts";
+} from "../../checkpoints/encoder.ts";
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
-import { generalMetadata } from "../../../lib/checkpoints/metadata.ts";
-import { otherAddedTokens } from "../../../lib/checkpoints/tokenizer/special.ts";
-import { wordPieceMetadata } from "../../../lib/checkpoints/tokenizer/wordpiece.ts";
+import { generalMetadata } from "../../checkpoints/metadata.ts";
+import { otherAddedTokens } from "../../checkpoints/tokenizer/special.ts";
+import { wordPieceMetadata } from "../../checkpoints/tokenizer/wordpiece.ts";
 import type { Metadata, TensorSource } from "../../../lib/gguf/write.ts";
 import { type Folder, type StoredTensor, shown } from "./folder.ts";
 import { MAX_LAYERS, sourceOf, type Target } from "./sources.ts";

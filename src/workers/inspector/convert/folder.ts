@@ -2,8 +2,8 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
-import { type PlacedTensor, parseSafetensors, SafetensorsError } from "../../../lib/checkpoints/safetensors.ts";
-import type { SmallFiles } from "../../../lib/checkpoints/tokenizer/special.ts";
+import { type PlacedTensor, parseSafetensors, SafetensorsError } from "../../checkpoints/safetensors.ts";
+import type { SmallFiles } from "../../checkpoints/tokenizer/special.ts";
 import { MIB } from "../../../lib/units.ts";
 
 /** Name in the folder → path that this process may read. */

@@ -2,7 +2,7 @@
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
 import type { StoredType } from "../../../lib/checkpoints/mix.ts";
 import { decode, encode as encodePlain, repackMxfp4, WEIGHT_BYTES } from "../../../lib/checkpoints/numbers.ts";
-import { rotatedRow } from "../../../lib/checkpoints/tensors.ts";
+import { rotatedRow } from "../../checkpoints/tensors.ts";
 import type { Encode } from "./encode.ts";
 import { type StoredTensor, shown } from "./folder.ts";
 

@@ -2,7 +2,7 @@
  * tokenizer.json and tokenizer_config.json from the vocabulary of a GGUF file. Every token stands in the model's vocabulary
  * with its id, also the special ones: a reader then keeps the ids.
  */
-import { PATTERNS } from "../../../lib/checkpoints/tokenizer/pre.ts";
+import { PATTERNS } from "../../checkpoints/tokenizer/pre.ts";
 import { WorkerError } from "../../protocol.ts";
 import { TOKEN, type Vocabulary } from "./gguf_tokens.ts";
 import { OTHER_VARIANT } from "./hf_weights.ts";

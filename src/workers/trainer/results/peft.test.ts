@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../../../test/harness.ts";
-import { parseSafetensors } from "../../../lib/checkpoints/safetensors.ts";
+import { parseSafetensors } from "../../checkpoints/safetensors.ts";
 import type { Adapter } from "./adapter.ts";
 import { halvesFromNeighbours, type PeftOptions, writePeft } from "./peft.ts";
 

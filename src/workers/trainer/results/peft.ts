@@ -5,7 +5,7 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { encodeSafetensorsHeader, type TensorSpec } from "../../../lib/checkpoints/safetensors.ts";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../checkpoints/safetensors.ts";
 import { UNCOUNTED, type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
 import { pairsNeighbours } from "../engine/architecture.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";

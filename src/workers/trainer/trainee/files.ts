@@ -9,7 +9,7 @@ import {
   parseSafetensors,
   SafetensorsError,
   type TensorSpec,
-} from "../../../lib/checkpoints/safetensors.ts";
+} from "../../checkpoints/safetensors.ts";
 import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
 import { UNCOUNTED, writeStreamAtomic } from "../../../platform/files.ts";
 import type { Moments, Optimizer } from "../engine/optimizer.ts";

@@ -1,6 +1,6 @@
 /** The question to a judge, and the form of its verdict. Pure. */
 import { z } from "zod";
-import { asText, fieldOf } from "../../../../lib/json/field.ts";
+import { asText, fieldOf } from "../field.ts";
 import type { GenerationParams } from "../../../serving/deployments/chat/generate.ts";
 import type { JudgeConfig } from "../config.ts";
 import { type EvaluationItem, inputText } from "../item.ts";

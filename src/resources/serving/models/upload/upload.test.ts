@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { atEveryFailpoint, fakeClock, manyApps, type TestApp, tempDir } from "../../../../../test/harness.ts";
 import { makeModel } from "../../../../../test/models.ts";
 import { durable } from "../../../../platform/db/db.ts";
-import { purge } from "../../../access/workspaces/purge.ts";
+import { purge } from "../../../../purge.ts";
 import { uploads } from "../../../data/uploads/table.ts";
 import { scan } from "../files/folder.ts";
 

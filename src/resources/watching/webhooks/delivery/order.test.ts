@@ -3,7 +3,7 @@ import { fakeClock, type TestApp, testApp } from "../../../../../test/harness.ts
 import { addEndpoint, answerOf, emitCompleted } from "../../../../../test/webhooks_kit.ts";
 import { durable } from "../../../../platform/db/db.ts";
 import { failpoints } from "../../../../platform/failpoint.ts";
-import { purge } from "../../../access/workspaces/purge.ts";
+import { purge } from "../../../../purge.ts";
 import { webhookDeliveries } from "../table.ts";
 import { deliver, rest } from "./deliver.ts";
 import { fanOut } from "./fan_out.ts";
