@@ -135,7 +135,7 @@ function rateRow(name: string, pairs: readonly Pair[], aim?: (ratio: number) => 
 async function firstToken(bench: Bench): Promise<Row> {
   const tiny = await create(bench, { name: "tiny", parallel: 4, model: "verk-tiny" });
   const through = dialogue<ClientFirst>(clientsOf(bench, tiny, { clients: 0, tokens: 2 }));
-  const model = join(ROOT, "models/verk-tiny.gguf");
+  const model = join(ROOT, "models/verk-tiny/verk-tiny.gguf");
   const job: EngineJob = { dataDir: dirname(bench.file), model, threads: 1, contextLength: CONTEXT, parallel: 4 };
   const engine = dialogue<EngineFirst>(peer("engine_first.ts", job));
   const ours: number[] = [];

@@ -25,14 +25,14 @@ export function tierOf(file: string, text: string): Tier {
 }
 
 export const testFiles = (root: string): string[] =>
-  [...new Bun.Glob("{src,test,scripts,bench}/**/*.test.{ts,tsx}").scanSync(root)].sort();
+  [...new Bun.Glob("{src,test,scripts,bench,models}/**/*.test.{ts,tsx}").scanSync(root)].sort();
 
 /** Starting the executable, or a worker from source, needs the whole program. */
 const RUNS_PROGRAM = ["test/binary.ts", "test/cli.ts", "test/node_executable.ts", "src/platform/workers/self.ts"];
 const PROGRAM = "src/main.ts";
 
 export function readGraph(root: string): Graph {
-  const files = [...new Bun.Glob("{src,test,scripts,bench}/**/*.{ts,tsx}").scanSync(root)];
+  const files = [...new Bun.Glob("{src,test,scripts,bench,models}/**/*.{ts,tsx}").scanSync(root)];
   const transpilers = { ts: new Bun.Transpiler({ loader: "ts" }), tsx: new Bun.Transpiler({ loader: "tsx" }) };
   const known = new Set(files);
   return new Map(

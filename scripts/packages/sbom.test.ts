@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import manifest from "../../models/manifest.json";
 import { PLATFORMS } from "../../src/native/platform/index.ts";
 import { npmPurl, packagesOf } from "./npm_packages.ts";
@@ -48,7 +48,7 @@ test("Bun, llama.cpp and Python are listed under their own names, and the list h
     expect.arrayContaining(["bun", "llama.cpp", "cpython", "libstdc++.so.6", "verk-tiny.gguf"]),
   );
   for (const { file, licence } of manifest.models)
-    expect(list.components.find(({ name }) => name === file)?.licenses).toEqual([licenseOf(licence)]);
+    expect(list.components.find(({ name }) => name === basename(file))?.licenses).toEqual([licenseOf(licence)]);
   expect(list.metadata.timestamp).toBe("2027-01-15T08:00:00.000Z");
   expect(list.serialNumber).toMatch(/^urn:uuid:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
   expect(() => sbom({ ...options, files: [] })).toThrow("no libllama.so");

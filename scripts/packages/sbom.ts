@@ -1,7 +1,7 @@
 /** The list of components of an executable, in the format CycloneDX 1.6: `dist/verk.cdx.json`. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Platform } from "../../src/native/platform/index.ts";
 import { githubPurl, type NpmPackage, npmPurl, packagesOf } from "./npm_packages.ts";
 
@@ -147,9 +147,9 @@ type ModelList = { models: readonly { file: string; licence: string }[] };
 /** models/manifest.json states the licences. */
 function modelsOf(root: string): Component[] {
   const { models } = JSON.parse(readFileSync(join(root, "models/manifest.json"), "utf8")) as ModelList;
-  return [...new Bun.Glob("models/*.{onnx,gguf}").scanSync(root)].sort().map((path) => {
-    const name = path.replace("models/", "");
-    const licence = models.find(({ file }) => file === name)?.licence;
+  return [...new Bun.Glob("models/*/*.{onnx,gguf}").scanSync(root)].sort().map((path) => {
+    const name = basename(path);
+    const licence = models.find(({ file }) => `models/${file}` === path)?.licence;
     if (!licence) throw new Error(`models/manifest.json names no licence of ${name}`);
     const hashes = [sha256(readFileSync(join(root, path)))];
     return { type: "machine-learning-model", "bom-ref": path, name, hashes, licenses: [licenseOf(licence)] };

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import sharp from "sharp";
-import cases from "../../scripts/detector/cases/score.json";
+import cases from "../../models/detector/cases/score.json";
 import { Detector } from "./detector.ts";
 
 const detector = new Detector();
@@ -12,7 +12,7 @@ afterAll(() => detector.close());
 
 type Made = { width: number; height: number; step: number; grain: number };
 
-/** The same pixels as `made` in scripts/detector/cases/score.py. */
+/** The same pixels as `made` in models/detector/cases/score.py. */
 function pixelsOf({ width, height, step, grain }: Made): Uint8Array {
   const pixels = new Uint8Array(width * height * 3);
   for (let y = 0, i = 0; y < height; y++)

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { BANNED_FUNCTIONS, BANNED_TYPES, BANNED_WORDS } from "./banned_names.ts";
 import { ROOT, read, sources } from "./imports.ts";
 
-const EVERYTHING = [...new Bun.Glob("{src,test,scripts,bench}/**/*.{ts,tsx}").scanSync(ROOT)]
+const EVERYTHING = [...new Bun.Glob("{src,test,scripts,bench,models}/**/*.{ts,tsx}").scanSync(ROOT)]
   .filter((file) => !file.endsWith(".d.ts"))
   .sort();
 const LISTS = ["test/meta/banned_names.ts", "test/meta/language.test.ts", "test/meta/docs.test.ts"];

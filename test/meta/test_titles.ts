@@ -6,7 +6,7 @@ const TITLE = /(?:test|describe|it)(?:\.[\w.]+(?:\([\s\S]{0,3000}?\))?)?\(\s*(["
 
 /** The titles of all tests, as they stand in the source. */
 export function testTitles(): { path: string; title: string }[] {
-  const paths = [...new Bun.Glob("{src,test,scripts}/**/*.test.ts").scanSync(ROOT)].sort();
+  const paths = [...new Bun.Glob("{src,test,scripts,models}/**/*.test.ts").scanSync(ROOT)].sort();
   return paths.flatMap((path) =>
     [...readFileSync(join(ROOT, path), "utf8").matchAll(TITLE)].map((found) => ({ path, title: found[2] ?? "" })),
   );

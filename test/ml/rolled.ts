@@ -5,7 +5,7 @@ import type { Roller, RollerOptions, Rollout, RolloutRequest } from "../../src/w
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 
-export const TINY = join(import.meta.dir, "../../models/verk-tiny.gguf");
+export const TINY = join(import.meta.dir, "../../models/verk-tiny/verk-tiny.gguf");
 export const SAMPLING = { temperature: 2.5, topP: 1, topK: 0, minP: 0, maxTokens: 24 };
 const QUESTIONS = ["What is 7 + 5?", "Reverse the word: garden", "Hello", "Which number is larger: 48 or 84?", "Who?"];
 

@@ -105,7 +105,7 @@ test("a model that was sent to a signed address is served", async () => {
     return answer.json();
   };
   try {
-    const file = Bun.file(join(import.meta.dir, "../../models/verk-tiny.gguf"));
+    const file = Bun.file(join(import.meta.dir, "../../models/verk-tiny/verk-tiny.gguf"));
     const { id } = await post("/models", { name: "sent" });
     const { files } = await post(`/models/${id}/presigned-upload`, {
       files: [{ path: "sent.gguf", size_bytes: file.size, sha256: await sha256File(file.name ?? "") }],

@@ -106,7 +106,7 @@ test("F29 quickstart: every line of the README works at a terminal, in a fresh c
   expect(demo).toContain(FULL ? "correct answers to held-out questions" : '{"prompt":');
   expect(await terminal.type("./scripts/test --list quickstart_pty")).toContain("1 file\r\n");
 
-  copyFileSync(join(ROOT, "models/verk-tiny.gguf"), join(clone, "some-model.gguf"));
+  copyFileSync(join(ROOT, "models/verk-tiny/verk-tiny.gguf"), join(clone, "some-model.gguf"));
   let shown = "";
   for (const block of rest.filter((each) => reasonOf(each) === undefined)) shown += await typeBlock(block);
   expect(shown).toContain("demo (dep_");

@@ -6,7 +6,7 @@ import { liveOf } from "../../src/resources/serving/deployments/fleet/fleet.ts";
 import { register } from "../../src/resources/serving/models/files/folder.ts";
 import { tempDir, testApp, until } from "../harness.ts";
 
-export const TINY = resolve(import.meta.dir, "../../models/verk-tiny.gguf");
+export const TINY = resolve(import.meta.dir, "../../models/verk-tiny/verk-tiny.gguf");
 const HEALTH_MS = { "serving.health_interval_ms": 100, "serving.health_timeout_ms": 1_000 };
 
 type Options = {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import given from "../../../scripts/detector/cases/policy.json";
+import given from "../../../models/detector/cases/policy.json";
 import { Calibration, judgeCrop, judgeImage, type Pooling, pool } from "./calibration.ts";
 import { sigmoid } from "../../lib/detection/curve.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Turns the logits of crops into one calibrated score: pooled, mixed with the logit of the whole image if the model has
  * one, divided by a temperature, then mapped by a monotonic table. The JSON file beside a model's weights holds the parameters; training computes the same
- * (`scripts/detector/protocol/calibrate.py`).
+ * (`models/detector/protocol/calibrate.py`).
  */
 import { z } from "zod";
 import { Curve, calibratePooled } from "../../lib/detection/curve.ts";

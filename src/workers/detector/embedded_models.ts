@@ -1,11 +1,11 @@
 /** The detectors inside the executable, by name. To add one, add its two files and a line below. */
-import audioV0 from "../../../models/detector_audio_v0.json";
-import audioV0Weights from "../../../models/detector_audio_v0.onnx" with { type: "file" };
-import v0 from "../../../models/detector_v0.json";
-import v0Weights from "../../../models/detector_v0.onnx" with { type: "file" };
-import v1 from "../../../models/detector_v1.json";
-import v1Weights from "../../../models/detector_v1.onnx" with { type: "file" };
-import wholeWeights from "../../../models/detector_whole.onnx" with { type: "file" };
+import audioV0 from "../../../models/detector/detector_audio_v0.json";
+import audioV0Weights from "../../../models/detector/detector_audio_v0.onnx" with { type: "file" };
+import v0 from "../../../models/detector/detector_v0.json";
+import v0Weights from "../../../models/detector/detector_v0.onnx" with { type: "file" };
+import v1 from "../../../models/detector/detector_v1.json";
+import v1Weights from "../../../models/detector/detector_v1.onnx" with { type: "file" };
+import wholeWeights from "../../../models/detector/detector_whole.onnx" with { type: "file" };
 import type { ModelName } from "../protocol_detector.ts";
 
 export type StoredModel = {

@@ -1,7 +1,7 @@
 /** Reads model files and archives in a separate process: no outside file is parsed in the server. One at a time. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import tiny from "../../../models/verk-tiny.gguf" with { type: "file" };
+import tiny from "../../../models/verk-tiny/verk-tiny.gguf" with { type: "file" };
 import { ArchiveError } from "../../lib/archive/entries.ts";
 import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import { describeServed } from "../../lib/gguf/describe.ts";

@@ -1,6 +1,6 @@
 // tier: all (networks of the detectors)
 import { expect, test } from "bun:test";
-import cases from "../../../../scripts/detector/cases/views.json";
+import cases from "../../../../models/detector/cases/views.json";
 import { CROP, cutCrop, MAX_CROPS, planCrops, reflected } from "./views.ts";
 
 test.each(cases.plans)("$width × $height is cut at the same positions as in training", ({ width, height, crops }) => {

@@ -1,6 +1,6 @@
 /**
  * Chooses the crops of an image by its width and height alone, in integers, exactly as in training
- * (`scripts/detector/networks/views.py`). Both must satisfy the cases in `scripts/detector/cases/views.json`.
+ * (`models/detector/networks/views.py`). Both must satisfy the cases in `models/detector/cases/views.json`.
  *
  * Crops are squares of native pixels: nothing is resized. A side under 256 is first reflected to 256, at its end and
  * without repeating the border pixel. The grid has as many crops as fit 96 pixels apart, at most 6. Among grids of the

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import cases from "../../../../scripts/detector/cases/whole_view.json";
+import cases from "../../../../models/detector/cases/whole_view.json";
 import { smallPicture, WHOLE_SIDE } from "./whole.ts";
 
-/** The same pixels as `pattern` in scripts/detector/networks/whole_view.py. */
+/** The same pixels as `pattern` in models/detector/networks/whole_view.py. */
 function patternOf(width: number, height: number) {
   const pixels = Uint8Array.from({ length: width * height * 3 }, (_, i) => {
     const pixel = Math.floor(i / 3);

@@ -1,6 +1,6 @@
 /**
  * Makes the small picture that the network for whole images sees, exactly as in training
- * (`scripts/detector/networks/whole_view.py`). Both must satisfy the cases in `scripts/detector/cases/whole_view.json`.
+ * (`models/detector/networks/whole_view.py`). Both must satisfy the cases in `models/detector/cases/whole_view.json`.
  *
  * The picture is the image averaged over 128 × 128 equal areas; the aspect ratio is not kept. On an axis of length L,
  * cell i covers [i·L, (i+1)·L) and pixel j covers [128·j, 128·(j+1)). Overlaps are the weights. All numbers are

@@ -1,6 +1,6 @@
 """Writes score.json: what the committed weights say of images that anybody can compute, for the product's tests.
 
-    python3 scripts/detector/cases/score.py --models models
+    python3 models/detector/cases/score.py --models models
 
 An image is made of whole numbers alone: blocks of `step` pixels of one colour and grain over them. Those with a `file`
 were also saved, for the product to decode; they lie in test/fixtures/images.

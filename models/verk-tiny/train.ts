@@ -1,7 +1,7 @@
 /**
  * Trains verk-tiny from scratch with Verk's own trainer, all weights: minutes on a GPU; a CPU is far too slow.
  *
- *   bun scripts/tiny_model/train.ts --out OUT --device cuda --seconds 240
+ *   bun models/verk-tiny/train.ts --out OUT --device cuda --seconds 240
  *
  * OUT/verk-tiny.gguf is the model in F16, OUT/report.json what was done. Documents come from rows.py, in as many
  * processes as there are --makers; with the same number of them and of steps, the same rows in the same order.

@@ -1,6 +1,6 @@
 """Statistics of the packed clips: as they are, as changed training copies, and after each tested condition.
 
-    python3 scripts/detector/audio/measure.py --pack PACK.npz --out DIR
+    python3 models/detector/audio/measure.py --pack PACK.npz --out DIR
 
 DIR gets statistics_NAME.npy [clips, statistics]. It goes on after an interruption. Conditions are measured on an eighth of the
 clips; the rest of such statistics is not a number. OPENBLAS_NUM_THREADS=1 makes it faster.

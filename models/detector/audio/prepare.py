@@ -1,6 +1,6 @@
 """Clips of both labels on one footing, from what gather.ts brought and from ready clips.
 
-    python3 scripts/detector/audio/prepare.py --gathered DIR [DIR] --ready DIR --out PACK.npz
+    python3 models/detector/audio/prepare.py --gathered DIR [DIR] --ready DIR --out PACK.npz
 
 Of each file at most three seconds at 16 kHz: silence at the ends cut off, lengths drawn alike, noise under it, and as many
 clips of each label through MP3 and through Opus. What stays in the index: label, source, repository, family, hash.

@@ -1,7 +1,7 @@
 /**
  * verk-tiny before its training: the tokenizer, the chat template and random weights, as a GGUF file.
  *
- *   bun scripts/tiny_model/initial.ts OUT.gguf [seed]
+ *   bun models/verk-tiny/initial.ts OUT.gguf [seed]
  */
 import { join } from "node:path";
 import {

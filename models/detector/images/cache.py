@@ -1,6 +1,6 @@
 """Decoded packs: the pixels of each tar in one file, so that every process of the training maps the same bytes.
 
-    python3 scripts/detector/images/cache.py --packs PACKS --cache CACHE    # again whenever a pack has arrived
+    python3 models/detector/images/cache.py --packs PACKS --cache CACHE    # again whenever a pack has arrived
 
 CACHE/NAME.u8 has the pixels of NAME.tar, CACHE/NAME.json the files in it with height and width. Regions that are wide enough
 also pass the re-encodings of conditions.py, into CACHE/after_NAME.u8.

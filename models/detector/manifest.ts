@@ -1,10 +1,10 @@
 /**
- * bun scripts/detector/manifest.ts: writes the sha256 and the size of every file in models/ to models/manifest.json, after
+ * bun models/detector/manifest.ts: writes the sha256 and the size of every file of a model to models/manifest.json, after
  * files were replaced. Licences, roles and cards stay as they are.
  */
 import { join } from "node:path";
 
-const DIR = join(import.meta.dir, "../../models");
+const DIR = join(import.meta.dir, "..");
 const path = join(DIR, "manifest.json");
 const manifest = (await Bun.file(path).json()) as { models: { file: string; sha256: string; bytes: number }[] };
 for (const model of manifest.models) {

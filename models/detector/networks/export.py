@@ -1,6 +1,6 @@
 """Trained networks → ONNX files that compute in whole numbers (whole_numbers.py), with the ranges that some packed images give.
 
-    python3 scripts/detector/networks/export.py --trained OUT/final --images PACKS --models DIR --detectors half=detector_v0 --whole late
+    python3 models/detector/networks/export.py --trained OUT/final --images PACKS --models DIR --detectors half=detector_v0 --whole late
 
 Without images the files compute in float, and only store small weights: crops' networks in half precision, the whole image's in
 bytes. Where ONNX Runtime is installed, each file is compared with its network in PyTorch.

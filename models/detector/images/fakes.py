@@ -1,6 +1,6 @@
 """Fakes of the real regions in the cache: autoencoders are trained on these regions, then reconstruct up to MOST of them once.
 
-    python3 scripts/detector/images/fakes.py --packs PACKS --cache CACHE [--seconds 90] [--decoder NAME:FACTOR:FILE]
+    python3 models/detector/images/fakes.py --packs PACKS --cache CACHE [--seconds 90] [--decoder NAME:FACTOR:FILE]
 
 --decoder: autoencoders of others in TorchScript, from ±1 to ±1. The fakes are made once for all parts of the protocol. A fold learns
 from the fakes of its own training images alone, but the autoencoders have seen real images of all folds, tested ones too.
