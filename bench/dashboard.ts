@@ -33,7 +33,11 @@ export async function run({ quick = false } = {}): Promise<Row[]> {
 }
 
 const row = (what: string, value: string, target = "", ok: boolean | null = null): Row => ({
-  ...{ bench: "dashboard", what: `${what} (load ${loadavg()[0]?.toFixed(1)})`, value, target, ok },
+  bench: "dashboard",
+  what: `${what} (load ${loadavg()[0]?.toFixed(1)})`,
+  value,
+  target,
+  ok,
 });
 const ms = (value: number) => `${value.toFixed(1)} ms`;
 const quantile = (values: readonly number[], share: number) =>

@@ -87,7 +87,12 @@ function ownRate(
   const contextLength = PROMPT + (kernels ? 2 : 1) * TOKENS; // timing kernels moves positions on
   const perStream = Math.ceil(contextLength / PAGE);
   const decoder = openDecoder(kernels ? timingDevice(device) : device, model, {
-    ...{ slots: streams, contextLength, pages: streams * perStream, promptTokens: 4096, ahead: true, wide },
+    slots: streams,
+    contextLength,
+    pages: streams * perStream,
+    promptTokens: 4096,
+    ahead: true,
+    wide,
   });
   const drawing = (seed: number) => ({ ...PLAIN, seed, topLogprobs: 0 });
   const begin = performance.now();

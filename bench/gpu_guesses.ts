@@ -70,7 +70,9 @@ function compare(device: Device, model: DecoderModel, drawing: Drawing, tokens: 
     return all.reduce((a, b) => (b.rate > a.rate ? b : a));
   }) as [Said, Said];
   return {
-    ...{ plain: plain.rate, guessing: guessing.rate, perStep: tokens / guessing.steps },
+    plain: plain.rate,
+    guessing: guessing.rate,
+    perStep: tokens / guessing.steps,
     same: plain.tokens === guessing.tokens,
     other: new Set(plain.tokens.split(",")).size,
   };

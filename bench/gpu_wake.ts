@@ -77,7 +77,11 @@ function parts(dir: string, path: string) {
   const decoder = of("memory of the decoder", () => {
     const pages = PARALLEL * Math.ceil(CONTEXT / PAGE);
     const made = openDecoder(device, model, {
-      ...{ slots: PARALLEL, contextLength: CONTEXT, pages, promptTokens: 2048, ahead: true },
+      slots: PARALLEL,
+      contextLength: CONTEXT,
+      pages,
+      promptTokens: 2048,
+      ahead: true,
     });
     device.wait();
     return made;

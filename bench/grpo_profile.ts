@@ -39,7 +39,11 @@ function decodeKernels(dir: string, path: string, tell: (line: string) => void) 
   const [slots, contextLength] = [SIZE.prompts * SIZE.group, 512];
   const model = loadModel(device, { path, header: headerOf(path) }, contextLength);
   const decoder = openDecoder(timingDevice(device, tell), model, {
-    ...{ slots, contextLength, pages: slots * Math.ceil(contextLength / PAGE), promptTokens: 8192, ahead: true },
+    slots,
+    contextLength,
+    pages: slots * Math.ceil(contextLength / PAGE),
+    promptTokens: 8192,
+    ahead: true,
   });
   for (let slot = 0; slot < slots; slot++) {
     const prompt = Int32Array.from(

@@ -57,14 +57,18 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
   const best = typeof peers === "string" ? null : peers.reduce((a, b) => (b.total < a.total ? b : a));
   const ratio = best ? best.total / ours.phases.total : null;
   rows.push({
-    ...{ bench: "grpo_step", what: "against the fastest loop of transformers" },
+    bench: "grpo_step",
+    what: "against the fastest loop of transformers",
     value: ratio === null ? "" : `${ratio.toFixed(2)}×`,
     target: typeof peers === "string" ? peers : `≥ ${AIM}×`,
     ok: gpu && ratio !== null ? ratio >= AIM : null,
   });
   if (typeof peers === "string") return rows;
   const theirs = peers.map(({ what, total, generate, learn, update }) => ({
-    ...{ bench: "grpo_step", what, target: "", ok: null },
+    bench: "grpo_step",
+    what,
+    target: "",
+    ok: null,
     value: `${total.toFixed(3)} s (generate ${generate.toFixed(3)}, learn ${learn.toFixed(3)}, update ${update.toFixed(3)})`,
   }));
   return [...rows, ...theirs];
@@ -100,7 +104,10 @@ async function sharing({ shape, prompts, group, tokens }: Size, gpu: boolean): P
   const ratio = apart / shared;
   const value = `${shared.toFixed(3)} s, each with its own ${apart.toFixed(3)} s: ${ratio.toFixed(2)}×`;
   return {
-    ...{ bench: "grpo_step", what: `learning where ${group} answers share their prompt`, value, target: "" },
+    bench: "grpo_step",
+    what: `learning where ${group} answers share their prompt`,
+    value,
+    target: "",
     ok: null,
   };
 }
@@ -116,17 +123,29 @@ async function measure(
   const model = join(dir, "model.gguf");
   await writeRolloutModel(model, size.shape, type);
   const plan = await planOf({
-    ...{ dir, model, method: "grpo", lora: LORA, context: 4 * Math.max(size.tokens, size.prompt ?? 0) },
+    dir,
+    model,
+    method: "grpo",
+    lora: LORA,
+    context: 4 * Math.max(size.tokens, size.prompt ?? 0),
     rows: promptsOf(size),
     given: {
-      ...{ num_generations: size.group, per_device_train_batch_size: size.prompts * size.group },
-      ...{ max_completion_length: size.tokens, max_steps: size.steps + 1, learning_rate: 1e-5, temperature: 1 },
-      ...{ gradient_checkpointing: false, exact_sampling: exact },
+      num_generations: size.group,
+      per_device_train_batch_size: size.prompts * size.group,
+      max_completion_length: size.tokens,
+      max_steps: size.steps + 1,
+      learning_rate: 1e-5,
+      temperature: 1,
+      gradient_checkpointing: false,
+      exact_sampling: exact,
     },
   });
   const times: Omit<Phases, "total" | "rest">[] = [];
   const { steps, error } = await runTraining({
-    ...{ plan, dir, checkpoints: join(dir, "checkpoints"), samplesPerStep: 0 },
+    plan,
+    dir,
+    checkpoints: join(dir, "checkpoints"),
+    samplesPerStep: 0,
     machine: gpu ? { threads: 8, gpus: [0] } : { threads: 1, gpus: [] },
     score: scoring((text) => (text.length % 17) / 17),
     sampler: { kernels, wide },
@@ -146,8 +165,12 @@ async function measure(
   );
   return {
     phases: {
-      ...{ total: middle("total"), rollouts: middle("rollouts"), sync: middle("sync"), learn: middle("learn") },
-      ...{ update: middle("update"), rest: middle("rest") },
+      total: middle("total"),
+      rollouts: middle("rollouts"),
+      sync: middle("sync"),
+      learn: middle("learn"),
+      update: middle("update"),
+      rest: middle("rest"),
     },
     gap: mean === 0 && max === 0 ? "by nothing" : `${mean.toFixed(4)} in the mean, ${max.toFixed(3)} at most`,
     memoryBytes: last["gpu_memory_peak_bytes"] ?? 0,

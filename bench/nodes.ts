@@ -31,9 +31,11 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
     const two = await measure(dir, { lora, nodes: 2, bin, steps: quick ? 3 : STEPS });
     const scaling = one.stepMs / two.stepMs;
     rows.push({
-      ...{ bench: "nodes", what: `${what}, ${lora ? "an adapter" : "all weights"}` },
+      bench: "nodes",
+      what: `${what}, ${lora ? "an adapter" : "all weights"}`,
       value: `${one.stepMs.toFixed(0)} and ${two.stepMs.toFixed(0)} ms a step: ${scaling.toFixed(2)}×`,
-      ...{ target: "the same losses", ok: one.losses === two.losses },
+      target: "the same losses",
+      ok: one.losses === two.losses,
     });
   }
   remove(dir);
@@ -54,16 +56,25 @@ async function measure(dir: string, { lora, nodes, bin, steps }: Run) {
   copyFileSync(model, join(root, "models/bench.gguf"));
   copyFileSync(plan.rows.path, join(root, inputs, "rows.db"));
   const task = {
-    ...{ type: "train", save_steps: 0, save_seconds: 0, warm_start: null, resume: null, samples_per_step: 0 },
-    ...{ ranks: nodes, rank: 0, checkpoint_dir: `jobs/${handle.job}/checkpoints` },
+    type: "train",
+    save_steps: 0,
+    save_seconds: 0,
+    warm_start: null,
+    resume: null,
+    samples_per_step: 0,
+    ranks: nodes,
+    rank: 0,
+    checkpoint_dir: `jobs/${handle.job}/checkpoints`,
     plan: { ...plan, model_path: "models/bench.gguf", rows: { ...plan.rows, path: `${inputs}/rows.db` } },
   };
   const limits = { sampleMs: 10_000, batchMs: 60_000 };
   const about = { handle, task, gpus: 0, gpu_type: "cpu", rewards: null, limits, settings: {} };
   writeFileSync(join(attempt, "plan.json"), JSON.stringify({ ...about, secret: randomBytes(32).toString("hex") }));
   const env = {
-    ...{ HOME: root, PATH: `${bin}:${process.env["PATH"]}` },
-    ...{ SLURM_JOB_NUM_NODES: String(nodes), SLURM_CPUS_PER_TASK: "2" }, // one thread computes
+    HOME: root,
+    PATH: `${bin}:${process.env["PATH"]}`,
+    SLURM_JOB_NUM_NODES: String(nodes),
+    SLURM_CPUS_PER_TASK: "2", // one thread computes
   };
   const child = Bun.spawn([BINARY, "node", "run", root, JSON.stringify(handle)], { env, stdout: "ignore" });
   await child.exited;

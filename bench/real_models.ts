@@ -133,8 +133,10 @@ async function measure({ path, types }: Plan): Promise<Row[]> {
 async function chat(server: Server, model: string): Promise<string> {
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const { status, body } = await server.call("POST", "/v1/chat/completions", {
-    ...{ model, messages },
-    ...{ temperature: 0, max_tokens: 24 },
+    model,
+    messages,
+    temperature: 0,
+    max_tokens: 24,
   });
   if (status !== 200) throw new Error(`chat: ${status} ${JSON.stringify(body)}`);
   return body.choices[0].message.content;

@@ -50,7 +50,11 @@ type Case = { dataDir: string; modelPath: string; gpu: boolean; kernels: boolean
 async function measure({ dataDir, modelPath, gpu, kernels, rounds }: Case) {
   const groups = gpu ? GROUPS : 2;
   const roller = await openRoller({
-    ...{ dataDir, modelPath, threads: gpu ? 8 : 1, gpus: gpu ? [0] : [], kernels },
+    dataDir,
+    modelPath,
+    threads: gpu ? 8 : 1,
+    gpus: gpu ? [0] : [],
+    kernels,
     contextLength: PROMPT + NEW,
     parallel: groups * SAMPLES,
   });

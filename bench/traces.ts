@@ -67,9 +67,17 @@ function textOf(i: number): string {
 function traceOf(app: TestApp, i: number, isEarly = false): NewTrace {
   const input = [{ role: "user", content: textOf(i) }];
   return {
-    ...{ workspaceId: app.workspaceA, source: "chat", capture: "full", redact: REDACT, model: "verk-tiny" },
-    ...{ deploymentId: `dep_${i % 8}`, keyId: isEarly ? "key_early" : `key_${i % 50}`, startedAt: Date.now() },
-    ...{ status: isEarly && i % 2 === 0 ? 429 : i % 200 === 0 ? 500 : 200, promptTokens: 120, completionTokens: 60 },
+    workspaceId: app.workspaceA,
+    source: "chat",
+    capture: "full",
+    redact: REDACT,
+    model: "verk-tiny",
+    deploymentId: `dep_${i % 8}`,
+    keyId: isEarly ? "key_early" : `key_${i % 50}`,
+    startedAt: Date.now(),
+    status: isEarly && i % 2 === 0 ? 429 : i % 200 === 0 ? 500 : 200,
+    promptTokens: 120,
+    completionTokens: 60,
     durationMs: isEarly ? 60_000 : i % 2_000 === 0 ? 30_000 : 100 + (i % 400),
     spans: [
       { name: "template", start_ms: 0, duration_ms: 1, attributes: {} },

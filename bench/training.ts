@@ -51,8 +51,11 @@ async function against(dir: string, each: (typeof RUNS)[number]): Promise<Row[]>
   return [
     { bench: "training", what, value: `${speed}: ${ratio.toFixed(2)}×`, target: `≥ 0.6× ${theirs}`, ok: ratio >= 0.6 },
     {
-      ...{ bench: "training", what, value: `${memory}: ${share.toFixed(2)}×` },
-      ...{ target: `≤ 2× ${peer.used_mib} MiB`, ok: share <= 2 },
+      bench: "training",
+      what,
+      value: `${memory}: ${share.toFixed(2)}×`,
+      target: `≤ 2× ${peer.used_mib} MiB`,
+      ok: share <= 2,
     },
   ];
 }

@@ -8,8 +8,8 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writ
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version as ownVersion } from "../package.json";
-import { publicKeyLine, readPublicKey } from "../src/platform/updates/minisign/keys.ts";
 import { MIGRATIONS } from "../src/platform/db/migrations/index.ts";
+import { publicKeyLine, readPublicKey } from "../src/platform/updates/minisign/keys.ts";
 import { stampText } from "../src/platform/updates/stamp.ts";
 import { bundleDashboard, bundleModule, dashboardSources } from "./bundle/dashboard.ts";
 import { inputsHash } from "./bundle/inputs.ts";

@@ -54,9 +54,11 @@ const server = await startBinary({
   dir: data,
   key,
   env: {
-    ...{ VERK_NETWORK__ALLOW: "127.0.0.1", VERK_NETWORK__CA_FILE: TLS_FLAGS["network.ca_file"] },
+    VERK_NETWORK__ALLOW: "127.0.0.1",
+    VERK_NETWORK__CA_FILE: TLS_FLAGS["network.ca_file"],
     VERK_GPU__CPU_SHARE: "0.05", // the least, so that the memory map shows something
-    ...{ VERK_BILLING__LOCAL_RATE_USD_PER_HOUR: "1.2", VERK_MONITORS__INTERVAL_SECONDS: "5" },
+    VERK_BILLING__LOCAL_RATE_USD_PER_HOUR: "1.2",
+    VERK_MONITORS__INTERVAL_SECONDS: "5",
   },
 });
 const opened: (Dashboard | undefined)[] = [];

@@ -4,6 +4,9 @@ import { consumer } from "./events/consume.ts";
 import { events } from "./events/table.ts";
 import { idempotencyKeys } from "./http/idempotency.ts";
 import { nextTurn } from "./lib/turns.ts";
+import * as people from "./resources/access/people/service.ts";
+import * as secrets from "./resources/access/secrets/service.ts";
+import * as sshKeys from "./resources/access/ssh_keys/service.ts";
 import * as datasets from "./resources/data/datasets/service.ts";
 import * as volumes from "./resources/data/volumes/service.ts";
 import * as detection from "./resources/detection/service.ts";
@@ -26,9 +29,6 @@ import * as trainingJobs from "./resources/training/training_jobs/service.ts";
 import * as monitors from "./resources/watching/monitors/service.ts";
 import * as traces from "./resources/watching/traces/service.ts";
 import * as webhooks from "./resources/watching/webhooks/service.ts";
-import * as people from "./resources/access/people/service.ts";
-import * as secrets from "./resources/access/secrets/service.ts";
-import * as sshKeys from "./resources/access/ssh_keys/service.ts";
 
 const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.deleted") });
 

@@ -1,18 +1,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Supervisor } from "../src/platform/workers/supervisor.ts";
-import type { DetectorLife, Instructions } from "../src/workers/fake/detector.ts";
 import { startsOf } from "./fake_starts.ts";
+import type { DetectorLife, Instructions } from "./fake_workers/detector.ts";
+import { withFakes } from "./fake_workers/program.ts";
 import { many, type Options, tempDir, testApp } from "./harness.ts";
 
 /** Detectors that do what `lives` says at their start, and then what each file wishes. */
-export function fakeDetectors(script: string) {
-  return (real: Supervisor): Supervisor => ({
-    ...real,
-    spawn: (options) =>
-      real.spawn(options.kind === "detector" ? { ...options, kind: "fake_detector", args: [script] } : options),
-  });
-}
+export const fakeDetectors = (script: string) => withFakes("detector", script);
 
 const JPEG = [0xff, 0xd8, 0xff];
 const WAV = Buffer.from("RIFF....WAVE");

@@ -70,10 +70,16 @@ export function encoderTensors(labels: number, context: number): GgufTensor[] {
       return (state / 2 ** 31 - 1) * size;
     });
   const matrix = (name: string, inputs: number, outputs: number, size: number): GgufTensor => ({
-    ...{ name: `${name}.weight`, shape: [inputs, outputs], type: "F32", values: random(inputs * outputs, size) },
+    name: `${name}.weight`,
+    shape: [inputs, outputs],
+    type: "F32",
+    values: random(inputs * outputs, size),
   });
   const vector = (name: string, values: Float32Array): GgufTensor => ({
-    ...{ name, shape: [values.length], type: "F32", values },
+    name,
+    shape: [values.length],
+    type: "F32",
+    values,
   });
   const linear = (name: string, inputs: number, outputs: number) => [
     matrix(name, inputs, outputs, 2 / Math.sqrt(inputs)),
@@ -122,9 +128,17 @@ export function writeEncoderFolder(dir: string, options: EncoderFolder = {}) {
   const all: Record<string, object | null> = {
     "config.json": {
       architectures: [ranks ? "BertForSequenceClassification" : "BertModel"],
-      ...{ model_type: "bert", hidden_act: "gelu", layer_norm_eps: ENCODER.epsilon, type_vocab_size: 2 },
-      ...{ hidden_size: WIDTH, intermediate_size: WIDE, num_attention_heads: HEADS, num_hidden_layers: LAYERS },
-      ...{ max_position_embeddings: context, vocab_size: ENCODER_TOKENS.length, ...config },
+      model_type: "bert",
+      hidden_act: "gelu",
+      layer_norm_eps: ENCODER.epsilon,
+      type_vocab_size: 2,
+      hidden_size: WIDTH,
+      intermediate_size: WIDE,
+      num_attention_heads: HEADS,
+      num_hidden_layers: LAYERS,
+      max_position_embeddings: context,
+      vocab_size: ENCODER_TOKENS.length,
+      ...config,
     },
     "tokenizer.json": wordPieceJson(),
     ...safetensors(edit(weights), 1),
@@ -148,7 +162,9 @@ export const wordPieceJson = (model: object = {}, rest: object = {}) => ({
   },
   pre_tokenizer: { type: "BertPreTokenizer" },
   model: {
-    ...{ type: "WordPiece", unk_token: "[UNK]", continuing_subword_prefix: "##" },
+    type: "WordPiece",
+    unk_token: "[UNK]",
+    continuing_subword_prefix: "##",
     vocab: Object.fromEntries(ENCODER_TOKENS.map((token, id) => [token, id])),
     ...model,
   },

@@ -13,7 +13,12 @@ import type { TestApp } from "./harness.ts";
 
 const GIB = 2 ** 30;
 export const INFO: NodeInfo = {
-  ...{ version: "0", architecture: "x86_64", cpus: 4, memory_bytes: 64 * GIB, free_bytes: 64 * GIB, gpus: [] },
+  version: "0",
+  architecture: "x86_64",
+  cpus: 4,
+  memory_bytes: 64 * GIB,
+  free_bytes: 64 * GIB,
+  gpus: [],
 };
 
 type Run = Pick<Observation, "state"> & Partial<Pick<Observation, "lost">> & { records: string; requests: string[] };
@@ -79,7 +84,14 @@ export function fakeNode(app: TestApp, more: Partial<typeof regions.$inferInsert
     return run;
   };
   return {
-    ...{ region, runs, submissions, removed, saved, link, runOf, provider },
+    region,
+    runs,
+    submissions,
+    removed,
+    saved,
+    link,
+    runOf,
+    provider,
     /** The run reports. */
     says(handle: Handle, ...messages: FromTrainer[]) {
       for (const message of messages) {
@@ -105,9 +117,22 @@ function addRegion(app: TestApp, more: Partial<typeof regions.$inferInsert>): st
   const now = app.ctx.clock.now();
   const id = newId("reg", now);
   const row = {
-    ...{ id, workspaceId: app.workspaceA, name: id, kind: "ssh" as const, address: "node.example.com", port: 22 },
-    ...{ user: "verk", sshKeyId: "ssh_none", workDir: "verk", hostKey: "ssh-ed25519 AAAA", rateMicros: null },
-    ...{ info: INFO, seenAt: now, fault: null, createdAt: now, updatedAt: now },
+    id,
+    workspaceId: app.workspaceA,
+    name: id,
+    kind: "ssh" as const,
+    address: "node.example.com",
+    port: 22,
+    user: "verk",
+    sshKeyId: "ssh_none",
+    workDir: "verk",
+    hostKey: "ssh-ed25519 AAAA",
+    rateMicros: null,
+    info: INFO,
+    seenAt: now,
+    fault: null,
+    createdAt: now,
+    updatedAt: now,
     ...more,
   };
   write(app.ctx.db, (tx) => tx.insert(regions).values(row).run());

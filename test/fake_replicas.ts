@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { PartName } from "../src/parts.ts";
 import type { Clock } from "../src/platform/clock.ts";
-import type { Supervisor } from "../src/platform/workers/supervisor.ts";
-import type { Life } from "../src/workers/fake/serving.ts";
 import { startsOf } from "./fake_starts.ts";
+import { withFakes } from "./fake_workers/program.ts";
+import type { Life } from "./fake_workers/serving.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeModel } from "./models.ts";
 import { registerRandom } from "./registered.ts";
@@ -21,11 +21,7 @@ type Options = {
 export async function deploying({ dir = tempDir(), clock, flags = {}, lives = [{}], parts = [] }: Options = {}) {
   const script = join(dir, "replicas.json");
   writeFileSync(script, JSON.stringify(lives));
-  const fake = (real: Supervisor): Supervisor => ({
-    ...real,
-    spawn: (options) =>
-      real.spawn(options.kind === "serving" ? { ...options, kind: "fake_serving", args: [script] } : options),
-  });
+  const fake = withFakes("serving", script);
   const file = join(dir, "models", "random.gguf");
   if (!existsSync(file)) {
     mkdirSync(dirname(file), { recursive: true });

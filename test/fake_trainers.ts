@@ -3,7 +3,6 @@ import { dirname, join } from "node:path";
 import { newId } from "../src/lib/ids.ts";
 import type { Clock } from "../src/platform/clock.ts";
 import { write } from "../src/platform/db/db.ts";
-import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as gpu from "../src/resources/machines/gpu/service.ts";
 import { NO_REWARDS } from "../src/resources/training/training_jobs/admission/rewards.ts";
 import { blankJob, currentJob } from "../src/resources/training/training_jobs/state/rows.ts";
@@ -14,8 +13,9 @@ import {
   trainingJobs,
   trainingMetrics,
 } from "../src/resources/training/training_jobs/table.ts";
-import type { TrainerLife } from "../src/workers/fake/trainer.ts";
 import { startsOf } from "./fake_starts.ts";
+import { withFakes } from "./fake_workers/program.ts";
+import type { TrainerLife } from "./fake_workers/trainer.ts";
 import { type TestApp, tempDir, testApp, until } from "./harness.ts";
 import { makeAdapter, makeModel } from "./models.ts";
 import { registerRandom } from "./registered.ts";
@@ -42,11 +42,7 @@ export async function training({ dir = tempDir(), clock, flags = {}, lives = [{}
   const relive = (next: readonly TrainerLife[]) =>
     writeFileSync(script, JSON.stringify(next.map((life) => ({ adapter, ...life }))));
   relive(lives);
-  const fake = (real: Supervisor): Supervisor => ({
-    ...real,
-    spawn: (options) =>
-      real.spawn(options.kind === "trainer" ? { ...options, kind: "fake_trainer", args: [script] } : options),
-  });
+  const fake = withFakes("trainer", script);
   const app = testApp({
     dir,
     flags: { "workers.silence_ms": 86_400_000, ...flags },

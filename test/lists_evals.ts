@@ -8,7 +8,9 @@ type Make = (app: TestApp, table: string, id: string, columns: Record<string, st
 const EVAL = newId("eval");
 const RUN = newId("exp");
 const EVAL_COLUMNS = {
-  ...{ data_source_config: '{"type":"custom","item_schema":{}}', testing_criteria: "[]", evaluators: "[]" },
+  data_source_config: '{"type":"custom","item_schema":{}}',
+  testing_criteria: "[]",
+  evaluators: "[]",
   metadata: "{}",
 };
 const RUN_COLUMNS = { data_source: '{"type":"jsonl","source":{"type":"file_id","id":"x"}}' };

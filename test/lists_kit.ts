@@ -24,7 +24,11 @@ export type ListCase = {
 
 const JOB = newId("job");
 const SOURCE = JSON.stringify({
-  ...{ type: "given", trace_ids: [], dataset_id: null, row_id: null, experiment_item_ids: [] },
+  type: "given",
+  trace_ids: [],
+  dataset_id: null,
+  row_id: null,
+  experiment_item_ids: [],
 });
 const QUEUE = newId("anq");
 const QUEUE_COLUMNS = { mode: "single", labels: "[]", metadata: "{}" };
@@ -32,14 +36,23 @@ const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
 const MONITOR = newId("mon");
 const MONITOR_COLUMNS = {
-  ...{ metric: "balance", comparison: "below", no_data: "ok", severity: "ok", state: "{}", metadata: "{}" },
+  metric: "balance",
+  comparison: "below",
+  no_data: "ok",
+  severity: "ok",
+  state: "{}",
+  metadata: "{}",
 };
 const EXPERIMENT = newId("exp");
 const EVALUATOR = newId("evl");
 
 const TARGET = { name: "t", type: "outputs", field: "a" };
 const EXPERIMENT_COLUMNS = {
-  ...{ status: "completed", evaluators: "[]", params: "{}", metadata: "{}", finished_at: 1 },
+  status: "completed",
+  evaluators: "[]",
+  params: "{}",
+  metadata: "{}",
+  finished_at: 1,
   targets: JSON.stringify([TARGET]),
 };
 
@@ -52,8 +65,12 @@ export const LISTS: readonly ListCase[] = [
     table: "audit_log",
     prefix: "aud",
     row: () => ({
-      ...{ key_id: "key_x", user_id: "usr_x" },
-      ...{ method: "POST", path: "/v1/x", status: 200, request_id: "r" },
+      key_id: "key_x",
+      user_id: "usr_x",
+      method: "POST",
+      path: "/v1/x",
+      status: 200,
+      request_id: "r",
     }),
     filters: { key_id: { value: "key_x", column: "key_id" }, user_id: { value: "usr_x", column: "user_id" } },
   },
@@ -64,8 +81,15 @@ export const LISTS: readonly ListCase[] = [
     prefix: "anqi",
     at: (app) => ({ id: parent(app, "annotation_queues", QUEUE, QUEUE_COLUMNS) }),
     row: () => ({
-      ...{ queue_id: QUEUE, status: "pending", source: SOURCE, input: '"in"', outputs: "[]", metadata: "{}" },
-      ...{ outcome: null, error: null, dataset_row_id: null },
+      queue_id: QUEUE,
+      status: "pending",
+      source: SOURCE,
+      input: '"in"',
+      outputs: "[]",
+      metadata: "{}",
+      outcome: null,
+      error: null,
+      dataset_row_id: null,
     }),
     filters: { status: { value: "pending", column: "status" } },
   },
@@ -200,8 +224,14 @@ export const LISTS: readonly ListCase[] = [
     table: "traces",
     prefix: "trc",
     row: () => ({
-      ...{ source: "chat", capture: "none", status: 200, metadata: "{}", spans: "[]" },
-      ...{ key_id: "key_x", deployment_id: "dep_x", conversation_id: "talk" },
+      source: "chat",
+      capture: "none",
+      status: 200,
+      metadata: "{}",
+      spans: "[]",
+      key_id: "key_x",
+      deployment_id: "dep_x",
+      conversation_id: "talk",
     }),
     filters: {
       key_id: { value: "key_x", column: "key_id" },

@@ -21,7 +21,10 @@ export const PEOPLE_LISTS: readonly ListCase[] = [
     table: "browser_sessions",
     prefix: "brs",
     row: (app, i) => ({
-      ...{ hash: `h${i}`, method: "key", last_used_at: Date.UTC(2030, 0, 1), expires_at: Date.UTC(2040, 0, 1) },
+      hash: `h${i}`,
+      method: "key",
+      last_used_at: Date.UTC(2030, 0, 1),
+      expires_at: Date.UTC(2040, 0, 1),
       key_id: keyOf(app),
     }),
   },

@@ -44,8 +44,15 @@ export function serve(app: TestApp, deploymentId: string, requests: readonly Req
     for (const { latencyMs = 10, statusCode = 200, tokens = 0, agoMs = 0 } of requests)
       tx.insert(deploymentRequests)
         .values({
-          ...{ id: newId("req", now), workspaceId: app.workspaceA, deploymentId, latencyMs, statusCode },
-          ...{ promptTokens: tokens, completionTokens: 0, errorMessage: null, createdAt: now - agoMs },
+          id: newId("req", now),
+          workspaceId: app.workspaceA,
+          deploymentId,
+          latencyMs,
+          statusCode,
+          promptTokens: tokens,
+          completionTokens: 0,
+          errorMessage: null,
+          createdAt: now - agoMs,
         })
         .run();
   });

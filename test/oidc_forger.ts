@@ -33,8 +33,15 @@ export async function startForger(now: () => number) {
   const claimsOf = (): JWTPayload => {
     const seconds = Math.floor(now() / 1000);
     return {
-      ...{ iss: issuer, aud: CLIENT.id, sub: "forged", nonce, iat: seconds, exp: seconds + 300 },
-      ...{ email: "forged@example.com", email_verified: true, groups: ["staff"] },
+      iss: issuer,
+      aud: CLIENT.id,
+      sub: "forged",
+      nonce,
+      iat: seconds,
+      exp: seconds + 300,
+      email: "forged@example.com",
+      email_verified: true,
+      groups: ["staff"],
       ...forged.claims,
     };
   };
@@ -51,8 +58,12 @@ export async function startForger(now: () => number) {
     const at = (path: string) => `${issuer}${path}`;
     if (pathname.endsWith("openid-configuration"))
       return Response.json({
-        ...{ issuer, authorization_endpoint: at("/auth"), token_endpoint: at("/token"), jwks_uri: at("/jwks") },
-        ...{ userinfo_endpoint: at("/me"), authorization_response_iss_parameter_supported: true },
+        issuer,
+        authorization_endpoint: at("/auth"),
+        token_endpoint: at("/token"),
+        jwks_uri: at("/jwks"),
+        userinfo_endpoint: at("/me"),
+        authorization_response_iss_parameter_supported: true,
         ...metadata,
       });
     if (pathname === "/jwks") return Response.json({ keys: [...pairs.values()].map(({ jwk }) => jwk) });

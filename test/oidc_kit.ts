@@ -35,8 +35,11 @@ export async function startProvider(redirectUri = `${ROOT}/v1/logins/oidc/callba
   const configure = (uri: string) => ({
     clients: [
       {
-        ...{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [uri] },
-        ...{ response_types: ["code"], grant_types: ["authorization_code"] },
+        client_id: CLIENT.id,
+        client_secret: CLIENT.secret,
+        redirect_uris: [uri],
+        response_types: ["code"],
+        grant_types: ["authorization_code"],
       },
     ],
     jwks: { keys: [{ ...key, kid: "first", use: "sig", alg: "RS256" }] },

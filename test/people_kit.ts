@@ -16,8 +16,11 @@ type Added = { role?: Role; email?: string; workspaceId?: string; isOperator?: b
 /** A user by the operator's word, of workspace A unless said otherwise. The password is `PASSWORD`; a known person keeps it. */
 export function addUser(app: TestApp, { role = "member", email, workspaceId, isOperator = false }: Added = {}) {
   const fields = {
-    ...{ workspaceId: workspaceId ?? app.workspaceA, email: email ?? `n${crypto.randomUUID()}@example.com` },
-    ...{ name: "Ada", role, isOperator },
+    workspaceId: workspaceId ?? app.workspaceA,
+    email: email ?? `n${crypto.randomUUID()}@example.com`,
+    name: "Ada",
+    role,
+    isOperator,
   };
   const passwordHash = persons.findProven(app.ctx, fields.email) ? undefined : HASH;
   return { ...people.vouch(app.ctx, { ...fields, passwordHash }), email: fields.email };

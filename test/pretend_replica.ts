@@ -35,8 +35,14 @@ const ANSWERS: Record<string, object> = {
   "/detokenize": { content: "hi" },
   "/apply-template": { prompt: "hi", input_tokens: 1 },
   "/props": {
-    ...{ context_length: 8, parallel: 1, active: 0, bos_token: "", eos_token: "", chat_template: "" },
-    ...{ architecture: "llama", vocab_size: 1 },
+    context_length: 8,
+    parallel: 1,
+    active: 0,
+    bos_token: "",
+    eos_token: "",
+    chat_template: "",
+    architecture: "llama",
+    vocab_size: 1,
   },
 };
 

@@ -1,8 +1,14 @@
 /** Releases for tests: builds with a key of their own inside, a build with a newer schema, and signed bundles of both. */
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { generateKey, publicKeyFile, readSecretKey, type SecretKey, secretKeyFile } from "../src/platform/updates/minisign/keys.ts";
 import { writeFileAtomicSync } from "../src/platform/files.ts";
+import {
+  generateKey,
+  publicKeyFile,
+  readSecretKey,
+  type SecretKey,
+  secretKeyFile,
+} from "../src/platform/updates/minisign/keys.ts";
 
 const ROOT = resolve(import.meta.dir, "..");
 const dist = (name: string) => join(ROOT, "dist", name);

@@ -13,8 +13,13 @@ export function libraryRate({ dataDir, modelPath, streams, prompt, tokens }: Lib
   if (!gpu) throw new Error("The library finds no GPU: is libggml-cuda.so beside it?");
   const model = loadModel(llama, { path: modelPath, devices: [gpu.device], repack: false });
   const context = openContext(llama, model, {
-    ...{ contextTokens: streams * (prompt + tokens + 16), batchTokens: 2048, microBatchTokens: 512 },
-    ...{ sequences: streams, threads: 8, unified: false, embeddings: false },
+    contextTokens: streams * (prompt + tokens + 16),
+    batchTokens: 2048,
+    microBatchTokens: 512,
+    sequences: streams,
+    threads: 8,
+    unified: false,
+    embeddings: false,
   });
   const batch = new Batch(2048);
   const decode = () => {

@@ -24,7 +24,15 @@ const CASES: [string, Partial<ShapeOf>, Over, Partial<Lora>][] = [
   ["qwen3, answers share their question", { arch: "qwen3", head: 128 }, { group: 90, checkpoints: true }, {}],
 ];
 const SMALL: ShapeOf = {
-  ...{ arch: "llama", vocab: 1000, width: 256, layers: 3, heads: 4, keyHeads: 2, head: 64, forward: 512, tied: true },
+  arch: "llama",
+  vocab: 1000,
+  width: 256,
+  layers: 3,
+  heads: 4,
+  keyHeads: 2,
+  head: 64,
+  forward: 512,
+  tied: true,
 };
 
 export type Agreement = { what: string; kernels: boolean; logps: number; cosine: number; relative: number; at: string };
@@ -35,8 +43,14 @@ export function* agreements(dir: string): Generator<Agreement> {
   for (const [what, model, { rate = 0, group, ...graph }, lora] of CASES) {
     writeModel(path, { ...SMALL, ...model });
     const shape = {
-      ...{ tokens: 150, rows: 3, trains: true, checkpoints: false, attentionBlock: 1024, headChunk: 128 },
-      ...{ entropies: true, ...graph },
+      tokens: 150,
+      rows: 3,
+      trains: true,
+      checkpoints: false,
+      attentionBlock: 1024,
+      headChunk: 128,
+      entropies: true,
+      ...graph,
     };
     const how = { shape, rate, lora: { ...LORA, ...lora }, ...(group === undefined ? {} : { group }) };
     const expected = gradientsOf(path, { kind: "cpu", threads: 4 }, how);

@@ -70,18 +70,20 @@ try {
     const [wanted = "null", length = "256"] = named.split("/");
     const begun = performance.now();
     const hyperparameters = {
-      ...{ exact_sampling: JSON.parse(wanted), max_completion_length: Number(length), max_steps: STEPS },
-      ...{ num_generations: GROUP, per_device_train_batch_size: PROMPTS * GROUP },
+      exact_sampling: JSON.parse(wanted),
+      max_completion_length: Number(length),
+      max_steps: STEPS,
+      num_generations: GROUP,
+      per_device_train_batch_size: PROMPTS * GROUP,
     };
     const job = await call<Job>("POST", "/training_jobs", {
-      ...{
-        base_model: "bench",
-        method: "grpo",
-        dataset,
-        hyperparameters,
-        output_name: `of-${named.replace("/", "-")}`,
-      },
-      ...{ reward_source: REWARD, reward_language: "javascript" },
+      base_model: "bench",
+      method: "grpo",
+      dataset,
+      hyperparameters,
+      output_name: `of-${named.replace("/", "-")}`,
+      reward_source: REWARD,
+      reward_language: "javascript",
     });
     const ended = await until(
       () => call<Ended>("GET", `/training_jobs/${job.id}`),

@@ -26,8 +26,15 @@ export function piecesOf({ prompts, group, tokens, vocab }: Size, shared: boolea
 /** Seconds, medians. An adapter of rank 16 on all seven matrices, as the step has it. */
 export async function learnSeconds(dir: string, modelPath: string, device: Device, size: Size): Promise<Learned> {
   const trainee = await openTrainee({
-    ...{ dataDir: dir, modelPath, device, lora: { ...LORA, r: 16, alpha: 32 }, seed: 1 },
-    ...{ maxLength: 2 * size.tokens, checkpointing: false, temperature: 1, microDivisor: 1 },
+    dataDir: dir,
+    modelPath,
+    device,
+    lora: { ...LORA, r: 16, alpha: 32 },
+    seed: 1,
+    maxLength: 2 * size.tokens,
+    checkpointing: false,
+    temperature: 1,
+    microDivisor: 1,
   });
   const seconds = async (shared: boolean) => {
     const units = piecesOf(size, shared).map((piece) => [piece]);

@@ -5,7 +5,11 @@ const H200 = { name: "NVIDIA H200", driverVersion: "580.159.03", capability: 90 
 const RTX = { name: "NVIDIA GeForce RTX 4090", driverVersion: "580.95.05", capability: 89 };
 const PREBUILT = { kind: "prebuilt", dir: "/packages/cuda" } as const;
 const facts = (some: Partial<Facts>): Facts => ({
-  ...{ cards: [H200], hasTool: true, signs: ["/dev/nvidia0"], nvccTrouble: null, prebuilt: PREBUILT.dir },
+  cards: [H200],
+  hasTool: true,
+  signs: ["/dev/nvidia0"],
+  nvccTrouble: null,
+  prebuilt: PREBUILT.dir,
   ...some,
 });
 

@@ -16,7 +16,11 @@ type Case = { arch: Family; exact: boolean; rows: { tokens: number; rows: number
 /** Lengths of heads that our own kernels have for a family. */
 const LONG = { tokens: 150, rows: 3 };
 const HEADS: Partial<Record<Family, readonly number[]>> = {
-  ...{ llama: [96, 256], granite: [64, 128], phi3: [64, 96, 128], gemma2: [128, 256], gemma3: [128, 256] },
+  llama: [96, 256],
+  granite: [64, 128],
+  phi3: [64, 96, 128],
+  gemma2: [128, 256],
+  gemma3: [128, 256],
 };
 const FUSED = (Object.entries(HEADS) as [Family, readonly number[]][]).flatMap(([arch, lengths]) =>
   lengths.map((headLength): Case => ({ arch, exact: false, rows: LONG, model: { headLength, sharpness: 1 } })),

@@ -92,7 +92,13 @@ const EXACT: readonly Case[] = [
 ];
 
 const SHAPE: GraphShape = {
-  ...{ tokens: 150, rows: 3, trains: true, checkpoints: false, attentionBlock: 1024, headChunk: 128, entropies: true },
+  tokens: 150,
+  rows: 3,
+  trains: true,
+  checkpoints: false,
+  attentionBlock: 1024,
+  headChunk: 128,
+  entropies: true,
 };
 const COSINE = 0.999;
 const RELATIVE = 1e-3;

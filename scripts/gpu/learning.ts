@@ -27,7 +27,14 @@ export const smallModel = (setup: Setup, arch: "llama" | "qwen2" | "qwen3", type
   converted(
     setup,
     makeModel(setup.dir, {
-      ...{ arch, type: "F32", layers: 2, width: 256, heads: 4, kvHeads: 2, ff: 512, context: 256 },
+      arch,
+      type: "F32",
+      layers: 2,
+      width: 256,
+      heads: 4,
+      kvHeads: 2,
+      ff: 512,
+      context: 256,
     }),
     type,
   );
@@ -36,7 +43,9 @@ export const learning: Part = async function* (setup) {
   for (const { what, type, lora, noise = null } of CASES) {
     const model = await smallModel(setup, "llama", type);
     const given = {
-      ...{ learning_rate: lora ? 0.002 : 0.001, max_steps: STEPS, per_device_train_batch_size: 8 },
+      learning_rate: lora ? 0.002 : 0.001,
+      max_steps: STEPS,
+      per_device_train_batch_size: 8,
       neftune_noise_alpha: noise,
     };
     const plan = await planOf({ dir: setup.dir, model, method: "sft", rows: ROWS, given, lora, context: 256 });

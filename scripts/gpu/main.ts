@@ -65,7 +65,8 @@ async function performed(name: string, dir: string): Promise<Row[]> {
   const flags = [...(quick ? ["--quick"] : []), ...(gpu ? [] : ["--cpu"])];
   const child = Bun.spawn([process.execPath, Bun.main, "--perform", name, "--into", into, ...flags], {
     env: { ...process.env, ...ENVIRONMENT[name] },
-    ...{ stdout: "ignore", stderr: "pipe" },
+    stdout: "ignore",
+    stderr: "pipe",
   });
   const complaints = await new Response(child.stderr).text();
   const code = await child.exited;

@@ -35,20 +35,34 @@ const CASES: readonly Case[] = [
   { what: "8B in Q4_K_M, 1 × 1024", shape: EIGHT, rows: 1, microDivisor: 4, mostMib: 12_288 },
   { what: "8B in Q4_K_M, 8 × 1024", shape: EIGHT, rows: 8, microDivisor: 4, mostMib: 12_288 },
   {
-    ...{ what: "8B in Q4_K_M, 4 × 1024, no layer computed again", shape: EIGHT, rows: 4, microDivisor: 1 },
-    ...{ mostMib: 32_768, keeps: true },
+    what: "8B in Q4_K_M, 4 × 1024, no layer computed again",
+    shape: EIGHT,
+    rows: 4,
+    microDivisor: 1,
+    mostMib: 32_768,
+    keeps: true,
   },
   {
-    ...{ what: "8B in Q8_0, 1 × 1024", shape: { ...EIGHT, type: "Q8_0" }, rows: 1, microDivisor: 4 },
+    what: "8B in Q8_0, 1 × 1024",
+    shape: { ...EIGHT, type: "Q8_0" },
+    rows: 1,
+    microDivisor: 4,
     mostMib: 16_384,
   },
   {
-    ...{ what: "32B in Q4_K_M, 4 × 1024", shape: { ...SHAPES["32B"], type: "Q4_K_M" }, rows: 4, microDivisor: 4 },
+    what: "32B in Q4_K_M, 4 × 1024",
+    shape: { ...SHAPES["32B"], type: "Q4_K_M" },
+    rows: 4,
+    microDivisor: 4,
     mostMib: 49_152,
   },
   {
-    ...{ what: "8B in BF16 as NF4, 1 × 1024", shape: { ...EIGHT, type: "BF16" }, rows: 1, microDivisor: 4 },
-    ...{ mostMib: 12_288, in4Bit: true },
+    what: "8B in BF16 as NF4, 1 × 1024",
+    shape: { ...EIGHT, type: "BF16" },
+    rows: 1,
+    microDivisor: 4,
+    mostMib: 12_288,
+    in4Bit: true,
   },
   { what: "all weights of 1B, adamw_8bit, 8 × 1024", shape: SHAPES["1B"], rows: 8, ...SMALLER, full: true },
 ];
@@ -65,7 +79,10 @@ export const quantized: Part = async function* (setup) {
     }
     const how = full ? { lora: null, optim: "adamw_8bit" as const } : { lora: { ...LORA, r: 16, alpha: 32 } };
     const { mib, tokensPerSecond } = await trained(setup, path, rows, {
-      ...{ ...how, microDivisor, in4Bit, checkpointing: !keeps },
+      ...how,
+      microDivisor,
+      in4Bit,
+      checkpointing: !keeps,
     });
     const value = `${mib} MiB in use, ${tokensPerSecond} tokens/s`;
     yield { what, value, target: `≤ ${mostMib} MiB`, ok: mib <= mostMib };
@@ -111,7 +128,13 @@ async function trained(
   over: Pick<TraineeOptions, "lora" | "microDivisor"> & Partial<TraineeOptions>,
 ) {
   const trainee = await openTrainee({
-    ...{ dataDir: dir, modelPath, device, seed: 1, maxLength: TOKENS, checkpointing: true, temperature: 1 },
+    dataDir: dir,
+    modelPath,
+    device,
+    seed: 1,
+    maxLength: TOKENS,
+    checkpointing: true,
+    temperature: 1,
     ...over,
   });
   const random = openRandom(7);

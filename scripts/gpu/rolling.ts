@@ -27,8 +27,15 @@ const groupsOn = ({ machine }: Setup) => (machine.gpus.length > 0 ? 8 : 2);
 
 export const opened = (setup: Setup, modelPath: string, lora: typeof LORA | null): Promise<Trainee> =>
   openTrainee({
-    ...{ dataDir: setup.dir, modelPath, device: setup.device, lora, seed: 1, maxLength: LENGTH },
-    ...{ checkpointing: false, temperature: 1, microDivisor: 1 },
+    dataDir: setup.dir,
+    modelPath,
+    device: setup.device,
+    lora,
+    seed: 1,
+    maxLength: LENGTH,
+    checkpointing: false,
+    temperature: 1,
+    microDivisor: 1,
   });
 
 /** Always the same, of one length. */
@@ -50,7 +57,12 @@ export async function teach(trainee: Trainee, steps: number, learningRate: numbe
 
 const rollerOf = (setup: Setup, modelPath: string, kernels: boolean, trainee?: Trainee) =>
   openRoller({
-    ...{ dataDir: setup.dir, modelPath, contextLength: LENGTH, parallel: groupsOn(setup) * GROUP, engines: 2, kernels },
+    dataDir: setup.dir,
+    modelPath,
+    contextLength: LENGTH,
+    parallel: groupsOn(setup) * GROUP,
+    engines: 2,
+    kernels,
     ...(trainee ? { frozen: trainee.frozen } : {}),
     ...setup.machine,
   });
@@ -75,7 +87,9 @@ async function gap(setup: Setup, roller: Roller, trainee: Trainee, how: { refere
 }
 
 const row = (what: string, found: number, { near = NEAR, stale = Number.POSITIVE_INFINITY } = {}) => ({
-  ...{ what, value: `${found.toFixed(4)} nats apart in the mean`, target: `≤ ${near}` },
+  what,
+  value: `${found.toFixed(4)} nats apart in the mean`,
+  target: `≤ ${near}`,
   ok: found <= near && stale > FAR * found,
 });
 

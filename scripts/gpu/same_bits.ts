@@ -26,7 +26,8 @@ type Drawn = { piece: Piece; said: Float32Array };
 async function draw(roller: Roller, temperature: number, seed: number): Promise<Drawn[]> {
   const requests = PROMPTS.map((length, p) => ({
     prompt: Int32Array.from({ length }, (_, i) => 40 + ((p * 31 + i * (17 + p)) % 150)),
-    ...{ samples: GROUP, seed: seed + p },
+    samples: GROUP,
+    seed: seed + p,
   }));
   const rolled = await roller.roll(requests, { temperature, topP: 1, topK: 0, minP: 0, maxTokens: ANSWER });
   return rolled.flatMap((group, g) =>
@@ -78,13 +79,26 @@ const scored = async (trainee: Trainee, drawn: readonly Drawn[]) =>
 async function* one(setup: Setup, { arch, type, temperature }: Case): ReturnType<Part> {
   const modelPath = await smallModel(setup, arch, type);
   const trainee = await openTrainee({
-    ...{ dataDir: setup.dir, modelPath, device: setup.device, lora: LORA, seed: 1, maxLength: LENGTH },
-    ...{ checkpointing: false, temperature, microDivisor: 1, exact: true },
+    dataDir: setup.dir,
+    modelPath,
+    device: setup.device,
+    lora: LORA,
+    seed: 1,
+    maxLength: LENGTH,
+    checkpointing: false,
+    temperature,
+    microDivisor: 1,
+    exact: true,
   });
   const what = `${arch} ${type} at temperature ${temperature}`;
   const size = { contextLength: LENGTH, parallel: PROMPTS.length * GROUP };
   const roller = await openRoller({
-    ...{ dataDir: setup.dir, modelPath, ...size, frozen: trainee.frozen, exact: true, ...setup.machine },
+    dataDir: setup.dir,
+    modelPath,
+    ...size,
+    frozen: trainee.frozen,
+    exact: true,
+    ...setup.machine,
   });
   await teach(trainee, 5, 0.01);
   const merged = await roller.merge(trainee.merge);

@@ -29,7 +29,15 @@ export type FileType = MergedType | Quantization;
  * Three layers with heads of 64 (qwen3: 128), which our kernels support, and rows that every quantization can divide.
  */
 export const SMALL: ShapeOf = {
-  ...{ arch: "llama", vocab: 1000, width: 256, layers: 3, heads: 4, keyHeads: 2, head: 64, forward: 512, tied: true },
+  arch: "llama",
+  vocab: 1000,
+  width: 256,
+  layers: 3,
+  heads: 4,
+  keyHeads: 2,
+  head: 64,
+  forward: 512,
+  tied: true,
 };
 
 /** A model of a type, and the same weights in F32 as the exact reference. */

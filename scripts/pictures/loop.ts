@@ -35,7 +35,10 @@ export async function conversations(server: Server, post: Post): Promise<string>
       for (const content of talk) {
         messages.push({ role: "user", content });
         const body = {
-          ...{ model, messages, max_tokens: 24, temperature: 0.2 },
+          model,
+          messages,
+          max_tokens: 24,
+          temperature: 0.2,
           metadata: { conversation_id: `${model}-${i + 1}`, user: ["ada", "grace", "linus"][i % 3] },
         };
         const answer = await server.call("POST", "/v1/chat/completions", body);
@@ -49,7 +52,8 @@ export async function conversations(server: Server, post: Post): Promise<string>
     }
   await post(`/v1/traces/${kept}/scores`, { name: "tone", value: "kind", comment: "Short and friendly." });
   await server.call("POST", "/v1/chat/completions", {
-    ...{ model: "sums", messages: [{ role: "user", content: "long ".repeat(40_000) }] },
+    model: "sums",
+    messages: [{ role: "user", content: "long ".repeat(40_000) }],
     metadata: { user: "linus" },
   });
   return kept;
@@ -66,7 +70,10 @@ const PAIRS = [
 export async function annotations(post: Post): Promise<{ queue: string; labels: string }> {
   const pairs = await post("/v1/datasets", { name: "support-pairs", format: "preference" });
   const queue = await post("/v1/annotation_queues", {
-    ...{ name: "Support answers", mode: "pairwise", dataset_id: pairs.id, annotators_per_item: 2 },
+    name: "Support answers",
+    mode: "pairwise",
+    dataset_id: pairs.id,
+    annotators_per_item: 2,
     instructions: "Choose the answer that helps the customer more. Tone matters less than facts.",
   });
   const items = PAIRS.map(([input, ...outputs]) => ({ input, outputs }));
@@ -81,7 +88,9 @@ export async function annotations(post: Post): Promise<{ queue: string; labels: 
       await post(`/v1/annotation_queues/${queue.id}/items/${item.id}/annotations`, { annotator, preferred });
     }
   const labels = await post("/v1/annotation_queues", {
-    ...{ name: "Tone of the bot", mode: "single", instructions: "Read the answer as the customer would." },
+    name: "Tone of the bot",
+    mode: "single",
+    instructions: "Read the answer as the customer would.",
     labels: [
       { name: "tone", type: "choice", options: ["kind", "neutral", "rude"] },
       { name: "stars", type: "scale", min: 1, max: 5 },

@@ -23,7 +23,8 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     },
   });
   const opened = (name: string, path: string, button: string): Shot => ({
-    ...{ name, path },
+    name,
+    path,
     prepare: (page) => page.click("button", button),
   });
   return [
@@ -35,7 +36,8 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "run_failed", path: `/runs/${world.broken}` },
     { name: "runs_compare", path: `/runs/compare?ids=${world.run},${world.other}` },
     {
-      ...{ name: "runs_new", path: `/runs/new?from=${world.run}` },
+      name: "runs_new",
+      path: `/runs/new?from=${world.run}`,
       prepare: (page) => page.waitForText("ready to start", SLOW_MS),
     },
     {
@@ -45,7 +47,8 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     opened("playground_picker", "/playground", "Add column"),
     { name: "datasets", path: "/datasets" },
     {
-      ...{ name: "dataset", path: `/datasets/${world.dataset}` },
+      name: "dataset",
+      path: `/datasets/${world.dataset}`,
       prepare: (page) =>
         page.waitFor("a row", () =>
           page.run<boolean>("(document.querySelectorAll('button.datasets-line')[4]?.click(), !!location.search)"),

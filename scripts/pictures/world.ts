@@ -34,7 +34,8 @@ export async function fillWorld(server: Server, hook: string) {
   };
 
   const endpoint = await post("/v1/webhooks", {
-    ...{ url: `${hook}/verk`, description: "Posts finished runs to the team's channel" },
+    url: `${hook}/verk`,
+    description: "Posts finished runs to the team's channel",
     event_types: ["job.completed", "job.failed", "deployment.serving", "monitor.triggered", "dataset.snapshot_created"],
   });
   await post("/v1/webhooks", { url: `${hook}/broken`, description: "Staging", event_types: ["job.failed"] });
@@ -44,15 +45,24 @@ export async function fillWorld(server: Server, hook: string) {
   const digits = await post("/v1/reward_functions", { name: "digits-only", source: DIGITS });
   const run = (name: string, more: object, hyperparameters: object) =>
     post("/v1/training_jobs", {
-      ...{ base_model: "verk-tiny", method: "grpo", output_name: name, dataset, seed: SEED, lora: LORA },
-      ...{ reward_source: REWARD, checkpoint: { save_steps: 8 } },
+      base_model: "verk-tiny",
+      method: "grpo",
+      output_name: name,
+      dataset,
+      seed: SEED,
+      lora: LORA,
+      reward_source: REWARD,
+      checkpoint: { save_steps: 8 },
       hyperparameters: { ...RECIPE, ...hyperparameters },
       ...more,
     });
 
   const base = await post("/v1/deployments", {
-    ...{ model: "verk-tiny", name: "base", capture: "full" },
-    ...{ context_length: 2048, parallel: 128 },
+    model: "verk-tiny",
+    name: "base",
+    capture: "full",
+    context_length: 2048,
+    parallel: 128,
   });
   const first = await run("sums-grpo", {}, {});
   await reach(`/v1/training_jobs/${first.id}`, /completed/);
@@ -79,20 +89,30 @@ export async function fillWorld(server: Server, hook: string) {
   const prompt = await tellingPrompt(post);
 
   const evaluator = await post("/v1/evaluators", {
-    ...{ name: "right-sum", kind: "string_check", description: "The answer is the number and nothing else." },
-    ...{ config: { operation: "equals" }, pass_threshold: 1 },
+    name: "right-sum",
+    kind: "string_check",
+    description: "The answer is the number and nothing else.",
+    config: { operation: "equals" },
+    pass_threshold: 1,
   });
   await post("/v1/evaluators", {
-    ...{ name: "short", kind: "code", description: "At most eight characters.", pass_threshold: 1 },
+    name: "short",
+    kind: "code",
+    description: "At most eight characters.",
+    pass_threshold: 1,
     config: { source: "def reward(completion, **row):\n    return float(len(completion.strip()) <= 8)\n" },
   });
   const experiment = await post("/v1/experiments", {
-    ...{ name: "Base against sums-grpo", dataset: heldOut, evaluators: ["right-sum", "short"], baseline: "base" },
+    name: "Base against sums-grpo",
+    dataset: heldOut,
+    evaluators: ["right-sum", "short"],
+    baseline: "base",
     targets: [
       { type: "deployment", deployment: base.id, name: "base" },
       { type: "deployment", deployment: tuned.id, name: "sums" },
     ],
-    ...{ reference_field: "answer", params: { temperature: 0, max_tokens: 8 } },
+    reference_field: "answer",
+    params: { temperature: 0, max_tokens: 8 },
   });
   await reach(`/v1/experiments/${experiment.id}`, /completed/);
   const { queue, labels } = await annotations(post);
@@ -100,9 +120,22 @@ export async function fillWorld(server: Server, hook: string) {
   await server.call("POST", `/v1/webhooks/${endpoint.id}/test`);
   const idOf = ({ id }: { id: string }) => id;
   return {
-    ...{ run: idOf(first), other: idOf(other), parts: idOf(parts), broken: idOf(broken) },
-    ...{ base: idOf(base), tuned: idOf(tuned), endpoint: idOf(endpoint), experiment: idOf(experiment) },
-    ...{ dataset, digits: idOf(digits), evaluator: idOf(evaluator), trace, queue, labels, monitor, prompt },
+    run: idOf(first),
+    other: idOf(other),
+    parts: idOf(parts),
+    broken: idOf(broken),
+    base: idOf(base),
+    tuned: idOf(tuned),
+    endpoint: idOf(endpoint),
+    experiment: idOf(experiment),
+    dataset,
+    digits: idOf(digits),
+    evaluator: idOf(evaluator),
+    trace,
+    queue,
+    labels,
+    monitor,
+    prompt,
   };
 }
 
@@ -127,8 +160,14 @@ export async function startLiveRuns(server: Server, { dataset }: World): Promise
   const ids: string[] = [];
   for (const name of ["sums-long", "sums-next"]) {
     const { body, text } = await server.call("POST", "/v1/training_jobs", {
-      ...{ base_model: "verk-tiny", method: "grpo", output_name: name, dataset, seed: SEED, lora: LORA },
-      ...{ reward_source: REWARD, hyperparameters: { ...RECIPE, max_steps: 400, per_device_train_batch_size: 32 } },
+      base_model: "verk-tiny",
+      method: "grpo",
+      output_name: name,
+      dataset,
+      seed: SEED,
+      lora: LORA,
+      reward_source: REWARD,
+      hyperparameters: { ...RECIPE, max_steps: 400, per_device_train_batch_size: 32 },
     });
     if (!body.id) throw new Error(text);
     ids.push(body.id);

@@ -88,8 +88,17 @@ export type Command = { who: string; words: string; workspaceId: string; made: s
 export function auditCommand(ctx: Ctx, { who, words, workspaceId, made }: Command) {
   const now = ctx.clock.now();
   const row: AuditRow = {
-    ...{ workspaceId, id: newId("aud", now), keyId: who, createdAt: now, requestId: crypto.randomUUID() },
-    ...{ method: "CLI", path: words, made, status: 200, address: null, userId: null },
+    workspaceId,
+    id: newId("aud", now),
+    keyId: who,
+    createdAt: now,
+    requestId: crypto.randomUUID(),
+    method: "CLI",
+    path: words,
+    made,
+    status: 200,
+    address: null,
+    userId: null,
   };
   joinCommit(ctx.db, (tx) => insert(tx, row));
 }

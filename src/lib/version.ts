@@ -19,6 +19,9 @@ export const RELEASE_KEY: string = typeof VERK_RELEASE_KEY === "string" ? VERK_R
 
 /** Facts that `verk version --json` prints. */
 export const buildFacts = () => ({
-  ...{ version: VERSION, commit: COMMIT, built_at: BUILT_AT, bun: Bun.version },
+  version: VERSION,
+  commit: COMMIT,
+  built_at: BUILT_AT,
+  bun: Bun.version,
   database_version: STAMP === "" ? null : Number(STAMP.split("|")[2]),
 });

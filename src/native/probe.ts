@@ -4,6 +4,7 @@
  */
 import { CString, dlopen, ptr } from "bun:ffi";
 import { join } from "node:path";
+import { errorText } from "../lib/error_text.ts";
 import { UsageError } from "../lib/errors.ts";
 import { explainLoad } from "./bundle/addon.ts";
 import { compiled } from "./bundle/embedded.ts";
@@ -39,7 +40,7 @@ export async function probeNative(kind: ProbeKind, dataDir: string): Promise<Pro
     const detail = await TESTS[kind](dataDir);
     return { kind, ok: true, detail, duration_ms: duration() };
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorText(error);
     return { kind, ok: false, detail: {}, error: message, duration_ms: duration() };
   }
 }
@@ -134,6 +135,6 @@ export function whyNoCuda(dir: string): string {
     dlopen(join(dir, "libggml-cuda.so"), { ggml_backend_init: { args: [], returns: "ptr" } });
     return "the CUDA library loads but found no GPU";
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorText(error);
   }
 }

@@ -3,6 +3,7 @@ import { closeSync, constants, fsyncSync, openSync, renameSync, unlinkSync, writ
 import { type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
+import { errorText } from "../lib/error_text.ts";
 import { MIB } from "../lib/units.ts";
 import { failpoint } from "./failpoint.ts";
 
@@ -39,7 +40,7 @@ export class StorageError extends Error {
     cause: unknown,
   ) {
     const reason = REASONS[errorCode(cause) ?? ""] ?? "io";
-    const detail = reason === "io" ? ` (${cause instanceof Error ? cause.message : String(cause)})` : "";
+    const detail = reason === "io" ? ` (${errorText(cause)})` : "";
     super(`Cannot ${doing} ${path}: ${FIXES[reason]}${detail}`, { cause });
     this.name = "StorageError";
     this.reason = reason;

@@ -5,6 +5,7 @@
  */
 import { writeFileSync } from "node:fs";
 import type { ZodType } from "zod";
+import { errorText } from "../lib/error_text.ts";
 import { UsageError } from "../lib/errors.ts";
 import { dieWithParent } from "../native/parent_death.ts";
 import { PROTOCOL, Start, Stop, WorkerError } from "./protocol.ts";
@@ -91,7 +92,7 @@ async function fail(error: unknown): Promise<never> {
   // printing the error object itself would add source lines
   console.error(error instanceof Error ? (error.stack ?? error.message) : error);
   const kind = error instanceof WorkerError ? error.kind : "crashed";
-  await flush({ type: "failed", kind, message: error instanceof Error ? error.message : String(error) });
+  await flush({ type: "failed", kind, message: errorText(error) });
   return process.exit(1);
 }
 

@@ -2,10 +2,6 @@
 import { UsageError } from "../lib/errors.ts";
 
 const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
-  fake: async (args) => (await import("./fake/main.ts")).runFake(args),
-  fake_detector: async (args) => (await import("./fake/detector.ts")).runFakeDetector(args[0] ?? ""),
-  fake_serving: async (args) => (await import("./fake/serving.ts")).runFakeServing(args[0] ?? ""),
-  fake_trainer: async (args) => (await import("./fake/trainer.ts")).runFakeTrainer(args[0] ?? ""),
   connector: async () => (await import("./connector/main.ts")).runConnector(),
   converter: async () => (await import("./inspector/main.ts")).runInspector(),
   detector: async () => (await import("./detector/main.ts")).runDetector(),

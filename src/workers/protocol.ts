@@ -80,24 +80,6 @@ export type Start = z.infer<typeof Start>;
 /** Server → worker: finish what must be finished and exit. SIGTERM means the same. */
 export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
 
-export const FromFake = later(() =>
-  fromWorker([
-    z.strictObject({ type: z.literal("echo"), text: z.string() }),
-    z.strictObject({ type: z.literal("serving") }),
-    z.strictObject({ type: z.literal("spawned"), pid: z.int() }),
-    z.strictObject({ type: z.literal("environment"), entries: z.array(z.string()) }),
-  ]),
-);
-export type FromFake = z.infer<typeof FromFake>;
-
-export const ToFake = later(() =>
-  z.discriminatedUnion("type", [
-    z.strictObject({ type: z.literal("echo"), text: z.string() }),
-    z.strictObject({ type: z.literal("finish") }),
-  ]),
-);
-export type ToFake = z.infer<typeof ToFake>;
-
 /** Loading stages of a replica, as users see them. */
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
 

@@ -1,14 +1,14 @@
 /** A worker that writes 400 MB to what is named on standard input: flood_stdout or flood_stderr. */
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { systemClock } from "../../src/platform/clock.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor } from "../../src/platform/workers/supervisor.ts";
-import { FromFake } from "../../src/workers/protocol.ts";
+import { FAKE_PROGRAM } from "../fake_workers/program.ts";
+import { FromFake } from "../fake_workers/protocol.ts";
 import { growthBy } from "./growth.ts";
 
-const binary = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
 const dir = mkdtempSync(join(tmpdir(), "verk-flood-"));
 const supervisor = createSupervisor({
   log: createLog({ level: "error" }),
@@ -17,7 +17,7 @@ const supervisor = createSupervisor({
   silence_ms: 20_000,
   stop_grace_ms: 5_000,
   stderr_tail_bytes: 8_192,
-  program: existsSync(binary) ? [binary] : [process.execPath, resolve(import.meta.dir, "../../src/main.ts")],
+  program: FAKE_PROGRAM,
 });
 const behaviour = (await Bun.stdin.text()).trim();
 const flood = (megabytes: number) =>

@@ -13,7 +13,9 @@ import { oidcFlags } from "../oidc_kit.ts";
 
 const state = { answer: (_path: string): Response | string => "" };
 const server = Bun.serve({
-  ...{ hostname: "127.0.0.1", port: 0, idleTimeout: 255 },
+  hostname: "127.0.0.1",
+  port: 0,
+  idleTimeout: 255,
   fetch(request) {
     const answer = state.answer(new URL(request.url).pathname);
     return answer instanceof Response ? answer : new Response(answer);
@@ -76,7 +78,9 @@ describe("the list of a hub", () => {
     writeFileSync(join(dir, "ca.pem"), authority.cert);
     const location = `${origin}/plain`;
     const secure = Bun.serve({
-      ...{ hostname: "127.0.0.1", port: 0, tls: { cert: own.cert, key: own.key } },
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: { cert: own.cert, key: own.key },
       fetch: () => new Response(null, { status: 302, headers: { location } }),
     });
     const flags = { "network.allow": ["127.0.0.1"], "network.ca_file": join(dir, "ca.pem") };
@@ -97,12 +101,10 @@ describe("the list of a hub", () => {
 
 describe("a provider of identities", () => {
   const DISCOVERY = {
-    ...{
-      issuer: origin,
-      authorization_endpoint: `${origin}/a`,
-      token_endpoint: `${origin}/t`,
-      jwks_uri: `${origin}/k`,
-    },
+    issuer: origin,
+    authorization_endpoint: `${origin}/a`,
+    token_endpoint: `${origin}/t`,
+    jwks_uri: `${origin}/k`,
   };
   const KEY = { kty: "RSA", kid: "1", n: "a".repeat(342), e: "AQAB" };
   const read = () => {

@@ -27,10 +27,13 @@ beforeAll(async () => {
 type Reply = object | string | Response | ((base: string) => object);
 type Paths = Record<string, Reply>;
 const ORDER = (base: string) => ({
-  ...{ status: "pending", authorizations: [`${base}/authz`], finalize: `${base}/finalize` },
+  status: "pending",
+  authorizations: [`${base}/authz`],
+  finalize: `${base}/finalize`,
 });
 const AUTHORIZATION = (base: string) => ({
-  ...{ status: "pending", identifier: { type: "dns", value: "a.test" } },
+  status: "pending",
+  identifier: { type: "dns", value: "a.test" },
   challenges: [{ type: "http-01", url: `${base}/challenge`, token: "t".repeat(32) }],
 });
 const HONEST: Paths = {
@@ -47,7 +50,9 @@ const HONEST: Paths = {
 async function order(paths: Paths, directory?: (base: string) => string) {
   const requests: string[] = [];
   const server = Bun.serve({
-    ...{ hostname: "127.0.0.1", port: 0, tls: { cert: own.cert, key: own.key } },
+    hostname: "127.0.0.1",
+    port: 0,
+    tls: { cert: own.cert, key: own.key },
     fetch(request) {
       const { pathname, origin } = new URL(request.url);
       requests.push(pathname);
@@ -62,8 +67,13 @@ async function order(paths: Paths, directory?: (base: string) => string) {
   const base = server.url.origin;
   try {
     const certificate = await orderCertificate({
-      ...{ dial, directory: directory?.(base) ?? `${base}/dir`, accountKey, email: undefined, names: ["a.test"] },
-      ...{ kind: "http-01" as const, csr: new Uint8Array(10) },
+      dial,
+      directory: directory?.(base) ?? `${base}/dir`,
+      accountKey,
+      email: undefined,
+      names: ["a.test"],
+      kind: "http-01" as const,
+      csr: new Uint8Array(10),
       prove: async ({ name, token }) => {
         proofs.push(`${name} ${token}`);
         return () => {};
@@ -176,7 +186,10 @@ describe.skipIf(Bun.which("openssl") === null)("a server that offers", () => {
   ])("%s alone is reached: %p", async (version, isReached) => {
     const words = ["s_server", "-accept", "127.0.0.1:0", "-www", "-cert", "cert.pem", "-key", "key.pem"];
     const child = Bun.spawn(["openssl", ...words, version, "-cipher", "ALL:@SECLEVEL=0"], {
-      ...{ cwd: dir, stdin: "ignore", stdout: "pipe", stderr: "ignore" },
+      cwd: dir,
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "ignore",
     });
     try {
       const port = await portOf(child.stdout);

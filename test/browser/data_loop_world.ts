@@ -19,7 +19,8 @@ export async function fillLoop(server: Pick<Server, "call">) {
   const item = (n: number) => ({ input: `${MARKUP} ${n}`, outputs: [`${MARKUP} one`, "two"] });
   await post(`/v1/annotation_queues/${queue.id}/items`, { items: [item(1), item(2)] });
   const labels = await post("/v1/annotation_queues", {
-    ...{ name: "labels", mode: "single" },
+    name: "labels",
+    mode: "single",
     labels: [
       { name: "tone", type: "choice", options: ["kind", "rude"] },
       { name: "stars", type: "scale", min: 1, max: 5 },
@@ -28,8 +29,10 @@ export async function fillLoop(server: Pick<Server, "call">) {
   await post(`/v1/annotation_queues/${labels.id}/items`, { items: [{ input: MARKUP, outputs: [MARKUP] }] });
 
   const rows = [1, 2, 3, 4].map((n) => ({
-    ...{ prompt: `${MARKUP} ${n}`, completion: `right ${n}` },
-    ...{ good: `right ${n}`, bad: n === 4 ? "right 4" : `wrong ${n}` },
+    prompt: `${MARKUP} ${n}`,
+    completion: `right ${n}`,
+    good: `right ${n}`,
+    bad: n === 4 ? "right 4" : `wrong ${n}`,
   }));
   const form = new FormData();
   form.set("name", MARKUP);
@@ -38,7 +41,10 @@ export async function fillLoop(server: Pick<Server, "call">) {
   await post("/v1/evaluators", { name: "exact", kind: "string_check", config: { operation: "equals" } });
   const recorded = (field: string) => ({ type: "outputs", field, name: field });
   const experiment = await post("/v1/experiments", {
-    ...{ name: MARKUP, dataset: dataset.id, evaluators: ["exact"], baseline: "good" },
+    name: MARKUP,
+    dataset: dataset.id,
+    evaluators: ["exact"],
+    baseline: "good",
     targets: [recorded("good"), recorded("bad")],
   });
   const thresholds = { alert: 150, warning: 200 };
@@ -50,7 +56,9 @@ export async function fillLoop(server: Pick<Server, "call">) {
     return body.status === "serving";
   });
   const chat = await server.call("POST", "/v1/chat/completions", {
-    ...{ model: "demo", max_tokens: 8, metadata: { conversation_id: "talk", note: MARKUP } },
+    model: "demo",
+    max_tokens: 8,
+    metadata: { conversation_id: "talk", note: MARKUP },
     messages: [{ role: "user", content: MARKUP }],
   });
   const trace = chat.headers.get("x-trace-id") ?? "";

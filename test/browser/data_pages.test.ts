@@ -90,8 +90,14 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     const dataset = await server.call("POST", "/v1/datasets", { name: "sums", format: "prompt" });
     await server.call("POST", `/v1/datasets/${dataset.body.id}/rows`, { rows });
     const job = await server.call("POST", "/v1/training_jobs", {
-      ...{ base_model: "verk-tiny", method: "grpo", output_name: "short-run", dataset: dataset.body.id, lora: LORA },
-      ...{ reward_source: REWARD, seed: SEED, hyperparameters: SMALL },
+      base_model: "verk-tiny",
+      method: "grpo",
+      output_name: "short-run",
+      dataset: dataset.body.id,
+      lora: LORA,
+      reward_source: REWARD,
+      seed: SEED,
+      hyperparameters: SMALL,
     });
     expect(job.status).toBe(201);
     await until("the run", async () => {

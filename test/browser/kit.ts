@@ -194,23 +194,22 @@ async function resize(page: BrowserTab, { width, height }: Size) {
 }
 
 const CODES: Readonly<Record<string, number>> = {
-  ...{
-    Backspace: 8,
-    Tab: 9,
-    Enter: 13,
-    Escape: 27,
-    " ": 32,
-    ArrowLeft: 37,
-    ArrowUp: 38,
-    ArrowRight: 39,
-    ArrowDown: 40,
-  },
+  Backspace: 8,
+  Tab: 9,
+  Enter: 13,
+  Escape: 27,
+  " ": 32,
+  ArrowLeft: 37,
+  ArrowUp: 38,
+  ArrowRight: 39,
+  ArrowDown: 40,
 };
 
 async function press(page: BrowserTab, key: string, modifiers: "ctrl" | "shift" | undefined = undefined) {
   const text = key === "Enter" ? "\r" : key.length === 1 && modifiers !== "ctrl" ? key : undefined;
   const common = {
-    ...{ key, code: key === " " ? "Space" : key.length === 1 ? `Key${key.toUpperCase()}` : key },
+    key,
+    code: key === " " ? "Space" : key.length === 1 ? `Key${key.toUpperCase()}` : key,
     windowsVirtualKeyCode: CODES[key] ?? key.toUpperCase().charCodeAt(0),
     modifiers: modifiers === "ctrl" ? 2 : modifiers === "shift" ? 8 : 0,
   };

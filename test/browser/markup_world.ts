@@ -46,19 +46,32 @@ export async function fillWorld(call: Call, receiver: string) {
   const pair = await sshKeypair();
   const key = await post("/v1/ssh_keys", { name: name("ssh key"), ...pair });
   await post("/v1/regions", {
-    ...{ name: name("region"), kind: "ssh", address: "127.0.0.1", port: 1, user: "node", ssh_key_id: key.id },
+    name: name("region"),
+    kind: "ssh",
+    address: "127.0.0.1",
+    port: 1,
+    user: "node",
+    ssh_key_id: key.id,
     host_key: pair.public_key.split(" ").slice(0, 2).join(" "),
   });
 
   const deployment = await post("/v1/deployments", {
-    ...{ model: "verk-tiny", name: name("deployment"), context_length: 512, capture: "full", metadata },
+    model: "verk-tiny",
+    name: name("deployment"),
+    context_length: 512,
+    capture: "full",
+    metadata,
   });
   const form = new FormData();
   form.set("name", name("dataset"));
   form.set("metadata", JSON.stringify(metadata));
   const rows = [1, 2, 3, 4].map((n) => ({
-    ...{ prompt: `${text("prompt")} ${n}`, [name("column")]: text("cell") },
-    ...{ completion: text("completion"), good: text("completion"), bad: text("answer"), mood: n === 1 ? "broken" : "" },
+    prompt: `${text("prompt")} ${n}`,
+    [name("column")]: text("cell"),
+    completion: text("completion"),
+    good: text("completion"),
+    bad: text("answer"),
+    mood: n === 1 ? "broken" : "",
   }));
   form.set("file", new File([rows.map((row) => JSON.stringify(row)).join("\n")], `${name("file")}.jsonl`));
   const dataset = await post("/v1/datasets", form);
@@ -70,28 +83,47 @@ export async function fillWorld(call: Call, receiver: string) {
   const reward = await post("/v1/reward_functions", { name: name("reward"), description, metadata, source: REWARD });
   const source = `def reward(completions, **kwargs):\n    raise ValueError(${JSON.stringify(text("evaluator error"))})\n`;
   const evaluator = await post("/v1/evaluators", {
-    ...{ name: name("evaluator"), description, metadata, kind: "code", config: { source } },
+    name: name("evaluator"),
+    description,
+    metadata,
+    kind: "code",
+    config: { source },
   });
   await post("/v1/evaluators", { name: "exact", kind: "string_check", config: { operation: "equals" } });
 
   const job = (output: string, reward_source: string) => ({
-    ...{ base_model: "verk-tiny", method: "grpo", output_name: name(output), dataset: dataset.id, reward_source },
-    ...{ hyperparameters: SMALL, lora: { r: 4 }, metadata, seed: 1 },
+    base_model: "verk-tiny",
+    method: "grpo",
+    output_name: name(output),
+    dataset: dataset.id,
+    reward_source,
+    hyperparameters: SMALL,
+    lora: { r: 4 },
+    metadata,
+    seed: 1,
   });
   const run = await post("/v1/training_jobs", job("run", REWARD));
   const failed = await post("/v1/training_jobs", job("failed run", FAILING));
 
   const recorded = (field: string) => ({ type: "outputs", field, name: name(`target ${field}`) });
   const experiment = await post("/v1/experiments", {
-    ...{ name: name("experiment"), dataset: dataset.id, evaluators: [evaluator.id, "exact"], metadata },
+    name: name("experiment"),
+    dataset: dataset.id,
+    evaluators: [evaluator.id, "exact"],
+    metadata,
     targets: [recorded("good"), recorded("bad")],
   });
   const monitor = await post("/v1/monitors", {
-    ...{ name: name("monitor"), metric: "balance", thresholds: { alert: 1e6 }, metadata },
+    name: name("monitor"),
+    metric: "balance",
+    thresholds: { alert: 1e6 },
+    metadata,
   });
   const { queue, item } = await fillQueue(post, metadata);
   const endpoint = await post("/v1/webhooks", {
-    ...{ url: `${receiver}/${encodeURIComponent(name("hook"))}`, description: text("about the hook"), metadata },
+    url: `${receiver}/${encodeURIComponent(name("hook"))}`,
+    description: text("about the hook"),
+    metadata,
   });
   await post(`/v1/webhooks/${endpoint.id}/test`);
   await post("/v1/agents", { name: name("agent"), description, deployment: deployment.id, system_prompt: description });
@@ -137,7 +169,10 @@ type Post = <T = { id: string }>(path: string, body?: unknown, method?: string) 
 
 async function fillQueue(post: Post, metadata: Record<string, string>) {
   const queue = await post("/v1/annotation_queues", {
-    ...{ name: name("queue"), mode: "single", instructions: text("instructions"), metadata },
+    name: name("queue"),
+    mode: "single",
+    instructions: text("instructions"),
+    metadata,
     labels: [
       {
         name: name("label").slice(0, 64),
@@ -157,15 +192,18 @@ async function fillQueue(post: Post, metadata: Record<string, string>) {
   await post(`${path}/items`, { items: [one, one] });
   const { item } = await post<{ item: { id: string } }>(`${path}/next`, { annotator: name("annotator") });
   await post(`${path}/items/${item.id}/annotations`, {
-    ...{ annotator: name("annotator"), labels: { [name("label").slice(0, 64)]: name("option") } },
-    ...{ correction: text("correction"), comment: text("comment") },
+    annotator: name("annotator"),
+    labels: { [name("label").slice(0, 64)]: name("option") },
+    correction: text("correction"),
+    comment: text("comment"),
   });
   return { queue, item: item.id };
 }
 
 async function fillTrace(call: Call, post: Post): Promise<string> {
   const { headers } = await call("POST", "/v1/chat/completions", {
-    ...{ model: name("deployment"), max_tokens: 4 },
+    model: name("deployment"),
+    max_tokens: 4,
     metadata: { conversation_id: "talk", [name("note").slice(0, 60)]: text("trace metadata") },
     messages: [
       { role: "system", content: text("system prompt") },

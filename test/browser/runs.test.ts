@@ -24,8 +24,15 @@ type Call = Started["server"]["call"];
 
 async function startRun(call: Call, dataset: string, name: string, steps: number): Promise<string> {
   const { status, body, text } = await call("POST", "/v1/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "grpo", output_name: name, dataset, reward_source: REWARD, seed: steps },
-    ...{ hyperparameters: { ...SMALL, max_steps: steps }, lora: { r: 4 }, metadata: { note: MARKUP } },
+    base_model: "verk-tiny",
+    method: "grpo",
+    output_name: name,
+    dataset,
+    reward_source: REWARD,
+    seed: steps,
+    hyperparameters: { ...SMALL, max_steps: steps },
+    lora: { r: 4 },
+    metadata: { note: MARKUP },
   });
   if (status !== 201) throw new Error(text);
   return body.id;
@@ -93,7 +100,9 @@ describe.skipIf(CHROMIUM === null)("many runs", () => {
     try {
       const ids = await plantRuns(server, [
         ...[7, 40, 300, 1_200].map((steps, i) => ({
-          ...{ name: `run-${i}`, steps, samplesEvery: 1 },
+          name: `run-${i}`,
+          steps,
+          samplesEvery: 1,
           hyperparameters: { learning_rate: 1e-4 * (i + 1) },
         })),
         { name: "broken", steps: 3, error: "the reward raised KeyError: 'answer'" },

@@ -29,8 +29,13 @@ async function train(): Promise<string> {
   form.set("file", new File([rows.map((row) => JSON.stringify(row)).join("\n")], "rows.jsonl"));
   const dataset = await post<{ id: string }>("/v1/datasets", form);
   const job = await post<{ id: string }>("/v1/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "sft", output_name: "tuned", dataset: dataset.id, seed: 1 },
-    ...{ lora: { r: 8, alpha: 32 }, checkpoint: { save_steps: 2 } },
+    base_model: "verk-tiny",
+    method: "sft",
+    output_name: "tuned",
+    dataset: dataset.id,
+    seed: 1,
+    lora: { r: 8, alpha: 32 },
+    checkpoint: { save_steps: 2 },
     hyperparameters: { max_steps: 4, learning_rate: 2e-2, per_device_train_batch_size: 4 },
   });
   await until(
@@ -151,7 +156,10 @@ describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
     await page.click("button", "Save version");
     await page.waitFor("the second version", async () => (await page.text()).includes("Version 2"));
     expect(await get<object>("/v1/agents/tutor")).toMatchObject({
-      ...{ version: 2, description: "counts", system_prompt: "Answer with a number.", sampling: { temperature: 0 } },
+      version: 2,
+      description: "counts",
+      system_prompt: "Answer with a number.",
+      sampling: { temperature: 0 },
     });
     expect(await page.check({ expected: /422/ })).toEqual([]); // the refusal above
   }, 60_000);

@@ -120,7 +120,12 @@ async function startRun(call: (typeof world)["server"]["call"]): Promise<string>
   const { body: dataset } = await call("POST", "/v1/datasets", { name: "sums", format: "prompt" });
   await call("POST", `/v1/datasets/${dataset.id}/rows`, { rows });
   const { status, body, text } = await call("POST", "/v1/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "grpo", output_name: "long", dataset: dataset.id, lora: { r: 4 }, seed: 1 },
+    base_model: "verk-tiny",
+    method: "grpo",
+    output_name: "long",
+    dataset: dataset.id,
+    lora: { r: 4 },
+    seed: 1,
     reward_source: "def reward(completions, **kwargs):\n    return [float(len(text)) for text in completions]\n",
     hyperparameters: {
       num_generations: 8,

@@ -1,8 +1,8 @@
 /** Untrained detectors with the signatures of the real ones. Their scores can be computed by hand. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Calibration } from "../../src/workers/detector/calibration.ts";
 import { WINDOW } from "../../src/workers/detector/audio/windows.ts";
+import type { Calibration } from "../../src/workers/detector/calibration.ts";
 import { CROP } from "../../src/workers/detector/image/views.ts";
 import { WHOLE_SIDE } from "../../src/workers/detector/image/whole.ts";
 import type { ModelName } from "../../src/workers/protocol_detector.ts";

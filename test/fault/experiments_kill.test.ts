@@ -70,8 +70,13 @@ test(`an experiment of ${ROWS} rows, its server killed ${KILLS} times: each item
   };
   db.close();
   expect(facts).toEqual({
-    ...{ items: 2 * ROWS, unfinished: 0, pairs: 2 * ROWS, scores: 2 * ROWS, ends: 1 },
-    ...{ deployments: 1, pins: 0 },
+    items: 2 * ROWS,
+    unfinished: 0,
+    pairs: 2 * ROWS,
+    scores: 2 * ROWS,
+    ends: 1,
+    deployments: 1,
+    pins: 0,
   });
   expect((await server.get(`/v1/deployments/${last.targets[0].deployment_id}`)).status).toBe("stopped");
   const summary = await server.get(`/v1/experiments/${id}/summary`);

@@ -105,8 +105,13 @@ function deleteMany(app: TestApp) {
     for (let i = 0; i < DELETED; i++)
       tx.insert(workspaces)
         .values({
-          ...{ id: newId("ws", i), name: `w${i}`, status: "deleted", paymentCustomerId: `cus_${i}`, metadata: {} },
-          ...{ createdAt: app.ctx.clock.now() + i, updatedAt: i },
+          id: newId("ws", i),
+          name: `w${i}`,
+          status: "deleted",
+          paymentCustomerId: `cus_${i}`,
+          metadata: {},
+          createdAt: app.ctx.clock.now() + i,
+          updatedAt: i,
         })
         .run();
   });

@@ -74,7 +74,9 @@ const refuse = () => {
 const flags = { "network.allow": ["127.0.0.1"] };
 const openAt = (dir: string, { ageMs = 0 } = {}) =>
   testApp({
-    ...{ dir, flags, dial: () => refuse },
+    dir,
+    flags,
+    dial: () => refuse,
     clock: { ...systemClock, now: () => systemClock.now() + ageMs },
     supervise: (supervisor) => ({ ...supervisor, spawn: refuse }),
   });

@@ -75,7 +75,10 @@ test("with http.tls_client_ca only clients with a certificate connect", async ()
   const { cert, key } = await issue(ca, { names: ["ada"], days: 1, purpose: "client", nowMs: Date.now() });
   expect((await get(ca.cert, "/healthz", { cert, key })).status).toBe(200);
   const stranger = await issue(await issueAuthority("x", Date.now()), {
-    ...{ names: ["eve"], days: 1, purpose: "client", nowMs: Date.now() },
+    names: ["eve"],
+    days: 1,
+    purpose: "client",
+    nowMs: Date.now(),
   } as Parameters<typeof issue>[1]);
   expect(await codeOf(get(ca.cert, "/healthz", { cert: stranger.cert, key: stranger.key }))).not.toBe("connected");
 });

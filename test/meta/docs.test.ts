@@ -14,7 +14,13 @@ const inFolder = (folder: string) =>
   readdirSync(join(ROOT, folder))
     .filter((name) => name.endsWith(".md"))
     .map((name) => join(folder, name));
-const PAGES = [...inFolder("."), ...inFolder("docs"), ...inFolder("docs/adr"), ...inFolder("models/detector"), ...inFolder("models/verk-tiny")];
+const PAGES = [
+  ...inFolder("."),
+  ...inFolder("docs"),
+  ...inFolder("docs/adr"),
+  ...inFolder("models/detector"),
+  ...inFolder("models/verk-tiny"),
+];
 /** Pages in plain English. log.md and the decisions are records of their time. */
 const PLAIN = ["README.md", "CONTRIBUTING.md", ...inFolder("docs").filter((page) => page !== "docs/log.md")];
 

@@ -62,7 +62,11 @@ const apiKey = (app: TestApp) => idOf(app, "/v1/api_keys", { name: "k" });
 const sshKey = (app: TestApp) => idOf(app, "/v1/ssh_keys", { name: unique(), ...KEYPAIR });
 const HOST_KEY = KEYPAIR.public_key.split(" ").slice(0, 2).join(" ");
 const regionOf = async (app: TestApp) => ({
-  ...{ name: unique(), kind: "ssh", address: "node.example.com", user: "verk", host_key: HOST_KEY },
+  name: unique(),
+  kind: "ssh",
+  address: "node.example.com",
+  user: "verk",
+  host_key: HOST_KEY,
   ssh_key_id: (await sshKey(app)).id,
 });
 const region = async (app: TestApp) => idOf(app, "/v1/regions", await regionOf(app));

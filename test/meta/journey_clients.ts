@@ -51,8 +51,11 @@ const batch = async (app: TestApp) => {
 };
 
 const CHECK = {
-  ...{ type: "string_check", name: "equal", operation: "eq" },
-  ...{ input: "{{sample.output_text}}", reference: "{{item.answer}}" },
+  type: "string_check",
+  name: "equal",
+  operation: "eq",
+  input: "{{sample.output_text}}",
+  reference: "{{item.answer}}",
 };
 const EVAL = { data_source_config: { type: "custom", item_schema: {} }, testing_criteria: [CHECK] };
 const ENTRY = { item: { answer: "a" }, sample: { output_text: "a" } };

@@ -30,8 +30,14 @@ const fetchedModel = async (app: TestApp) => {
 const ones = { layers: 1, embedding_length: 1, heads: 1, kv_heads: 1, key_length: 1, value_length: 1, vocab_size: 1 };
 const SHAPE = {
   ...ones,
-  ...{ architecture: "llama", parameters: 1, context_length: 1, quantization: "F16", weight_bytes: 1 },
-  ...{ name: null, has_chat_template: false, type: "model" as const },
+  architecture: "llama",
+  parameters: 1,
+  context_length: 1,
+  quantization: "F16",
+  weight_bytes: 1,
+  name: null,
+  has_chat_template: false,
+  type: "model" as const,
 };
 
 const newModel = (app: TestApp) => idOf(app, "/v1/models", { name: unique() });

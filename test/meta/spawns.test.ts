@@ -14,7 +14,6 @@ const STARTS: Record<string, "empty" | "fixed" | "some names" | "own"> = {
   "src/platform/providers/channel.ts": "some names",
   "src/platform/backup/schedule.ts": "some names", // settings of backups
   "src/platform/tls/renew_acme.ts": "some names", // settings of ACME
-  "src/workers/fake/main.ts": "own", // a worker of tests
   "src/workers/trainer/ranks/start.ts": "own", // that of the worker, which workerEnv chose
   "src/platform/providers/host_key.ts": "own", // ssh-keyscan
   "src/platform/machine/hardware.ts": "own", // nvidia-smi

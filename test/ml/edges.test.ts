@@ -30,7 +30,10 @@ test("a job whose rewards became equal by learning completes with a warning, als
   const plan = await planOf({ ...common, method: "grpo", rows: prompts, given: { ...GRPO, max_steps: 32 } });
   const checkpoints = place();
   const half = await runTraining({
-    ...{ plan, dir, checkpoints, score: solved },
+    plan,
+    dir,
+    checkpoints,
+    score: solved,
     endsWhen: (told) => told.some((each) => each.type === "step" && each.step === 10),
   });
   expect(half.ending).toBe("saved");

@@ -90,8 +90,12 @@ test("another alpha gives the same model; another rank is refused", async () => 
 
 test("grpo with beta from an adapter begins with a KL of 0", async () => {
   const given = {
-    ...{ learning_rate: 0.01, num_generations: 4, per_device_train_batch_size: 4 },
-    ...{ max_completion_length: 4, max_steps: 1, beta: 0.1 },
+    learning_rate: 0.01,
+    num_generations: 4,
+    per_device_train_batch_size: 4,
+    max_completion_length: 4,
+    max_steps: 1,
+    beta: 0.1,
   };
   const plan = await planOf({
     ...common,

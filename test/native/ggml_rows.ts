@@ -5,12 +5,18 @@ import { llamaLibraries } from "../../src/native/llama/libraries.ts";
 
 const ROW = { args: ["ptr", "ptr", "i64"], returns: "void" } as const;
 const DECODERS = {
-  ...{ dequantize_row_q4_0: ROW, dequantize_row_q8_0: ROW },
-  ...{ dequantize_row_q4_K: ROW, dequantize_row_q5_K: ROW, dequantize_row_q6_K: ROW },
+  dequantize_row_q4_0: ROW,
+  dequantize_row_q8_0: ROW,
+  dequantize_row_q4_K: ROW,
+  dequantize_row_q5_K: ROW,
+  dequantize_row_q6_K: ROW,
 };
 const NAMES: Readonly<Record<string, keyof typeof DECODERS>> = {
-  ...{ Q4_0: "dequantize_row_q4_0", Q8_0: "dequantize_row_q8_0" },
-  ...{ Q4_K: "dequantize_row_q4_K", Q5_K: "dequantize_row_q5_K", Q6_K: "dequantize_row_q6_K" },
+  Q4_0: "dequantize_row_q4_0",
+  Q8_0: "dequantize_row_q8_0",
+  Q4_K: "dequantize_row_q4_K",
+  Q5_K: "dequantize_row_q5_K",
+  Q6_K: "dequantize_row_q6_K",
 };
 let opened: ReturnType<typeof dlopen<typeof DECODERS>> | undefined;
 

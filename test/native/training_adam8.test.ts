@@ -13,7 +13,13 @@ import { gaussians, openMemory, randomOf } from "./decode_kit.ts";
 import { canEmulate, emulateTraining } from "./emulation/device.ts";
 
 const HOW = {
-  ...{ learningRate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.1, maxNorm: 0, divisor: 1 },
+  learningRate: 1e-3,
+  beta1: 0.9,
+  beta2: 0.999,
+  epsilon: 1e-8,
+  weightDecay: 0.1,
+  maxNorm: 0,
+  divisor: 1,
 };
 const factorsAt = (steps: number) => factorsOf(HOW, { steps, scale: 0.5, decay: HOW.weightDecay });
 const tensorOf = (count: number): Tensor8 => ({

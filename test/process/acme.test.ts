@@ -40,8 +40,12 @@ beforeAll(async () => {
   const pebble = {
     listenAddress: `127.0.0.1:${ports.acme}`,
     managementListenAddress: `127.0.0.1:${ports.management}`,
-    ...{ certificate: join(root, "cert.pem"), privateKey: join(root, "key.pem") },
-    ...{ httpPort: ports.http, tlsPort: ports.tls, ocspResponderURL: "", externalAccountBindingRequired: false },
+    certificate: join(root, "cert.pem"),
+    privateKey: join(root, "key.pem"),
+    httpPort: ports.http,
+    tlsPort: ports.tls,
+    ocspResponderURL: "",
+    externalAccountBindingRequired: false,
   };
   writeFileSync(join(root, "pebble.json"), JSON.stringify({ pebble }));
   const dns = `127.0.0.1:${ports.dns}`;
@@ -64,7 +68,8 @@ beforeAll(async () => {
 
 const acmeWith = (env: Record<string, string>, ...more: string[]) =>
   runVerk(["tls", "acme", "--data", dir, "--directory", `https://127.0.0.1:${ports.acme}/dir`, "--json", ...more], {
-    ...{ cwd: root, env: { VERK_NETWORK__ALLOW: "127.0.0.1", VERK_NETWORK__CA_FILE: join(root, "ca.pem"), ...env } },
+    cwd: root,
+    env: { VERK_NETWORK__ALLOW: "127.0.0.1", VERK_NETWORK__CA_FILE: join(root, "ca.pem"), ...env },
   });
 const acme = (...more: string[]) => acmeWith({}, ...more);
 const certificate = () => new X509Certificate(readFileSync(join(dir, "tls", "acme.crt")));
@@ -101,7 +106,10 @@ const SERVING = {
 /** A server with the certificate of the authority. */
 async function serve(env: Record<string, string>) {
   const child = Bun.spawn([...program(), "serve", "--data", dir, "--listen", "127.0.0.1:0"], {
-    ...{ env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env }, cwd: dir, stdout: "ignore", stderr: "ignore" },
+    env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...env },
+    cwd: dir,
+    stdout: "ignore",
+    stderr: "ignore",
   });
   children.push(child);
   const listen = await until("the server", () => {

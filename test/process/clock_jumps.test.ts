@@ -40,10 +40,16 @@ else
     async () => {
       jump(0);
       const env = {
-        ...{ LD_PRELOAD: LIBRARY, FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: "1", NO_FAKE_STAT: "1" },
-        ...{ DONT_FAKE_MONOTONIC: "1", FAKETIME_DONT_FAKE_MONOTONIC: "1" },
-        ...{ VERK_TRAINING__THREADS: "1", VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" },
-        ...{ VERK_NETWORK__ALLOW: "127.0.0.1", VERK_NETWORK__CA_FILE: TLS_FLAGS["network.ca_file"] },
+        LD_PRELOAD: LIBRARY,
+        FAKETIME_TIMESTAMP_FILE: file,
+        FAKETIME_NO_CACHE: "1",
+        NO_FAKE_STAT: "1",
+        DONT_FAKE_MONOTONIC: "1",
+        FAKETIME_DONT_FAKE_MONOTONIC: "1",
+        VERK_TRAINING__THREADS: "1",
+        VERK_HTTP__RATE_LIMIT_PER_SECOND: "0",
+        VERK_NETWORK__ALLOW: "127.0.0.1",
+        VERK_NETWORK__CA_FILE: TLS_FLAGS["network.ca_file"],
       };
       const on = await openTraining({ dir, env });
       const key = await on.server.apiKey();
@@ -72,7 +78,8 @@ else
       await on.ended(early);
       await until("the attempt that fails", () => receiver.got.length === 1, LONG_MS);
       const id = await on.create(dataset, 1, {
-        ...{ ...sft, hyperparameters: { ...short, max_steps: STEPS } },
+        ...sft,
+        hyperparameters: { ...short, max_steps: STEPS },
         max_runtime_minutes: 30,
       });
       await until("a step", async () => (await on.call("GET", `/training_jobs/${id}`)).progress.step > 0, LONG_MS);

@@ -23,11 +23,20 @@ test.if(IS_FULL && process.getuid?.() === 0)(
     const server = await startSshd(cable);
     await placeExecutable(EXECUTABLE, join(server.home, "verk"));
     const link = sshLink({
-      ...{ address: async () => cable.address, port: server.port, user: server.user, dir },
-      ...{ privateKey: () => server.privateKey, knownHosts: `${HOST_ALIAS} ${server.hostKey}\n` },
+      address: async () => cable.address,
+      port: server.port,
+      user: server.user,
+      dir,
+      privateKey: () => server.privateKey,
+      knownHosts: `${HOST_ALIAS} ${server.hostKey}\n`,
     });
     const provider = new NodeProvider({
-      ...{ region: "reg_test", kind: "ssh", link, root: "verk", executable: EXECUTABLE, rateMicros: null },
+      region: "reg_test",
+      kind: "ssh",
+      link,
+      root: "verk",
+      executable: EXECUTABLE,
+      rateMicros: null,
     });
     const handle = await provider.submit(await submission(STEPS));
     await stepsDone(provider, handle, 1);

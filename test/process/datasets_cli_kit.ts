@@ -19,7 +19,8 @@ export function datasetsCli() {
     for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });
   });
   const options = ({ stdin, env = {}, dir = server.dir }: Options) => ({
-    ...{ cwd: root, stdin },
+    cwd: root,
+    stdin,
     env: { VERK_DATA: dir, ...env },
   });
   return {

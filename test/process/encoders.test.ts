@@ -23,7 +23,9 @@ test.if(HAS_MINILM)(
       for (const [i, { embedding }] of data.entries())
         expect(distance(MINILM_TEXTS[i]!.vector, embedding)).toBeLessThan(1e-3);
       const ranked = await server.call("POST", "/v1/rerank", {
-        ...{ model: "minilm", query: "king", documents: ["tractor", "queen"] },
+        model: "minilm",
+        query: "king",
+        documents: ["tractor", "queen"],
       });
       expect(ranked.body.results.map(({ index }: { index: number }) => index)).toEqual([1, 0]);
       const messages = [{ role: "user" as const, content: "hi" }];

@@ -19,8 +19,10 @@ const verk = (...args: string[]) =>
 
 test("verk eval prints a model and recorded answers side by side, with margins of error", async () => {
   const rows = Array.from({ length: 8 }, (_, i) => ({
-    ...{ prompt: `Say nothing about ${i}`, answer: i },
-    ...{ draft: String(i), old: i === 0 ? "0" : "?" },
+    prompt: `Say nothing about ${i}`,
+    answer: i,
+    draft: String(i),
+    old: i === 0 ? "0" : "?",
   }));
   writeFileSync(join(server.dir, "held.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
   writeFileSync(join(server.dir, "accuracy.py"), ACCURACY);

@@ -103,11 +103,17 @@ async function train(id: string, { steps, seed = 7 }: { steps: number; seed?: nu
   );
   const { id: dataset } = await call("POST", "/datasets", form);
   const made = await call("POST", "/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "grpo", dataset, seed },
+    base_model: "verk-tiny",
+    method: "grpo",
+    dataset,
+    seed,
     reward_functions: [{ id, weight: 1 }],
     hyperparameters: {
-      ...{ max_steps: steps, num_generations: 4, per_device_train_batch_size: 32 }, // a step has every row
-      ...{ max_completion_length: 8, learning_rate: 1e-3 },
+      max_steps: steps,
+      num_generations: 4,
+      per_device_train_batch_size: 32, // a step has every row
+      max_completion_length: 8,
+      learning_rate: 1e-3,
     },
   });
   return until(

@@ -85,7 +85,11 @@ async function hostileWorld(server: SshServer, regions = 1) {
   for (let i = 0; i < regions; i++) ids.push(await add(app.keyA, `node ${i}`));
   await until("the first answers", () => state.regions.asking.size === 0 || undefined, 60_000);
   return {
-    ...{ app, region: ids[0] ?? "", say, tick, add },
+    app,
+    region: ids[0] ?? "",
+    say,
+    tick,
+    add,
     async answerWith(code: string) {
       say(code);
       await tick();

@@ -20,7 +20,9 @@ const OTHERS = 4;
 const OTHER_MIB = 128;
 const ROOM_MIB = 40; // a trainer starts in it, and training needs more
 const SFT = {
-  ...{ method: "sft", reward_source: null, reward_language: null },
+  method: "sft",
+  reward_source: null,
+  reward_language: null,
   hyperparameters: { max_steps: 3, per_device_train_batch_size: 2, max_length: 32 },
 };
 

@@ -41,7 +41,11 @@ test("kill -9 during online evaluation: no request is scored twice, and none is 
   await until("the deployment to serve", isServing, 90_000);
   await make("/evaluators", { name: "slow", kind: "code", config: { language: "javascript", source: SLOW } });
   await make("/monitors", {
-    ...{ name: "online", metric: "score_mean", score: "slow", deployment_id, thresholds: { alert: 0.5 } },
+    name: "online",
+    metric: "score_mean",
+    score: "slow",
+    deployment_id,
+    thresholds: { alert: 0.5 },
     online_evaluation: { evaluator: "slow", sample_percent: 100 },
   });
   const messages = [{ role: "user", content: "1 + 1" }];

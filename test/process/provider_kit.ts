@@ -23,7 +23,8 @@ const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, co
 const PROMPTS = Array.from({ length: 12 }, (_, i) => ({ prompt: String.fromCharCode(97 + i) }));
 const GRPO = { num_generations: 4, per_device_train_batch_size: 8, max_completion_length: 4, learning_rate: 0.01 };
 const REWARD = {
-  ...{ name: "length", weight: 1 },
+  name: "length",
+  weight: 1,
   code: {
     source: "def reward(completion, **kw):\n    return float(len(completion))\n",
     language: "python",
@@ -44,11 +45,19 @@ export async function submission(
   { method, rows: given, given: more }: Training = TRAINING,
 ) {
   const plan = await planOf({
-    ...{ dir, model, lora: { r: 4, alpha: 8 }, context: 128, method, rows: given },
+    dir,
+    model,
+    lora: { r: 4, alpha: 8 },
+    context: 128,
+    method,
+    rows: given,
     given: { ...more, max_steps: steps },
   });
   const file = async (path: string, source: string) => ({
-    ...{ path, source, sha256: await sha256File(source), bytes: Bun.file(source).size },
+    path,
+    source,
+    sha256: await sha256File(source),
+    bytes: Bun.file(source).size,
   });
   const weights = await file(`models/${await sha256File(model)}.gguf`, model);
   const rows = await file(`jobs/${job}/inputs/rows.db`, plan.rows.path);
@@ -57,12 +66,19 @@ export async function submission(
     plan: {
       handle: { job, attempt },
       task: {
-        ...{ type: "train", save_steps: 1, save_seconds: 0, warm_start: null, samples_per_step: 2, ranks: 1, rank: 0 },
+        type: "train",
+        save_steps: 1,
+        save_seconds: 0,
+        warm_start: null,
+        samples_per_step: 2,
+        ranks: 1,
+        rank: 0,
         checkpoint_dir: `jobs/${job}/checkpoints`,
         resume: resume && `jobs/${job}/checkpoints/${resume}`,
         plan: { ...plan, model_path: weights.path, rows: { ...plan.rows, path: rows.path } },
       },
-      ...{ gpus: 0, gpu_type: "cpu" },
+      gpus: 0,
+      gpu_type: "cpu",
       rewards: isRolled(method) ? [REWARD] : null,
       limits: { sampleMs: 10_000, batchMs: 60_000 },
       settings: { "sandbox.require": "language" },

@@ -40,8 +40,12 @@ describeWith("ssh", sshd, (server) => {
   const keys = join(dir, "keys");
   mkdirSync(keys, { recursive: true });
   const target = (more: Partial<Parameters<typeof sshLink>[0]> = {}) => ({
-    ...{ address: async () => "127.0.0.1", port: server.port, user: server.user, dir: keys },
-    ...{ privateKey: () => server.privateKey, knownHosts: `${HOST_ALIAS} ${server.hostKey}\n` },
+    address: async () => "127.0.0.1",
+    port: server.port,
+    user: server.user,
+    dir: keys,
+    privateKey: () => server.privateKey,
+    knownHosts: `${HOST_ALIAS} ${server.hostKey}\n`,
     ...more,
   });
   const root = join(server.home, "verk work's"); // a shell must not read this name

@@ -49,7 +49,12 @@ afterAll(async () => {
 const create = async (gpu_count: number): Promise<string> =>
   (
     await call("POST", "/training_jobs", {
-      ...{ base_model: "verk-tiny", method: "sft", dataset, output_name: "counts", seed: 5, gpu: { gpu_count } },
+      base_model: "verk-tiny",
+      method: "sft",
+      dataset,
+      output_name: "counts",
+      seed: 5,
+      gpu: { gpu_count },
       checkpoint: { save_steps: 1, keep_last: 2 },
       hyperparameters: { max_steps: 3, per_device_train_batch_size: 6, learning_rate: 1e-3 },
     })
@@ -109,7 +114,10 @@ test("two ranks give the bits of one device, also after kill -9 of the second ra
 
 test("more devices than the machine has are refused with their number", async () => {
   const { status, body } = await server.call("POST", "/v1/training_jobs", {
-    ...{ base_model: "verk-tiny", method: "sft", dataset, gpu: { gpu_count: 3 } },
+    base_model: "verk-tiny",
+    method: "sft",
+    dataset,
+    gpu: { gpu_count: 3 },
   });
   expect([status, body.error.param]).toEqual([422, "/gpu/gpu_count"]);
   expect(body.error.message).toContain("has 2 of type cpu, not 3");

@@ -25,7 +25,8 @@ test.if(data !== undefined)(
       await verk("deploy", model, "--name", model);
       const sampling = { temperature: 0, max_tokens: 40 };
       const { status, body } = await server.call("POST", "/v1/completions", {
-        ...{ model, prompt: "Once upon a time" },
+        model,
+        prompt: "Once upon a time",
         ...sampling,
       });
       expect([model, status]).toEqual([model, 200]);

@@ -37,7 +37,12 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
     const { publicKey: public_key, privateKey: private_key } = node;
     const key = await server.call("POST", "/v1/ssh_keys", { name: "node", public_key, private_key });
     const region = await server.call("POST", "/v1/regions", {
-      ...{ name: "node", kind: "ssh", address: "127.0.0.1", port: link.port, user: node.user, work_dir: WORK },
+      name: "node",
+      kind: "ssh",
+      address: "127.0.0.1",
+      port: link.port,
+      user: node.user,
+      work_dir: WORK,
       ssh_key_id: key.body.id,
     });
     expect(region.status).toBe(201);
@@ -57,7 +62,11 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
       method: "POST",
       headers: { authorization: `Bearer ${server.key}`, "content-type": "application/json" },
       body: JSON.stringify({
-        ...{ model, messages: [{ role: "user", content: "hello" }], max_tokens: 24, temperature: 0, ...more },
+        model,
+        messages: [{ role: "user", content: "hello" }],
+        max_tokens: 24,
+        temperature: 0,
+        ...more,
       }),
     });
   const textOf = async (answer: Response): Promise<string> => {
@@ -157,7 +166,11 @@ describeWith("a deployment in a region over ssh", sshd, (node) => {
       const headers = { authorization: `Bearer ${server.key}` };
       const dataset = await (await fetch(`${server.url}/v1/datasets`, { method: "POST", body: form, headers })).json();
       const job = await server.call("POST", "/v1/training_jobs", {
-        ...{ base_model: "verk-tiny", method: "sft", dataset: dataset.id, output_name: "fine", lora: { r: 4 } },
+        base_model: "verk-tiny",
+        method: "sft",
+        dataset: dataset.id,
+        output_name: "fine",
+        lora: { r: 4 },
         hyperparameters: { max_steps: 2, learning_rate: 0.05 },
         provider: "local",
       });

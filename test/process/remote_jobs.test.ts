@@ -32,8 +32,13 @@ describeWith("a region over ssh", sshd, (server) => {
       const { publicKey: public_key, privateKey: private_key } = server;
       const key = await app.call("POST", "/v1/ssh_keys", { name: "node", public_key, private_key });
       const made = await app.call("POST", "/v1/regions", {
-        ...{ name: "node", kind: "ssh", address: "127.0.0.1", port: server.port, user: server.user },
-        ...{ ssh_key_id: key.body.id, work_dir: "remote jobs" },
+        name: "node",
+        kind: "ssh",
+        address: "127.0.0.1",
+        port: server.port,
+        user: server.user,
+        ssh_key_id: key.body.id,
+        work_dir: "remote jobs",
       });
       expect([made.status, made.body.ssh?.host_key]).toEqual([201, server.hostKey.split(" ").slice(0, 2).join(" ")]);
       const region = made.body.id as string;
@@ -83,8 +88,13 @@ describeWith("a region over ssh", sshd, (server) => {
       const { publicKey: public_key, privateKey: private_key } = server;
       const key = await app.call("POST", "/v1/ssh_keys", { name: "cut", public_key, private_key });
       const made = await app.call("POST", "/v1/regions", {
-        ...{ name: "cut", kind: "ssh", address: "127.0.0.1", port: link.port, user: server.user },
-        ...{ ssh_key_id: key.body.id, work_dir: "remote jobs" },
+        name: "cut",
+        kind: "ssh",
+        address: "127.0.0.1",
+        port: link.port,
+        user: server.user,
+        ssh_key_id: key.body.id,
+        work_dir: "remote jobs",
       });
       const region = made.body.id as string;
       const observed = async () => {
@@ -96,7 +106,10 @@ describeWith("a region over ssh", sshd, (server) => {
       const isAvailable = async () => (await observed()).available || undefined;
       await until("the region", isAvailable, LONG_MS);
       const hyperparameters = {
-        ...{ max_steps: STEPS, num_generations: 2, per_device_train_batch_size: 2, max_completion_length: 4 },
+        max_steps: STEPS,
+        num_generations: 2,
+        per_device_train_batch_size: 2,
+        max_completion_length: 4,
       };
       const job = await app.post({ provider: "ssh", region, reward_source: SCORES, hyperparameters });
       const id = job.body.id as string;

@@ -26,7 +26,10 @@ function openBrowser(server: Server, noted: string[]) {
   return async (method: string, path: string, json: unknown, more: Record<string, string> = {}) => {
     const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
     const headers = {
-      ...{ "content-type": "application/json", "sec-fetch-site": "same-origin", cookie, "x-verk-csrf": csrf },
+      "content-type": "application/json",
+      "sec-fetch-site": "same-origin",
+      cookie,
+      "x-verk-csrf": csrf,
       ...more,
     };
     const response = await fetch(server.url + path, { method, headers, body: JSON.stringify(json) });

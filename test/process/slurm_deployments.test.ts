@@ -35,15 +35,22 @@ describeWith("a deployment in a region with Slurm", start, ({ cluster, login }) 
     server = await startServing({
       models: { random: RANDOM },
       settings: {
-        ...{ VERK_NETWORK__ALLOW: "127.0.0.1", VERK_SANDBOX__REQUIRE: "language" },
+        VERK_NETWORK__ALLOW: "127.0.0.1",
+        VERK_SANDBOX__REQUIRE: "language",
         VERK_SERVING__RESTART_BACKOFF_MS: "1",
       },
     });
     const { publicKey: public_key, privateKey: private_key } = login;
     const key = await server.call("POST", "/v1/ssh_keys", { name: "login", public_key, private_key });
     const region = await server.call("POST", "/v1/regions", {
-      ...{ name: "cluster", kind: "slurm", address: "127.0.0.1", port: login.port, user: login.user },
-      ...{ work_dir: WORK, ssh_key_id: key.body.id, slurm: { partition: "cpu" } },
+      name: "cluster",
+      kind: "slurm",
+      address: "127.0.0.1",
+      port: login.port,
+      user: login.user,
+      work_dir: WORK,
+      ssh_key_id: key.body.id,
+      slurm: { partition: "cpu" },
     });
     expect(region.status).toBe(201);
     await until(
@@ -57,7 +64,10 @@ describeWith("a deployment in a region with Slurm", start, ({ cluster, login }) 
   const ask = async (model: string): Promise<string> => {
     const messages = [{ role: "user", content: "hello" }];
     const { status, body } = await server.call("POST", "/v1/chat/completions", {
-      ...{ model, messages, max_tokens: 24, temperature: 0 },
+      model,
+      messages,
+      max_tokens: 24,
+      temperature: 0,
     });
     if (status !== 200) throw new Error(JSON.stringify(body));
     return body.choices[0].message.content;

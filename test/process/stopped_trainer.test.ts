@@ -18,8 +18,11 @@ const STEPS = 6;
 /** Slow code: a trainer that waits for its scores sends heartbeats, and its silence counts at once. */
 const SLOW = VOWELS.replace("{\n", "{\n  let x = 1; for (let i = 0; i < 2e6; i++) x = (x * 48271) % 2147483647;\n");
 const hyperparameters = {
-  ...{ max_steps: STEPS, num_generations: 4, per_device_train_batch_size: 8 },
-  ...{ max_completion_length: 12, learning_rate: 1e-3 },
+  max_steps: STEPS,
+  num_generations: 4,
+  per_device_train_batch_size: 8,
+  max_completion_length: 12,
+  learning_rate: 1e-3,
 };
 
 let on: Awaited<ReturnType<typeof openTraining>>;

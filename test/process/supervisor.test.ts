@@ -2,16 +2,18 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { failpoints } from "../../src/platform/failpoint.ts";
 import { marks } from "../../src/platform/workers/env.ts";
 import { findMarked, killMarked } from "../../src/platform/workers/orphans.ts";
 import type { Supervisor } from "../../src/platform/workers/supervisor.ts";
 import type { Exit, ExitKind, Worker } from "../../src/platform/workers/types.ts";
-import { FAILURES, FromFake, type ToFake } from "../../src/workers/protocol.ts";
+import { FAILURES } from "../../src/workers/protocol.ts";
 import { aside } from "../aside/aside.ts";
+import { FAKE_PROGRAM } from "../fake_workers/program.ts";
+import { FromFake, type ToFake } from "../fake_workers/protocol.ts";
 import { until } from "../harness.ts";
-import { isAlive, makeSupervisor, PROGRAM } from "./supervisor_kit.ts";
+import { isAlive, makeSupervisor } from "./supervisor_kit.ts";
 
 type FakeExit = Exit<ExitKind<FromFake>>;
 type Run = { worker: Worker<FromFake, ToFake>; messages: FromFake[]; exits: FakeExit[] };
@@ -257,15 +259,15 @@ test("a spawn passes both failpoints", async () => {
   }
 });
 
+const BINARY = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
+const PROGRAM = existsSync(BINARY) ? [BINARY] : [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
+const KINDS = "connector, converter, detector, importer, inspector, reward, serving, trainer, unpack, probe";
 test.each([
-  [
-    ["worker", "nonsense"],
-    "Use one of: fake, fake_detector, fake_serving, fake_trainer, connector, converter, detector, importer, inspector, reward, serving, trainer, unpack, probe",
-  ],
-  [["worker", "fake", "echo"], "started by the server"],
-  [["worker", "fake", "nonsense"], "Use one of: echo"],
-])("%j by hand exits 2 and lists the possible arguments", (args, text) => {
-  const child = Bun.spawnSync([...PROGRAM, ...args], { cwd: dir, env: { HOME: dir } });
+  [PROGRAM, ["worker", "nonsense"], `Use one of: ${KINDS}\n`],
+  [FAKE_PROGRAM, ["worker", "fake", "echo"], "started by the server"],
+  [FAKE_PROGRAM, ["worker", "fake", "nonsense"], "Use one of: echo"],
+])("%j %j by hand exits 2 and lists the possible arguments", (program, args, text) => {
+  const child = Bun.spawnSync([...program, ...args], { cwd: dir, env: { HOME: dir } });
   expect(child.exitCode).toBe(2);
   expect(child.stderr.toString()).toContain(text);
 });

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { marks } from "../../src/platform/workers/env.ts";
 import { findMarked, killMarked } from "../../src/platform/workers/orphans.ts";
 import { until } from "../harness.ts";
-import { isAlive, makeSupervisor, PROGRAM } from "./supervisor_kit.ts";
+import { isAlive, makeSupervisor } from "./supervisor_kit.ts";
 
 const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");
 
@@ -24,7 +24,7 @@ afterEach(async () => {
 
 async function startParent(...behaviours: string[]) {
   mkdirSync(run, { recursive: true });
-  const argv = [process.execPath, PARENT, run, JSON.stringify(PROGRAM), ...behaviours];
+  const argv = [process.execPath, PARENT, run, ...behaviours];
   const parent = Bun.spawn(argv, { stdout: "pipe", stderr: "inherit" });
   const { value } = await parent.stdout.getReader().read();
   return { parent, pids: JSON.parse(new TextDecoder().decode(value)) as number[] };

@@ -1,13 +1,8 @@
-import { existsSync, readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { readFileSync } from "node:fs";
 import { systemClock } from "../../src/platform/clock.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { createSupervisor } from "../../src/platform/workers/supervisor.ts";
-
-const BINARY = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
-const MAIN = resolve(import.meta.dir, "../../src/main.ts");
-/** The executable as it ships if it is built, otherwise the sources. */
-export const PROGRAM = existsSync(BINARY) ? [BINARY] : [process.execPath, MAIN];
+import { FAKE_PROGRAM } from "../fake_workers/program.ts";
 
 export function makeSupervisor(socketDir: string, options: { env?: Record<string, string>; lines?: string[] } = {}) {
   const { env = {}, lines = [] } = options;
@@ -20,7 +15,7 @@ export function makeSupervisor(socketDir: string, options: { env?: Record<string
     stop_grace_ms: 5_000,
     stderr_tail_bytes: 8_192,
     env,
-    program: PROGRAM,
+    program: FAKE_PROGRAM,
   });
 }
 

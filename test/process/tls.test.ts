@@ -55,7 +55,9 @@ const OPENSSL = Bun.which("openssl");
 /** The line of openssl about the connection, such as "TLSv1.3, Cipher is …". `(NONE)`: the server refused. */
 async function handshake(address: string, ...args: string[]): Promise<string> {
   const child = Bun.spawn([OPENSSL ?? "", "s_client", "-connect", address, ...args], {
-    ...{ stdin: "ignore", stdout: "pipe", stderr: "ignore" },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "ignore",
   });
   return /^(?:New|Reused), (.*)$/m.exec(await new Response(child.stdout).text())?.[1] ?? "no connection";
 }

@@ -81,7 +81,11 @@ test("secrets and redacted text occur in no file, no line of the log and no answ
   traced.push(completion.headers.get("x-trace-id") ?? "");
   const value = { stringValue: everything };
   const span = {
-    ...{ traceId: "a".repeat(32), spanId: "b".repeat(16), startTimeUnixNano: "1", endTimeUnixNano: "2", name: "chat" },
+    traceId: "a".repeat(32),
+    spanId: "b".repeat(16),
+    startTimeUnixNano: "1",
+    endTimeUnixNano: "2",
+    name: "chat",
     attributes: ["gen_ai.request.model", "gen_ai.prompt", "error.type", "gen_ai.agent.id"].map((key) => ({
       key,
       value,

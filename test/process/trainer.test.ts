@@ -235,8 +235,15 @@ test("files of a checkpoint: adapter, whole models, PEFT and a Hugging Face fold
 test("an unknown quantization is refused with the list of known ones", async () => {
   const lora = (await planOf({ ...common, method: "sft", rows: [{ prompt: "a", completion: "b" }] })).lora;
   const { worker } = start({
-    ...{ type: "export", ...machine, model_path: model, base_model: null, checkpoint: trained, lora },
-    ...{ variant: "gguf", quantization: "Q3_X", out: join(dir, "never") },
+    type: "export",
+    ...machine,
+    model_path: model,
+    base_model: null,
+    checkpoint: trained,
+    lora,
+    variant: "gguf",
+    quantization: "Q3_X",
+    out: join(dir, "never"),
   } as ExportTask);
   expect(await worker.exited).toMatchObject({ kind: "config", message: expect.stringContaining("Q4_K_M") });
 }, 120_000);

@@ -45,8 +45,13 @@ export function trainingCalls(open: () => Awaited<ReturnType<typeof startBinary>
     },
     async create(dataset: string, seed: number, changes: object = {}): Promise<string> {
       const job = {
-        ...{ base_model: "verk-tiny", method: "grpo", dataset, output_name: "vowels", seed },
-        ...{ reward_source: VOWELS, reward_language: "javascript" },
+        base_model: "verk-tiny",
+        method: "grpo",
+        dataset,
+        output_name: "vowels",
+        seed,
+        reward_source: VOWELS,
+        reward_language: "javascript",
         checkpoint: { save_steps: 2, keep_last: 2 },
         hyperparameters: SMALL,
       };

@@ -47,7 +47,11 @@ function machine() {
   const where = ["--config", config, "--data", data];
   expect(run(["keys", "create", ...where])).toMatchObject({ code: 0 });
   return {
-    ...{ dir, data, verk, where, run },
+    dir,
+    data,
+    verk,
+    where,
+    run,
     upgrade: (env?: Record<string, string>, file = bundle, ...more: string[]) =>
       run(["upgrade", file, ...where, "--service", "none", ...more], env),
     rollback: (...more: string[]) => run(["rollback", ...where, "--service", "none", ...more]),

@@ -41,15 +41,17 @@ async function trained(name: string, hyperparameters: object, plus: number) {
     for (const number of [0, 1])
       tx.insert(trainingSamples)
         .values({
-          ...{
-            jobId: id,
-            step: 4,
-            number,
-            prompt: [{ role: "user", content: "1+1" }],
-            completion: `two\u001b[31m${number}`,
-          },
-          ...{ reward: number, subRewards: { right: number, short: 0.5 }, advantage: number - 0.5, tokens: 3 },
-          ...{ truncated: number === 1, error: null },
+          jobId: id,
+          step: 4,
+          number,
+          prompt: [{ role: "user", content: "1+1" }],
+          completion: `two\u001b[31m${number}`,
+          reward: number,
+          subRewards: { right: number, short: 0.5 },
+          advantage: number - 0.5,
+          tokens: 3,
+          truncated: number === 1,
+          error: null,
         })
         .run();
   });

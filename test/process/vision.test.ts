@@ -55,7 +55,11 @@ const messagesWith = (...urls: string[]) => [
 ];
 const ask = (messages: unknown, more: object = {}) =>
   server.call("POST", "/v1/chat/completions", {
-    ...{ model: "sees", messages, max_tokens: 16, temperature: 0, ...more },
+    model: "sees",
+    messages,
+    max_tokens: 16,
+    temperature: 0,
+    ...more,
   });
 const textOf = ({ body }: Awaited<ReturnType<typeof ask>>): string => body.choices[0].message.content;
 
@@ -113,7 +117,8 @@ describe("a model with a projector", () => {
     const options = { num_predict: 16, temperature: 0 };
     const chat = { model: "sees", stream: false, options };
     const told = await server.call("POST", "/api/chat", {
-      ...{ ...chat, messages: [{ role: "user", content: "What is it?", images: [data] }] },
+      ...chat,
+      messages: [{ role: "user", content: "What is it?", images: [data] }],
     });
     const before = messagesWith(dataUrl(first)).map((message) => ({
       ...message,

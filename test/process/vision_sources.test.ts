@@ -37,11 +37,14 @@ beforeAll(async () => {
     "/bomb": () => new Response(bombOf(good)),
   };
   sources = Bun.serve({
-    ...{ hostname: "127.0.0.1", port: 0, idleTimeout: 0 },
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
     fetch: (request) => answers[new URL(request.url).pathname]?.() ?? new Response("none", { status: 404 }),
   });
   outside = Bun.serve({
-    ...{ hostname: "127.0.0.2", port: 0 },
+    hostname: "127.0.0.2",
+    port: 0,
     fetch(request) {
       reached.push(request.url);
       return new Response(new Uint8Array(good));

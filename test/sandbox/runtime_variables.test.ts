@@ -82,7 +82,12 @@ test("S10: secrets of a custom job stay inside its jail under their own names", 
   const names = NAMES.filter((name) => /^[A-Z_][A-Z0-9_]*$/.test(name)).slice(0, 20);
   for (const name of names) await on.call("PUT", `/v1/secrets/${name}`, { value: VALUE });
   const id = on.add({
-    ...{ method: "custom", baseModel: null, lora: null, totalSteps: 0, memoryBytes: 0, secrets: names },
+    method: "custom",
+    baseModel: null,
+    lora: null,
+    totalSteps: 0,
+    memoryBytes: 0,
+    secrets: names,
     command: WAITS,
   });
   const { workspace } = jobPaths(on.ctx, id);

@@ -49,8 +49,10 @@ for (const { api, base } of [
     writeFileSync(join(home, "greet.sh"), 'echo "Helo, world"\n');
     const script = example?.text.replace('"$VERK_URL/v1"', `"${base}"`).replace("openai-completions", api) ?? "";
     const env = {
-      ...{ HOME: home, PATH: `${join(root, "bin")}:${process.env["PATH"]}` },
-      ...{ VERK_URL: server.url, VERK_API_KEY: server.key },
+      HOME: home,
+      PATH: `${join(root, "bin")}:${process.env["PATH"]}`,
+      VERK_URL: server.url,
+      VERK_API_KEY: server.key,
     };
     const child = Bun.spawn(["bash", "-euc", script], { cwd: home, env, stdout: "pipe", stderr: "pipe" });
     const [said, problem] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);

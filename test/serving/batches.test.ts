@@ -15,7 +15,9 @@ afterAll(() => server?.stop());
 
 const line = (custom_id: string, max_tokens: unknown) =>
   JSON.stringify({
-    ...{ custom_id, method: "POST", url: "/v1/chat/completions" },
+    custom_id,
+    method: "POST",
+    url: "/v1/chat/completions",
     body: { model: "random", messages: [{ role: "user", content: custom_id }], max_tokens, temperature: 0 },
   });
 

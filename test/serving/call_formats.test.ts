@@ -25,13 +25,19 @@ afterAll(closeEngines);
 
 test.each(Object.keys(FORMATS))("%s", async (name) => {
   const request = ChatCompletionRequest.parse({
-    ...{ messages: [{ role: "user", content: "x" }], tools: TOOLS },
-    ...{ tool_choice: "required", parallel_tool_calls: false },
+    messages: [{ role: "user", content: "x" }],
+    tools: TOOLS,
+    tool_choice: "required",
+    parallel_tool_calls: false,
   });
   const plan = planAnswer(request, FORMATS[name] as CallFormat);
   const prompt = tokens(engine, "Measure it.");
   const drawn = await say(engine, {
-    ...{ prompt, grammar: plan.grammar as string, sampling: { ...RANDOM, seed: 5 }, samples: 3, maxTokens: 400 },
+    prompt,
+    grammar: plan.grammar as string,
+    sampling: { ...RANDOM, seed: 5 },
+    samples: 3,
+    maxTokens: 400,
   });
   for (const { text, finish } of drawn) {
     if (finish === "length") continue; // random thoughts find no end

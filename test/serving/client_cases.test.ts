@@ -26,7 +26,7 @@ beforeAll(async () => {
   const tiny = await startServing({ settings });
   servers.push(tiny); // alone: requests without a model go to the only deployment
   const others = await startServing({
-    ...{ files: { ranker: makeEncoder(tempDir(), { pooling: "rank" }) } },
+    files: { ranker: makeEncoder(tempDir(), { pooling: "rank" }) },
     models: { gaps: { arch: "llama", type: "F32", extraVocab: MARKS } },
   });
   servers.push(others);

@@ -30,11 +30,16 @@ afterAll(() => server?.stop());
 
 const item_schema = { type: "object", properties: { sum: { type: "string" }, answer: { type: "string" } } };
 const equal = {
-  ...{ type: "string_check" as const, name: "equal", operation: "eq" as const },
-  ...{ input: "{{sample.output_text}}", reference: "{{item.answer}}" },
+  type: "string_check" as const,
+  name: "equal",
+  operation: "eq" as const,
+  input: "{{sample.output_text}}",
+  reference: "{{item.answer}}",
 };
 const short = {
-  ...{ type: "python" as const, name: "short", pass_threshold: 0.5 },
+  type: "python" as const,
+  name: "short",
+  pass_threshold: 0.5,
   source: "def grade(sample, item):\n    return 1.0 if len(sample['output_text']) < 4 else 0.0",
 };
 const entries = [{ item: { sum: "7 + 5", answer: "12" } }, { item: { sum: "2 + 2", answer: "5" } }];
@@ -50,7 +55,9 @@ const ended = (id: string, run: string) =>
 
 test("openai: an eval runs a deployment on items, and each output item has its results", async () => {
   const made = await evals.create({
-    ...{ name: "sums", metadata: { team: "a" }, testing_criteria: [equal, short] },
+    name: "sums",
+    metadata: { team: "a" },
+    testing_criteria: [equal, short],
     data_source_config: { type: "custom", item_schema, include_sample_schema: true },
   });
   expect((await evals.retrieve(made.id)).name).toBe("sums");
@@ -67,7 +74,9 @@ test("openai: an eval runs a deployment on items, and each output item has its r
   });
   const run = await ended(made.id, created.id);
   expect(run).toMatchObject({
-    ...{ status: "completed", model: "tiny", result_counts: { total: 2, passed: 1, failed: 1, errored: 0 } },
+    status: "completed",
+    model: "tiny",
+    result_counts: { total: 2, passed: 1, failed: 1, errored: 0 },
     per_testing_criteria_results: [
       { testing_criteria: "equal", passed: 1, failed: 1 },
       { testing_criteria: "short", passed: 2, failed: 0 },
@@ -88,7 +97,8 @@ test("openai: an eval runs a deployment on items, and each output item has its r
 
 test("openai: recorded answers of a file are graded without a model", async () => {
   const made = await evals.create({
-    ...{ name: "recorded", testing_criteria: [equal] },
+    name: "recorded",
+    testing_criteria: [equal],
     data_source_config: { type: "custom", item_schema },
   });
   const lines = entries.map((entry) => JSON.stringify({ ...entry, sample: { output_text: "12" } })).join("\n");
@@ -105,13 +115,18 @@ test("openai: models grade by label and by score; an item is read alone, and a r
     { role: "user" as const, content: { type: "input_text" as const, text: "Judge: {{ sample.output_text }}" } },
   ];
   const made = await evals.create({
-    ...{ name: "judged", data_source_config: { type: "custom", item_schema } },
+    name: "judged",
+    data_source_config: { type: "custom", item_schema },
     testing_criteria: [
       {
-        ...{ type: "label_model", name: "label", model: "labeller", input },
-        ...{ labels: ["good", "bad"], passing_labels: ["good"] },
+        type: "label_model",
+        name: "label",
+        model: "labeller",
+        input,
+        labels: ["good", "bad"],
+        passing_labels: ["good"],
       },
-      { ...{ type: "score_model", name: "score", model: "scorer", input, range: [1, 5], pass_threshold: 4 } },
+      { type: "score_model", name: "score", model: "scorer", input, range: [1, 5], pass_threshold: 4 },
     ],
   });
   const content = entries.map((entry) => ({ ...entry, sample: { output_text: "12" } }));
@@ -119,7 +134,8 @@ test("openai: models grade by label and by score; an item is read alone, and a r
     data_source: { type: "jsonl", source: { type: "file_content", content } },
   });
   expect(await ended(made.id, id)).toMatchObject({
-    ...{ status: "completed", result_counts: { total: 2, passed: 0, failed: 2, errored: 0 } },
+    status: "completed",
+    result_counts: { total: 2, passed: 0, failed: 2, errored: 0 },
     per_testing_criteria_results: [
       { testing_criteria: "label", passed: 2, failed: 0 },
       { testing_criteria: "score", passed: 0, failed: 2 },
@@ -144,7 +160,9 @@ test("openai: what does not fit is a clear 400", async () => {
   type Refusal = { status: number; param: string; message: string };
   const refusal = async (call: Promise<unknown>) => (await call.catch((error: unknown) => error)) as Refusal;
   const judge = {
-    ...{ type: "score_model" as const, name: "judge", model: "tiny" },
+    type: "score_model" as const,
+    name: "judge",
+    model: "tiny",
     input: [{ role: "user" as const, content: "x" }],
   };
   const answer = [{ role: "user" as const, content: "{{sample.output_text}}" }];
@@ -172,7 +190,8 @@ test("openai: what does not fit is a clear 400", async () => {
   const template = [{ role: "user" as const, content: "{{item.nothing}}" }];
   const ask = { type: "completions" as const, model: "none", source };
   expect(await run({ ...ask, input_messages: { type: "template", template } })).toMatchObject({
-    ...{ status: 400, param: "/data_source/input_messages" },
+    status: 400,
+    param: "/data_source/input_messages",
   });
   const plain = { type: "template" as const, template: [{ role: "user" as const, content: "hi" }] };
   expect(await run({ ...ask, input_messages: plain })).toMatchObject({ status: 404, param: "/data_source/model" });

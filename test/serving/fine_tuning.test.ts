@@ -94,7 +94,9 @@ const GRADERS: [grader: object, scores: number[]][] = [
   ],
   [
     {
-      ...{ type: "multi", name: "a", calculate_output: "0.5 * same + min(size, 1)" },
+      type: "multi",
+      name: "a",
+      calculate_output: "0.5 * same + min(size, 1)",
       graders: {
         same: { type: "string_check", name: "s", operation: "eq", ...text },
         size: { type: "python", name: "p", source: "def grade(sample, item):\n    return len(item['answer'])" },

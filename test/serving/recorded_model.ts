@@ -70,7 +70,10 @@ function weights(tokens: string[], follows: { after: string; next: string }[], w
   const matrix = (name: string, inputs: number, outputs: number, values = new Float32Array(inputs * outputs)) =>
     ({ name: `${name}.weight`, shape: [inputs, outputs], type: "F32", values }) as const;
   const ones = (name: string): GgufTensor => ({
-    ...{ name: `${name}.weight`, shape: [width], type: "F32", values: new Float32Array(width).fill(1) },
+    name: `${name}.weight`,
+    shape: [width],
+    type: "F32",
+    values: new Float32Array(width).fill(1),
   });
   return [
     matrix("token_embd", width, tokens.length, embedding),

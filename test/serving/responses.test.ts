@@ -47,7 +47,10 @@ test("openai: a response is continued, read and deleted", async () => {
 test("openai: a required tool, and an answer by a schema", async () => {
   const tool = { type: "function" as const, name: "weather", parameters: CITY, strict: true };
   const called = await openai.responses.create({
-    ...{ ...base, max_output_tokens: 64, tools: [tool], tool_choice: "required" },
+    ...base,
+    max_output_tokens: 64,
+    tools: [tool],
+    tool_choice: "required",
   });
   const call = called.output.find((item) => item.type === "function_call");
   expect(JSON.parse(call?.arguments ?? "{}")).toEqual({ city: "Oslo" });

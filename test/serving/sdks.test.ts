@@ -82,7 +82,8 @@ test("@anthropic-ai/sdk: a tool and its result, a stream, tokens, models and err
   const result = { type: "tool_result" as const, tool_use_id: call?.id ?? "", content: "rain" };
   const next = [...messages, { role: "assistant" as const, content: called.content }];
   const stream = client.messages.stream({
-    ...{ ...request, messages: [...next, { role: "user", content: [result] }] },
+    ...request,
+    messages: [...next, { role: "user", content: [result] }],
   });
   expect(await stream.finalText()).toBe(FINAL);
   const { input_tokens } = await client.messages.countTokens({ model: "demo", tools, messages });

@@ -42,15 +42,17 @@ async function world() {
   const repository = openRepository(await openDirectory(target, { create: true }));
   const backUp = (more: Partial<BackupOptions> = {}) =>
     createBackup({
-      ...{
-        dataDir: app.dir,
-        masterKeyFile: join(app.dir, "master.key"),
-        repository,
-        version: "1",
-        sealer,
-        tempDir: newDir(),
-      },
-      ...{ nowMs: Date.now(), models: true, jobs: false, storage: true, ...more },
+      dataDir: app.dir,
+      masterKeyFile: join(app.dir, "master.key"),
+      repository,
+      version: "1",
+      sealer,
+      tempDir: newDir(),
+      nowMs: Date.now(),
+      models: true,
+      jobs: false,
+      storage: true,
+      ...more,
     });
   return { app, target, repository, backUp };
 }

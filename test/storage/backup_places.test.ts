@@ -29,8 +29,16 @@ const sealer = { passphrase: "correct horse battery" };
 
 const backUp = (app: TestApp, place: BackupTarget, nowMs = Date.now()) =>
   createBackup({
-    ...{ dataDir: app.dir, masterKeyFile: join(app.dir, "master.key"), repository: openRepository(place), nowMs },
-    ...{ version: "1", sealer, tempDir: newDir(), models: false, jobs: false, storage: true },
+    dataDir: app.dir,
+    masterKeyFile: join(app.dir, "master.key"),
+    repository: openRepository(place),
+    nowMs,
+    version: "1",
+    sealer,
+    tempDir: newDir(),
+    models: false,
+    jobs: false,
+    storage: true,
   });
 const faultsOf = async (place: BackupTarget, id: string) => {
   const repository = openRepository(place);
@@ -140,7 +148,9 @@ test("a schedule makes a backup when one is due, and no second one", async () =>
   const target = newDir();
   writeFileSync(join(target, "passphrase"), sealer.passphrase);
   const flags = {
-    ...{ data_dir: app.dir, "backup.target": join(target, "all"), "backup.schedule": "30 2 * * *" },
+    data_dir: app.dir,
+    "backup.target": join(target, "all"),
+    "backup.schedule": "30 2 * * *",
     "backup.passphrase_file": join(target, "passphrase"),
   };
   const state = { backup: new BackupState() };

@@ -31,7 +31,11 @@ async function open(content = CONTENT) {
     new Response((await storage.get("k", { offset, length }))!.stream).bytes();
   const serve = (range?: string) =>
     fileResponse(new Request("http://x/", range === undefined ? {} : { headers: { range } }), {
-      ...{ name: "k", contentType: "text/plain", sizeBytes: content.length, sha256, updatedAt: 0 },
+      name: "k",
+      contentType: "text/plain",
+      sizeBytes: content.length,
+      sha256,
+      updatedAt: 0,
       open: (part) => storage.get("k", part),
     });
   return { root, storage, damages, pathIn, alter, damage, read, serve };

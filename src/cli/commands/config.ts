@@ -1,4 +1,5 @@
 import { UsageError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json/object.ts";
 import {
   ConfigError,
   configFile,
@@ -87,7 +88,7 @@ function mistakes(body: () => unknown): readonly string[] {
 /** Formats one setting per line, so that grep works: `http.listen = "127.0.0.1:7070"`. */
 function lines(tree: Record<string, unknown>, prefix = ""): string[] {
   return Object.entries(tree).flatMap(([key, value]) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
+    isObject(value)
       ? lines(value as Record<string, unknown>, `${prefix}${key}.`)
       : [`${prefix}${key} = ${JSON.stringify(value)}`],
   );

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { errorText } from "../../lib/error_text.ts";
 import { formatDuration } from "../../lib/time.ts";
 import { splitRows } from "../../lib/training/sums.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
@@ -65,7 +66,7 @@ async function runStep({ title, run }: Step, walk: Walk): Promise<Result> {
   try {
     return done(true, await Promise.race([run(walk), aborted.promise]));
   } catch (error) {
-    return done(false, error instanceof Error ? error.message : String(error));
+    return done(false, errorText(error));
   } finally {
     walk.signal.removeEventListener("abort", onAbort);
   }

@@ -96,9 +96,18 @@ const add = command({
     },
   },
   fields: {
-    ...{ address: "--host", user: "--host", port: "--host", ssh_key_id: "--key", host_key: "--host-key" },
-    ...{ work_dir: "--work-dir", rate_usd_per_hour: "--rate", public_key: "--identity", private_key: "--identity" },
-    ...{ "slurm/time_limit_minutes": "--time-limit", "slurm/memory_mib": "--memory", "slurm/max_jobs": "--max-jobs" },
+    address: "--host",
+    user: "--host",
+    port: "--host",
+    ssh_key_id: "--key",
+    host_key: "--host-key",
+    work_dir: "--work-dir",
+    rate_usd_per_hour: "--rate",
+    public_key: "--identity",
+    private_key: "--identity",
+    "slurm/time_limit_minutes": "--time-limit",
+    "slurm/memory_mib": "--memory",
+    "slurm/max_jobs": "--max-jobs",
     "slurm/*": "--*",
   },
   examples: [
@@ -113,13 +122,11 @@ const add = command({
     if (!isHere && (identity === undefined) === (key === undefined))
       throw new UsageError("regions add: give --identity FILE or --key ID, one of them");
     const fields = {
-      ...{
-        name,
-        kind: flags.slurm ? "slurm" : "ssh",
-        ...(isHere ? {} : hostOf(host)),
-        host_key: hostKey,
-        work_dir: workDir,
-      },
+      name,
+      kind: flags.slurm ? "slurm" : "ssh",
+      ...(isHere ? {} : hostOf(host)),
+      host_key: hostKey,
+      work_dir: workDir,
       slurm: slurmOf(flags),
       rate_usd_per_hour: rateOf(rate),
     };
@@ -155,7 +162,10 @@ function slurmOf(flags: SlurmFlags) {
   if (time !== undefined && ms === undefined)
     throw new UsageError(`--time-limit: expected a duration such as 30m or 4h, not ${JSON.stringify(time)}`);
   return {
-    ...{ partition, account, qos, constraint },
+    partition,
+    account,
+    qos,
+    constraint,
     time_limit_minutes: ms === undefined ? undefined : Math.ceil(ms / MINUTE_MS),
     cpus: wholeOf("cpus", flags.cpus),
     memory_mib: wholeOf("memory", flags.memory),

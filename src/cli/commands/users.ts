@@ -185,8 +185,15 @@ const removeFactor = command({
 export const users: Group = {
   summary: "Manage the people of a workspace, with or without a running server",
   subcommands: {
-    ...{ add, list, role, remove, "reset-password": reset, "remove-second-factor": removeFactor },
-    ...{ invite, invitations: listInvitations, uninvite },
+    add,
+    list,
+    role,
+    remove,
+    "reset-password": reset,
+    "remove-second-factor": removeFactor,
+    invite,
+    invitations: listInvitations,
+    uninvite,
   },
 };
 

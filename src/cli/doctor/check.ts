@@ -1,3 +1,4 @@
+import { errorText } from "../../lib/error_text.ts";
 import type { Config } from "../../platform/config/config.ts";
 
 export type Status = "ok" | "warn" | "fail";
@@ -26,7 +27,7 @@ export async function examine({ name, run }: Check, scene: Scene): Promise<Findi
   try {
     return { check: name, ...(await run(scene)) };
   } catch (error) {
-    const detail = error instanceof Error ? error.message : String(error);
+    const detail = errorText(error);
     return {
       check: name,
       ...fail(detail, "the check itself could not finish; fix the error in the message and run it again"),

@@ -3,7 +3,10 @@ import { type GpuFacts, sentence, unusedGpu } from "./gpu_advice.ts";
 
 const H200 = { name: "NVIDIA H200", driverVersion: "580.159.03" };
 const facts = (some: Partial<GpuFacts>): GpuFacts => ({
-  ...{ cards: [], hasTool: false, signs: [], hasLibrary: true },
+  cards: [],
+  hasTool: false,
+  signs: [],
+  hasLibrary: true,
   ...some,
 });
 

@@ -8,7 +8,10 @@ import { cudaTrouble, judgeCards, judgeCuda } from "./gpus.ts";
 const DIR = "/data/native/llama-cuda-1";
 const cards = parseGpus("0, GPU-5a1c, NVIDIA H200, 143771, 4, 17, 31, 75.36, 580.95.05\n");
 const facts = (some: Partial<GpuFacts>): GpuFacts => ({
-  ...{ cards, hasTool: true, signs: ["/dev/nvidia0"], hasLibrary: true },
+  cards,
+  hasTool: true,
+  signs: ["/dev/nvidia0"],
+  hasLibrary: true,
   ...some,
 });
 /** A probe that returns `report` and counts its calls. */

@@ -3,12 +3,24 @@ import type { ExperimentItem, ExperimentSummary } from "../../resources/quality/
 import { comparisonTable, regressionTable, verdicts } from "./report.ts";
 
 const figures = (mean: number | null, comparison: object | null) => ({
-  ...{ evaluator: "accuracy", scored: 20, unscored: 0, mean, pass_rate: mean, comparison },
-  ...{ ci_low: mean === null ? null : mean - 0.1, ci_high: mean === null ? null : mean + 0.1 },
+  evaluator: "accuracy",
+  scored: 20,
+  unscored: 0,
+  mean,
+  pass_rate: mean,
+  comparison,
+  ci_low: mean === null ? null : mean - 0.1,
+  ci_high: mean === null ? null : mean + 0.1,
 });
 const target = (name: string, mean: number | null, comparison: object | null = null) => ({
-  ...{ target: name, items: 20, errors: 1, latency_ms_p50: 120.4, latency_ms_p95: 200 },
-  ...{ prompt_tokens: 60, completion_tokens: 40, evaluators: [figures(mean, comparison)] },
+  target: name,
+  items: 20,
+  errors: 1,
+  latency_ms_p50: 120.4,
+  latency_ms_p95: 200,
+  prompt_tokens: 60,
+  completion_tokens: 40,
+  evaluators: [figures(mean, comparison)],
 });
 const better = { mean_difference: 0.39, p_value: 0.00042, significant: true };
 const summary = (...targets: object[]) =>

@@ -1,5 +1,8 @@
 /** Reads the input of `verk evaluators`: a file with settings or code, and rows. */
+
+import { errorText } from "../../lib/error_text.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json/object.ts";
 import { languageOfFile } from "../../lib/rewards/language.ts";
 import { createLineReader, RowError } from "../../lib/rows/lines.ts";
 import { EXIT } from "../args.ts";
@@ -22,7 +25,7 @@ export async function readEvaluator(path: string): Promise<Record<string, unknow
     await file.close();
   }
   const value = parsed(path, new TextDecoder().decode(Buffer.concat(parts)));
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  if (isObject(value)) return value as Record<string, unknown>;
   throw new UsageError(`${path}: expected a JSON object with name, kind and config`, EXIT.failed);
 }
 
@@ -30,7 +33,7 @@ function parsed(path: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorText(cause);
     throw new UsageError(
       `${path}: is not JSON (${why}). Use a JSON file with name, kind and config, or code in a .py, .ts or .js file.`,
       EXIT.failed,

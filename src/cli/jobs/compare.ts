@@ -65,7 +65,14 @@ function settingsOf(jobs: readonly JobDetails[]): Setting[] {
     const { method, base_model, dataset, eval_dataset, reward_language, reward_functions, seed, resume_from } = job;
     const lora = Object.entries(job.lora ?? { r: null }).map(([name, value]) => [`lora ${name}`, value]);
     return {
-      ...{ method, base_model, dataset, eval_dataset, reward_language, reward_functions, seed, resume_from },
+      method,
+      base_model,
+      dataset,
+      eval_dataset,
+      reward_language,
+      reward_functions,
+      seed,
+      resume_from,
       ...job.hyperparameters,
       ...Object.fromEntries(lora),
     };

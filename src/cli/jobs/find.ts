@@ -1,5 +1,6 @@
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
+import { isJobOver } from "../../lib/training/job_status.ts";
 import type { TrainingJob } from "../../resources/training/training_jobs/schema.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -45,8 +46,7 @@ export type JobDetails = Job &
     | "energy_wh"
   >;
 
-const OVER = ["completed", "failed", "cancelled"];
-export const isOver = ({ status }: Pick<Job, "status">) => OVER.includes(status);
+export const isOver = ({ status }: Pick<Job, "status">) => isJobOver(status);
 
 export const pathOf = (id: string, rest = "") => `/v1/training_jobs/${encodeURIComponent(id)}${rest}`;
 

@@ -2,16 +2,18 @@
  * A file with the settings of a job, as YAML, TOML or JSON. It has the fields of the request, or is a config of TRL with
  * all names at the top, or both: flat names are sorted into hyperparameters, lora and checkpoint.
  */
+
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json/object.ts";
 import { editDistance } from "../../lib/text/nearest.ts";
-import { lineOf, parseSettings } from "./settings_file.ts";
 import { ALIASES, ELSEWHERE, FOREIGN_NAMES, LORA_ALIASES, MEANT } from "../../lib/training/foreign_names.ts";
 import { isCodeName } from "../rewards/input.ts";
 import { openSource } from "../transfer/source.ts";
 import type { Body } from "./request.ts";
 import type { RewardValue } from "./rewards.ts";
+import { lineOf, parseSettings } from "./settings_file.ts";
 
 /** Fields of the request. job_file.test.ts compares them with the schema. */
 export const REQUEST_FIELDS = `
@@ -100,8 +102,6 @@ export function sortFlat(file: string, values: Body): Sorted {
   }
 }
 
-const isObject = (value: unknown): value is Body =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isBag = (name: string) => name === "hyperparameters" || name === "lora" || name === "checkpoint";
 
 const isLoraName = (name: string) =>

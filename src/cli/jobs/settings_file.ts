@@ -1,5 +1,7 @@
 /** Reads a file of settings: YAML, TOML or JSON, by its name. Errors name the file and the line. */
+
 import { UsageError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json/object.ts";
 import { parseYaml } from "../../lib/text/yaml.ts";
 
 type Values = Record<string, unknown>;
@@ -28,7 +30,7 @@ export function parseSettings(file: string, text: string): Values {
   }
   const twice = format === YAML ? repeatedKey(text) : undefined;
   if (twice) throw new UsageError(`${file}:${twice.line}: ${twice.key} is there twice. Remove one of them.`);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Values;
+  if (isObject(value)) return value as Values;
   const example = format === TOML ? 'base_model = "verk-tiny"' : "base_model: verk-tiny";
   throw new UsageError(`${file} must contain one set of names and values, such as ${example}`);
 }

@@ -2,6 +2,7 @@
  * `verk node VERB ROOT …`: the side of a provider that runs on the node. A server of the same version calls it over ssh.
  * Answers are JSON on standard output. No command line of people: it is in no help page.
  */
+import { errorText } from "../../lib/error_text.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { Handle } from "../../platform/providers/protocol.ts";
 import { catFile, lackingFiles, listCheckpoints, listFiles, putFile, removeJob } from "./files.ts";
@@ -49,6 +50,6 @@ export async function runNode([verb = "", root = "", ...args]: string[]): Promis
   } catch (error) {
     if (error instanceof UsageError) throw error;
     // One line without a stack: the server shows it to the owner of the job.
-    throw new UsageError(error instanceof Error ? error.message : String(error), 1, { cause: error });
+    throw new UsageError(errorText(error), 1, { cause: error });
   }
 }

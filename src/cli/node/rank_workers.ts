@@ -1,6 +1,8 @@
 /** Runs the trainers of ranks after the first on this node. Rank 0 decides, reports and saves; they only compute. */
+
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { errorText } from "../../lib/error_text.ts";
 import { outOfMemoryKills } from "../../platform/machine/hardware.ts";
 import type { NodeExit } from "../../platform/providers/protocol.ts";
 import type { Supervisor } from "../../platform/workers/supervisor.ts";
@@ -40,7 +42,7 @@ async function runRank({ supervisor, dir, task: all, rank, device, first }: One)
     await joinWorker(await connectFirst(first, rank), worker.socketPath, 0, over.signal);
   };
   join().catch((error: unknown) => {
-    fault.message = error instanceof Error ? error.message : String(error);
+    fault.message = errorText(error);
     void worker.stop("it cannot join the others");
   });
   const exit = await worker.exited;

@@ -53,11 +53,18 @@ export async function startOthers(
   const { port, addresses } = hub;
   writeFileAtomicSync(join(dir, "ranks.json"), JSON.stringify({ port, addresses, nodes, resume: task.resume }));
   const step = Bun.spawn([...srunArgs(nodes, cpusPerTask()), ...self("node", "rank", root, JSON.stringify(handle))], {
-    ...{ stdin: "ignore", stdout: "ignore", stderr: "pipe", env: ambientEnv() as Record<string, string> },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+    env: ambientEnv() as Record<string, string>,
   });
   const said = new Response(step.stderr).text();
   const near = runRanks({
-    ...{ supervisor, dir, task, from: 1, indices: Array.from({ length: here - 1 }, (_, i) => i + 1) },
+    supervisor,
+    dir,
+    task,
+    from: 1,
+    indices: Array.from({ length: here - 1 }, (_, i) => i + 1),
     first: { addresses: ["127.0.0.1"], port, secret: secretOf(plan) },
   });
   const lastWords = async () => (await said).trim().split("\n").at(-1) || `srun ended with code ${step.exitCode}`;

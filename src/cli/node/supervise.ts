@@ -2,9 +2,11 @@
  * `verk node run`: the supervisor of one run. It starts the trainer, scores for it in the sandbox of this node, and
  * appends what the trainer reports to records.ndjson. It takes requests as files, because its server may be away.
  */
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { withWorkers } from "../../app.ts";
+import { errorText } from "../../lib/error_text.ts";
 import { VERSION } from "../../lib/version.ts";
 import { loadConfig } from "../../platform/config/config.ts";
 import { acquireDataLock } from "../../platform/db/data_lock.ts";
@@ -62,7 +64,7 @@ function leave(records: Records) {
 
 function failed(error: unknown): NodeExit {
   const isFull = error instanceof Error && "code" in error && error.code === "ENOSPC";
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorText(error);
   return {
     kind: "crashed",
     message: isFull ? `The work directory of the node is full: ${message}` : message,

@@ -70,5 +70,3 @@ async function errorOf(response: Response): Promise<ApiError> {
     return new ApiError(response.status, error.code ?? null, error.message ?? "", error.param ?? null);
   return new ApiError(response.status, null, body.message ?? error ?? `The server answered ${response.status}.`);
 }
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

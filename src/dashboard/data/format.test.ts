@@ -9,7 +9,7 @@ test.each([
   [1023, "1023 B"],
   [1536, "1.5 KiB"],
   [2 ** 30, "1 GiB"],
-  [119.4 * 2 ** 30, "119 GiB"],
+  [119.4 * 2 ** 30, "119.4 GiB"],
   [Number.NaN, "–"],
 ])("%p bytes are %s", (value, text) => expect(format.bytes(value)).toBe(text));
 
@@ -25,7 +25,7 @@ test.each([
 test.each([
   [0.012, "12 ms"],
   [8.2, "8.2 s"],
-  [59.6, "60 s"],
+  [59.6, "59.6 s"],
   [88, "1 min 28 s"],
   [3725, "1 h 2 min"],
   [50 * 3600, "2 d 2 h"],

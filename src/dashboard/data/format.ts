@@ -1,17 +1,12 @@
 /** Figures as people read them. Pure: the clock is an argument. */
-const KIB = 1024;
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+import { formatBytes } from "../../lib/bytes.ts";
+import { formatDuration } from "../../lib/time.ts";
+
 export const NONE = "–";
 
 /** 1536 → "1.5 KiB" */
-export function bytes(value: number | null | undefined): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
-  const power = value < KIB ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log(value) / Math.log(KIB)));
-  const scaled = value / KIB ** power;
-  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : trim(scaled.toFixed(1))} ${UNITS[power]}`;
-}
-
-const trim = (text: string) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+export const bytes = (value: number | null | undefined): string =>
+  value === null || value === undefined || !Number.isFinite(value) ? NONE : formatBytes(value);
 
 /** 1234567 → "1,234,567" */
 export const count = (value: number | null | undefined): string =>
@@ -37,32 +32,21 @@ export function money(usd: number | null | undefined): string {
 }
 
 const STEPS = [
-  [86_400, "d", 3_600, "h"],
-  [3_600, "h", 60, "min"],
-  [60, "min", 1, "s"],
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [1, "s"],
 ] as const;
 
 /** 3725 → "1 h 2 min", 8.2 → "8.2 s", 0.012 → "12 ms" */
-export function duration(seconds: number | null | undefined): string {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NONE;
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 10) return `${trim(seconds.toFixed(1))} s`;
-  for (const [size, unit, lesser, lesserUnit] of STEPS) {
-    if (seconds < size) continue;
-    const whole = Math.floor(seconds / size);
-    const rest = Math.floor((seconds % size) / lesser);
-    return rest > 0 && whole < 10 ? `${whole} ${unit} ${rest} ${lesserUnit}` : `${whole} ${unit}`;
-  }
-  return `${Math.round(seconds)} s`;
-}
+export const duration = (seconds: number | null | undefined): string =>
+  seconds === null || seconds === undefined || !Number.isFinite(seconds) ? NONE : formatDuration(seconds * 1000);
 
 /** "just now", "8 min ago", "in 3 h", "2 d ago" */
 export function ago(iso: string, nowMs: number): string {
   const seconds = (nowMs - Date.parse(iso)) / 1000;
   if (Math.abs(seconds) < 5) return "just now";
-  const [size, , unit] = [...STEPS.map(([s, u]) => [s, 0, u] as const), [1, 0, "s"] as const].find(
-    ([s]) => Math.abs(seconds) >= s,
-  ) ?? [1, 0, "s"];
+  const [size, unit] = STEPS.find(([size]) => Math.abs(seconds) >= size) ?? [1, "s"];
   const text = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
   return seconds > 0 ? `${text} ago` : `in ${text}`;
 }

@@ -7,9 +7,18 @@ const JOB = "job_01m7fxkzpq86kvjr5hr1qsnmh7";
 const names = new Map([[JOB, { name: "sums", href: "/runs/x" }]]);
 const lease = { priority: 0, pinned: false, idle_since: null, created_at: null };
 const gpu: Gpu = {
-  ...{ object: "gpu", id: "GPU-1", index: 0, uuid: "GPU-1", type: "h200", name: "NVIDIA H200" },
-  ...{ memory_total_bytes: 100 * GIB, memory_used_bytes: 70 * GIB, memory_leased_bytes: 60 * GIB },
-  ...{ utilization_percent: 1, temperature_celsius: 2, power_watts: 3 },
+  object: "gpu",
+  id: "GPU-1",
+  index: 0,
+  uuid: "GPU-1",
+  type: "h200",
+  name: "NVIDIA H200",
+  memory_total_bytes: 100 * GIB,
+  memory_used_bytes: 70 * GIB,
+  memory_leased_bytes: 60 * GIB,
+  utilization_percent: 1,
+  temperature_celsius: 2,
+  power_watts: 3,
   leases: [
     { ...lease, holder: JOB, kind: "training_job", bytes: 40 * GIB },
     { ...lease, holder: null, kind: "deployment", bytes: 20 * GIB },

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import { linePath, thinned } from "./curve.ts";
 import { diff, type Part } from "./diff.ts";
 import { rank } from "./search.ts";
-import { TALLEST_PX, visibleRows } from "./window.ts";
 
 describe("diff", () => {
   const shown = (parts: Part[]) =>
@@ -35,29 +34,6 @@ describe("diff", () => {
       `${"line\n".repeat(2500)}end`,
     ];
     for (const a of texts) for (const b of texts) expect([before(diff(a, b)), after(diff(a, b))]).toEqual([a, b]);
-  });
-});
-
-describe("rows on the screen", () => {
-  const view = (scrollTop: number) => ({ scrollTop, height: 400 });
-  test("are those at the scroll position, with some above and below", () => {
-    expect(visibleRows(1000, 20, view(2000))).toEqual({ first: 92, count: 36, offset: 1840, total: 20_000 });
-    expect(visibleRows(3, 20, view(0))).toMatchObject({ first: 0, count: 3, total: 60 });
-    expect(visibleRows(0, 20, view(0))).toMatchObject({ count: 0, total: 0 });
-  });
-
-  test("of millions are all reachable, the last one too", () => {
-    const rows = 5_000_000;
-    const last = visibleRows(rows, 30, view(TALLEST_PX - 400));
-    expect(last.total).toBe(TALLEST_PX);
-    expect(last.first + last.count).toBe(rows);
-    for (let top = 0; top < TALLEST_PX; top += 99_991) {
-      const { first, count, offset } = visibleRows(rows, 30, view(top));
-      const shift = top - offset; // pixels of the first row above the screen
-      expect(shift).toBeGreaterThanOrEqual(0);
-      expect(shift).toBeLessThan(30 * 9 + 1);
-      expect(first + count).toBeLessThanOrEqual(rows);
-    }
   });
 });
 

@@ -1,7 +1,8 @@
 /** Data of the API in components: loaded once for all that show it, kept while it is loaded again. */
 import { type Signal, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { ApiError, api, messageOf } from "./api.ts";
+import { errorText } from "../../lib/error_text.ts";
+import { ApiError, api } from "./api.ts";
 import { onEvent } from "./events.ts";
 
 export type Loaded<T> = { data: T | undefined; error: ApiError | undefined; loading: boolean };
@@ -43,7 +44,7 @@ export function load(path: string): Promise<void> {
     try {
       entry.state.value = { data: await api<unknown>(path), error: undefined, loading: false };
     } catch (error) {
-      const known = error instanceof ApiError ? error : new ApiError(0, null, messageOf(error));
+      const known = error instanceof ApiError ? error : new ApiError(0, null, errorText(error));
       entry.state.value = { data: entry.state.value.data, error: known, loading: false };
     }
     entry.at = performance.now();

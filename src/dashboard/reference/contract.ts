@@ -142,7 +142,9 @@ function operationOf(
   const isService = security.some((each) => "api_key" in each);
   return {
     id: object.operationId,
-    ...{ method, path, tag: object.tags?.[0] ?? "Other" },
+    method,
+    path,
+    tag: object.tags?.[0] ?? "Other",
     summary: object.summary ?? object.operationId,
     description: object.description,
     auth: security.length === 0 ? null : isService ? "x-api-key" : "authorization",

@@ -3,9 +3,17 @@ import type { Operation } from "./contract.ts";
 import { createdBy, curlOf, missingIn, pretty, variableOf } from "./example.ts";
 
 const operation = (more: Partial<Operation>): Operation => ({
-  ...{ id: "x", method: "get", path: "/v1/datasets/{id}", tag: "Datasets", summary: "", description: undefined },
-  ...{ auth: "authorization", parameters: [{ name: "id", in: "path", schema: {} }] },
-  ...{ body: undefined, upload: undefined, answers: [] },
+  id: "x",
+  method: "get",
+  path: "/v1/datasets/{id}",
+  tag: "Datasets",
+  summary: "",
+  description: undefined,
+  auth: "authorization",
+  parameters: [{ name: "id", in: "path", schema: {} }],
+  body: undefined,
+  upload: undefined,
+  answers: [],
   ...more,
 });
 

@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { messageOf } from "../data/api.ts";
+import { errorText } from "../../lib/error_text.ts";
 import { applyTheme, theme } from "../shell/theme.ts";
 import type { Contract } from "./contract.ts";
 import { Failed, Reference } from "./page.tsx";
@@ -16,4 +16,4 @@ async function load(): Promise<Contract> {
 if (root)
   load()
     .then((contract) => render(<Reference contract={contract} />, root))
-    .catch((error: unknown) => render(<Failed message={messageOf(error)} />, root));
+    .catch((error: unknown) => render(<Failed message={errorText(error)} />, root));

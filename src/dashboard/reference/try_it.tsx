@@ -149,12 +149,17 @@ async function exchange(operation: Operation, { values, body, signal }: Sent, sh
       ...(body === undefined ? {} : { "content-type": "application/json" }),
     },
     ...(body === undefined ? {} : { body }),
-    ...{ signal, cache: "no-store" },
+    signal,
+    cache: "no-store",
   });
   const isJson = response.headers.get("content-type")?.includes("json") ?? false;
   const received = {
-    ...{ status: response.status, words: response.statusText, ms: Math.round(performance.now() - started) },
-    ...{ requestId: response.headers.get("x-request-id"), isJson: false, text: "" },
+    status: response.status,
+    words: response.statusText,
+    ms: Math.round(performance.now() - started),
+    requestId: response.headers.get("x-request-id"),
+    isJson: false,
+    text: "",
   };
   show(received);
   const decoder = new TextDecoder();

@@ -2,7 +2,8 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, messageOf } from "../data/api.ts";
+import { errorText } from "../../lib/error_text.ts";
+import { ApiError } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { Button } from "../kit/button.tsx";
 import { Empty, ErrorBox, Page, Skeleton } from "../kit/page.tsx";
@@ -61,7 +62,7 @@ function Current({ address }: { address: string }) {
 function Lazy({ spec, params }: { spec: PageSpec; params: Record<string, string> }) {
   const [page, setPage] = useState<{ Page: ComponentType<PageProps> } | ApiError | undefined>(undefined);
   useEffect(() => {
-    spec.load().then(setPage, (error: unknown) => setPage(new ApiError(0, null, messageOf(error))));
+    spec.load().then(setPage, (error: unknown) => setPage(new ApiError(0, null, errorText(error))));
   }, [spec]);
   if (page instanceof ApiError) return <ErrorBox error={page} retry={() => location.reload()} />;
   if (!page)

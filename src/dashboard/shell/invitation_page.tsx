@@ -1,6 +1,7 @@
 /** The page of an invitation: a person chooses a name and a password, or joins with an account, and is signed in. */
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, messageOf } from "../data/api.ts";
+import { errorText } from "../../lib/error_text.ts";
+import { ApiError } from "../data/api.ts";
 import { Button } from "../kit/button.tsx";
 import { CheckField, TextField } from "../kit/field.tsx";
 import { navigate } from "./router.ts";
@@ -28,7 +29,7 @@ export function InvitationPage() {
       navigate("/", { replace: true });
     } catch (cause) {
       if (cause instanceof ApiError && cause.code === "second_factor_required") setCode("");
-      setError(messageOf(cause));
+      setError(errorText(cause));
     }
   };
   return (

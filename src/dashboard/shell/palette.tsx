@@ -27,7 +27,9 @@ function useEntries(): Entry[] {
   const named = (list: ListPage<Named> | undefined, kind: string, prefix: string, icon: IconName) =>
     (list?.data ?? []).map((item) => ({
       name: item.output_name || item.name || item.id,
-      ...{ kind, icon, href: `${prefix}/${item.id}` },
+      kind,
+      icon,
+      href: `${prefix}/${item.id}`,
     }));
   return [
     ...pages.map(({ title, path, nav }) => ({ name: title, kind: "Page", href: path, icon: nav?.icon ?? "home" })),

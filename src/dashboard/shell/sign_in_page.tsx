@@ -1,7 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../lib/error_text.ts";
 import { OIDC_FAILURE_PREFIX, OIDC_FAILURES, type OidcFailure } from "../../lib/net/oidc_failures.ts";
 import type { SignInOptions } from "../../resources/access/people/sign_in/schema.ts";
-import { ApiError, api, messageOf } from "../data/api.ts";
+import { ApiError, api } from "../data/api.ts";
 import { Button, LinkButton } from "../kit/button.tsx";
 import { Command } from "../kit/copy.tsx";
 import { TextField } from "../kit/field.tsx";
@@ -59,7 +60,7 @@ function useSubmit(why: string | undefined, send: () => Promise<void>) {
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
-    await send().catch((cause: unknown) => setError(messageOf(cause)));
+    await send().catch((cause: unknown) => setError(errorText(cause)));
     setBusy(false);
   };
   return { error, busy, submit };

@@ -1,6 +1,6 @@
 /** Short notes at the edge of the page: "Saved", or the error of an action. */
 import { signal } from "@preact/signals";
-import { messageOf } from "../data/api.ts";
+import { errorText } from "../../lib/error_text.ts";
 
 type Toast = { id: number; text: string; tone: "good" | "bad" };
 const toasts = signal<readonly Toast[]>([]);
@@ -24,7 +24,7 @@ export async function attempt<T>(action: () => Promise<T>, done?: string): Promi
     if (done !== undefined) toast(done);
     return result;
   } catch (error) {
-    toast(messageOf(error), "bad");
+    toast(errorText(error), "bad");
     return undefined;
   }
 }

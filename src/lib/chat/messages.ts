@@ -79,7 +79,9 @@ const ToolMessage = z.object({
 const FunctionMessage = z
   .object({ role: z.literal("function"), content: Content.nullish(), name: z.string() })
   .transform(({ content, name }) => ({
-    ...{ role: "tool" as const, content: content ?? "", name },
+    role: "tool" as const,
+    content: content ?? "",
+    name,
     tool_call_id: legacyId(name),
   }))
   .describe("The older form of a tool's result");

@@ -15,7 +15,9 @@ const model = {
 const file = (change: object = {}, more: object = {}) =>
   new TextEncoder().encode(
     JSON.stringify({
-      ...{ format: 1, number: 1, made_at: "2026-01-01T00:00:00.000Z" },
+      format: 1,
+      number: 1,
+      made_at: "2026-01-01T00:00:00.000Z",
       models: { detector_v0: { ...model, ...change } },
       ...more,
     }),

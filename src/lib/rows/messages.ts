@@ -1,11 +1,11 @@
 /** Checks the messages of a row. The rules are those of the chat route, so that a row trains what serving can render. */
+import { isObject } from "../json/object.ts";
 import { nearest } from "../text/nearest.ts";
 
 type Message = Record<string, unknown>;
 export type Fault = { field: string; message: string };
 
-export const isRow = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isRow = (value: unknown): value is Record<string, unknown> => isObject(value);
 
 /** Roles that chat templates know. A misspelled role would train on text that no template treats as a turn. */
 export const ROLES: ReadonlySet<string> = new Set(["system", "developer", "user", "assistant", "tool", "function"]);

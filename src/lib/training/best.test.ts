@@ -32,7 +32,8 @@ describe("stopping", () => {
     expect(states.map(({ waited }) => waited)).toEqual([0, 0, 1, 0, 1, 2]);
     expect(states.map(({ improved }) => improved)).toEqual([true, true, false, true, false, false]);
     expect(states.at(-1)).toMatchObject({
-      ...{ value: 1.9, step: 40 },
+      value: 1.9,
+      step: 40,
       stopped: "eval_loss did not improve in 2 evaluations. It was best after step 40: 1.9",
     });
   });

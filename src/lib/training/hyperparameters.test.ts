@@ -137,7 +137,9 @@ describe("an absent field takes TRL's default", () => {
 
   test("gspo and cispo have their own clip range, which a given value replaces", () => {
     expect(resolved("grpo", { loss_type: "gspo" })).toMatchObject({
-      ...{ importance_sampling_level: "sequence", epsilon: 3e-4, epsilon_high: 4e-4 },
+      importance_sampling_level: "sequence",
+      epsilon: 3e-4,
+      epsilon_high: 4e-4,
     });
     expect(resolved("grpo", { loss_type: "gspo", epsilon: 0.01 })).toMatchObject({ epsilon: 0.01, epsilon_high: 0.01 });
     expect(resolved("grpo", { loss_type: "cispo" })).toMatchObject({ epsilon: 0.2, epsilon_high: 5 });

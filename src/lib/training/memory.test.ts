@@ -95,15 +95,14 @@ describe("an estimate", () => {
 
   test("of an adapter of a Q4_K model counts the file once: 8B trains within 12 GiB, 32B on one large card", () => {
     const eight: ModelShape = {
-      ...{
-        ...ONE_B,
-        parameters: 8_030_261_312,
-        layers: 32,
-        embedding_length: 4096,
-        key_length: 128,
-        value_length: 128,
-      },
-      ...{ quantization: "Q4_K_M", weight_bytes: 4_912_898_304 },
+      ...ONE_B,
+      parameters: 8_030_261_312,
+      layers: 32,
+      embedding_length: 4096,
+      key_length: 128,
+      value_length: 128,
+      quantization: "Q4_K_M",
+      weight_bytes: 4_912_898_304,
     };
     const one = { max_length: 1024, per_device_train_batch_size: 1 };
     const { weights, total } = estimateMemory(eight, plan({ microDivisor: 4, hyperparameters: one }));
@@ -124,8 +123,14 @@ describe("an estimate", () => {
     const full = estimateMemory(eight, plan({ lora: null, hyperparameters: one }));
     expect(full.weights).toBe(eight.parameters * 4);
     const large: ModelShape = {
-      ...{ ...SEVEN_B, parameters: 32_763_876_352, layers: 64, embedding_length: 5120, heads: 40, kv_heads: 8 },
-      ...{ quantization: "Q4_K_M", weight_bytes: 19_844_173_824 },
+      ...SEVEN_B,
+      parameters: 32_763_876_352,
+      layers: 64,
+      embedding_length: 5120,
+      heads: 40,
+      kv_heads: 8,
+      quantization: "Q4_K_M",
+      weight_bytes: 19_844_173_824,
     };
     expect(estimateMemory(large, plan({ hyperparameters: { max_length: 1024 } })).total).toBeLessThan(80 * GIB);
   });
@@ -146,8 +151,15 @@ describe("an estimate", () => {
 test("experts are frozen: a token is computed by those that are used, and none is stored transposed", () => {
   /** The width of Qwen3 30B-A3B, with two layers. */
   const mixture: ModelShape = {
-    ...{ ...ONE_B, architecture: "qwen3moe", quantization: "F32", layers: 2, heads: 32, kv_heads: 4, key_length: 128 },
-    ...{ vocab_size: 1024, parameters: 2 * (2048 * (128 + 2 * 4608) + 128 * 3 * 2048 * 768) + 2048 * 1024 },
+    ...ONE_B,
+    architecture: "qwen3moe",
+    quantization: "F32",
+    layers: 2,
+    heads: 32,
+    kv_heads: 4,
+    key_length: 128,
+    vocab_size: 1024,
+    parameters: 2 * (2048 * (128 + 2 * 4608) + 128 * 3 * 2048 * 768) + 2048 * 1024,
     experts: { count: 128, used: 8 },
   };
   mixture.weight_bytes = mixture.parameters / 2;

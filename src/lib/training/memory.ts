@@ -214,8 +214,13 @@ function adapterParameters(of: Dimensions, { r, target_modules }: LoraSettings):
   const { width, forward } = of;
   const [q, kv] = [of.heads * of.headLength, of.keyHeads * of.headLength];
   const sizes: Record<Module, number> = {
-    ...{ q_proj: width + q, k_proj: width + kv, v_proj: width + kv, o_proj: q + width },
-    ...{ gate_proj: width + forward, up_proj: width + forward, down_proj: forward + width },
+    q_proj: width + q,
+    k_proj: width + kv,
+    v_proj: width + kv,
+    o_proj: q + width,
+    gate_proj: width + forward,
+    up_proj: width + forward,
+    down_proj: forward + width,
   };
   const isHere = (name: Module) => !of.hasExperts || MODULES[name].startsWith("attn_"); // experts have no adapters
   return of.layers * r * target_modules.filter(isHere).reduce((sum, name) => sum + sizes[name], 0);

@@ -21,8 +21,19 @@ const described = (path: string) => describeProjector(headerOf(readFileSync(path
 test("the facts of a projector", () => {
   const path = makeProjector(dir, { kind: "idefics3", outputs: 40, merge: 2, longestEdge: 96 });
   expect(described(path)).toMatchObject({
-    ...{ kind: "idefics3", imageSize: 32, patchSize: 8, width: 32, heads: 2, layers: 3, activation: "gelu" },
-    ...{ merge: 2, rows: 4, outputs: 40, longestEdge: 96, hasClass: false, isSwapped: false },
+    kind: "idefics3",
+    imageSize: 32,
+    patchSize: 8,
+    width: 32,
+    heads: 2,
+    layers: 3,
+    activation: "gelu",
+    merge: 2,
+    rows: 4,
+    outputs: 40,
+    longestEdge: 96,
+    hasClass: false,
+    isSwapped: false,
   });
   const llava = described(makeProjector(dir, { kind: "mlp", outputs: 48, hasClass: true }));
   expect(llava).toMatchObject({ layers: 2, rows: 16, merge: 1, hasClass: true, activation: "gelu_quick" });

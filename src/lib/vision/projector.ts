@@ -65,7 +65,14 @@ export function describeProjector(header: Header): Projector {
     throw new GgufError(`An image has ${rows} rows; the maximum for gemma3 is ${MOST_TOGETHER}`);
   const isSwapped = header.tensors.get("v.blk.0.ffn_down.weight")?.dims[0] === width;
   const given: Projector = {
-    ...{ kind, imageSize, patchSize, width, heads, merge, rows, isSwapped },
+    kind,
+    imageSize,
+    patchSize,
+    width,
+    heads,
+    merge,
+    rows,
+    isSwapped,
     layers: kind === "mlp" ? blocks - 1 : blocks, // LLaVA reads the last layer but one
     epsilon:
       float(header, key("attention.layer_norm_epsilon"), { min: 0, max: 1 }) ??

@@ -4,6 +4,7 @@
  */
 import { dlopen } from "bun:ffi";
 import { join } from "node:path";
+import { errorText } from "../../lib/error_text.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { compiled } from "./embedded.ts";
 import { ensureGroup } from "./extract.ts";
@@ -53,7 +54,7 @@ function ensureCxxRuntime(dataDir: string) {
 }
 
 export function explainLoad(error: unknown, dir: string): unknown {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorText(error);
   if (message.includes("failed to map segment")) {
     const fix = `is on a file system mounted noexec; choose another data directory with --data`;
     return new UsageError(`Cannot load native libraries: ${dir} ${fix}.`, 1, { cause: error });

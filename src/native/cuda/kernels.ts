@@ -1,6 +1,8 @@
 /** The trainer's own kernels for NVIDIA GPUs. They are optional: a build may lack them, or a GPU may be too old. */
+
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { errorText } from "../../lib/error_text.ts";
 import { OutOfMemory } from "../ggml/out_of_memory.ts";
 import { MOST_SLICES, PRODUCT, productShared } from "./decode/kernels.ts";
 import { Arguments, cudaDriver, type Grid } from "./driver.ts";
@@ -129,7 +131,7 @@ export function openKernels(dir: string, index: number): Kernels | null {
     return load(path, index);
   } catch (error) {
     if (error instanceof OutOfMemory) throw error;
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorText(error);
     process.stderr.write(`training continues without the CUDA kernels of Verk, which is slower: ${why}\n`);
     return null;
   }

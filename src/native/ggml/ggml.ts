@@ -4,7 +4,7 @@ import { type Kernels, openKernels } from "../cuda/kernels.ts";
 import { cstr, must, type Ptr, text } from "../ffi.ts";
 import { llamaLibraries } from "../llama/libraries.ts";
 import { OutOfMemory } from "./out_of_memory.ts";
-import { type Ggml, openGgml, type Shape, typeOf } from "./symbols.ts";
+import { type Ggml, openGgml, type Shape } from "./symbols.ts";
 
 export const TYPE = { F32: 0, F16: 1, Q8_0: 8, I32: 26, BF16: 30 } as const;
 export const isQuantized = (type: number) => type !== TYPE.F32 && type !== TYPE.F16 && type !== TYPE.BF16;
@@ -89,17 +89,6 @@ export function allocate(
 
 export function putBytes(ggml: Ggml, tensor: Ptr, bytes: NodeJS.TypedArray, offset = 0) {
   ggml.ggml_backend_tensor_set(tensor, ptr(bytes), offset, bytes.byteLength);
-}
-
-/** Encodes the values in the type of the tensor. `row` is the size of its first dimension. */
-export function putFloats(ggml: Ggml, tensor: Ptr, values: Float32Array, row: number) {
-  const type = typeOf(tensor);
-  if (type === TYPE.F32) return putBytes(ggml, tensor, values);
-  const encoded = new Uint8Array(Number(ggml.ggml_row_size(type, row)) * (values.length / row));
-  if (type === TYPE.BF16) ggml.ggml_fp32_to_bf16_row(ptr(values), ptr(encoded), values.length);
-  else if (type === TYPE.F16) ggml.ggml_fp32_to_fp16_row(ptr(values), ptr(encoded), values.length);
-  else ggml.ggml_quantize_chunk(type, ptr(values), ptr(encoded), 0, values.length / row, row, null);
-  putBytes(ggml, tensor, encoded);
 }
 
 /** Reads an F32 tensor. */

@@ -70,7 +70,11 @@ export async function followChanges({ config, log, state: { backup } }: Parts, s
   if (schedule === "" || seconds === 0 || signal.aborted) return;
   const words = ["backup", "follow", "--stdin", "--data", config.data_dir, ...keyWords(config)];
   const child = Bun.spawn(self(...words), {
-    ...{ env: envOf(config), stdin: "pipe", stdout: "pipe", stderr: "pipe", signal },
+    env: envOf(config),
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+    signal,
   });
   const errors = new Response(child.stderr).text();
   for await (const line of createInterface({ input: Readable.fromWeb(child.stdout as never) })) {

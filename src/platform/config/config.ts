@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, readFileSync, statSync } from "node:
 import { join, resolve } from "node:path";
 import type { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json/object.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import { ConfigTree } from "./schema.ts";
 import { brokenLine, lineOf } from "./toml_lines.ts";
@@ -58,7 +59,11 @@ export type Setting = Pick<Leaf, "path" | "doc" | "kind" | "secret"> & {
 export function settingsInForce(config: Config): Setting[] {
   const values = printConfig(config);
   return leaves(ConfigTree).map(({ path, doc, kind, secret, fallback }) => ({
-    ...{ path, doc, kind, secret, value: getPath(values, path) },
+    path,
+    doc,
+    kind,
+    secret,
+    value: getPath(values, path),
     fallback: secret ? "" : fallback,
     origin: ORIGINS.get(config)?.get(path),
   }));
@@ -233,8 +238,7 @@ function unknown(name: string, candidates: Iterable<string>, origin: string): st
 }
 
 const pathOf = (leaf: Leaf) => leaf.path;
-const isTable = (value: unknown): value is Nested =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+const isTable = (value: unknown): value is Nested => isObject(value) && !(value instanceof Date);
 
 function setPath(target: Nested, path: string, value: unknown) {
   const [first = "", second] = path.split(".");

@@ -3,7 +3,11 @@ import { place } from "./placement.ts";
 import type { Need, Offer } from "./types.ts";
 
 const offer = (region: string, more: Partial<Offer> = {}): Offer => ({
-  ...{ region, provider: region === "local" ? "local" : "ssh", gpuType: "H100", gpuCount: 1, memoryBytes: 80 },
+  region,
+  provider: region === "local" ? "local" : "ssh",
+  gpuType: "H100",
+  gpuCount: 1,
+  memoryBytes: 80,
   rateMicros: 2_000_000,
   ...more,
 });

@@ -1,5 +1,7 @@
 /** Chooses where a job runs: the region or provider that the request names, or else the cheapest that fits. Pure. */
+
 import { formatBytes } from "../../lib/bytes.ts";
+import { usdOf } from "../../lib/money.ts";
 import type { Need, Offer } from "./types.ts";
 
 export type PlacementRequest = { region?: string | undefined; provider?: string | undefined };
@@ -47,7 +49,7 @@ function reasonFor(best: Offer, fitting: readonly Offer[], { region, provider }:
   if (regions === 1) return `${best.region} is the only region${named} that fits`;
   if (best.rateMicros === null)
     return `${best.region} is the first of ${regions} regions${named} that fit: none has a price`;
-  const price = `${(best.rateMicros / 1e6).toFixed(2)} USD an hour`;
+  const price = `${usdOf(best.rateMicros).toFixed(2)} USD an hour`;
   return `${best.region} is the cheapest of ${regions} regions${named} that fit: ${price}`;
 }
 

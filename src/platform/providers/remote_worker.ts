@@ -2,7 +2,9 @@
  * A worker on a node, with the interface of one on this machine. It goes on while the link is cut: `isReachable` is
  * false then, and messages in both directions follow later.
  */
+
 import type { ZodType } from "zod";
+import { errorText } from "../../lib/error_text.ts";
 import { newId } from "../../lib/ids.ts";
 import { readOutside } from "../../lib/json/outside.ts";
 import { SECOND_MS } from "../../lib/units.ts";
@@ -154,8 +156,7 @@ export class RemoteWorker<In extends WorkerMessage, Out> implements Worker<In, O
         pause = FIRST_PAUSE_MS;
       } catch (error) {
         if (this.#over.signal.aborted) return;
-        if (!(error instanceof Unreachable))
-          return this.abandon(error instanceof Error ? error.message : String(error));
+        if (!(error instanceof Unreachable)) return this.abandon(errorText(error));
         this.#options.log.info("a replica on a node cannot be reached", { replica: this.#options.plan.name, error });
       }
       await clock.sleep(pause, this.#over.signal);

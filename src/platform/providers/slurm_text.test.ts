@@ -38,7 +38,12 @@ test("settings become options of sbatch, and nothing that is not set is passed",
   expect(plain).toContain(`--job-name=${NAME}`);
   expect(plain.join(" ")).not.toMatch(/partition|account|qos|time|gres|mem|cpus/);
   const settings = SlurmSettings.parse({
-    ...{ partition: "gpu,long", account: "lab", qos: "high", time_limit_minutes: 90, cpus: 8, memory_mib: 4096 },
+    partition: "gpu,long",
+    account: "lab",
+    qos: "high",
+    time_limit_minutes: 90,
+    cpus: 8,
+    memory_mib: 4096,
   });
   const all = sbatchArgs(settings, { name: NAME, nodes: 1, gpus: 2, gres: "gpu:h200", dir: "/w" });
   for (const option of ["partition=gpu,long", "account=lab", "qos=high", "time=90", "cpus-per-task=8", "mem=4096M"])

@@ -136,7 +136,9 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
       const damaged = (why: string) => objects.quarantine(ref.sha256, opened.ino, why);
       const isHashed = bytes === ref.bytes && bytes > HASHED_FIRST_BYTES;
       return {
-        ...{ bytes, totalBytes: ref.bytes, sha256: ref.sha256 },
+        bytes,
+        totalBytes: ref.bytes,
+        sha256: ref.sha256,
         stream: isHashed ? verifying(content, ref, damaged) : content,
         file: (verifyFirst = Number.POSITIVE_INFINITY) => objects.verifiedPath(ref, part, verifyFirst),
       };

@@ -174,8 +174,17 @@ export function openObjects(root: string, onDamage: OnDamage) {
   }
 
   return {
-    ...{ dir: dirs.objects, pathOf, keep, forget, damaged, quarantine, openContent },
-    ...{ blocksOf, verifiedPath, verify, removeSums: sums.remove },
+    dir: dirs.objects,
+    pathOf,
+    keep,
+    forget,
+    damaged,
+    quarantine,
+    openContent,
+    blocksOf,
+    verifiedPath,
+    verify,
+    removeSums: sums.remove,
   };
 }
 

@@ -108,7 +108,8 @@ async function openSession({ dial, directory: address, accountKey, email }: Acme
       method: body === undefined ? "GET" : "POST",
       headers: { "user-agent": "verk", ...(body === undefined ? {} : { "content-type": "application/jose+json" }) },
       ...(body === undefined ? {} : { body }),
-      ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: mostBytes },
+      timeoutMs: TIMEOUT_MS,
+      maxResponseBytes: mostBytes,
     });
   };
   const first = await call(address);

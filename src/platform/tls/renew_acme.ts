@@ -7,7 +7,11 @@ import { self } from "../workers/self.ts";
 export async function renewAcme({ config, log }: { config: Config; log: Log }, signal: AbortSignal) {
   if (config.acme.directory === "" || config.http.redirect_listen === "") return;
   const child = Bun.spawn(self("tls", "acme", "--json", "--data", config.data_dir), {
-    ...{ env: envOf(config), stdin: "ignore", stdout: "pipe", stderr: "pipe", signal },
+    env: envOf(config),
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+    signal,
   });
   const [out, err, code] = await Promise.all([
     new Response(child.stdout).text(),
@@ -21,9 +25,15 @@ export async function renewAcme({ config, log }: { config: Config; log: Log }, s
 
 /** The settings that the command needs, because flags and the environment of the server may have set them. */
 const envOf = ({ acme, network, http, data_dir: home }: Config): Record<string, string> => ({
-  ...{ PATH: "/usr/bin:/bin", HOME: home },
-  ...{ VERK_ACME__DIRECTORY: acme.directory, VERK_ACME__NAMES: acme.names.join(","), VERK_ACME__EMAIL: acme.email },
-  ...{ VERK_NETWORK__ALLOW: network.allow.join(","), VERK_NETWORK__ALLOW_PRIVATE: String(network.allow_private) },
-  ...{ VERK_NETWORK__CA_FILE: network.ca_file, VERK_HTTP__REDIRECT_LISTEN: http.redirect_listen },
-  ...{ VERK_HTTP__TLS_CERT: http.tls_cert, VERK_HTTP__TLS_KEY: http.tls_key },
+  PATH: "/usr/bin:/bin",
+  HOME: home,
+  VERK_ACME__DIRECTORY: acme.directory,
+  VERK_ACME__NAMES: acme.names.join(","),
+  VERK_ACME__EMAIL: acme.email,
+  VERK_NETWORK__ALLOW: network.allow.join(","),
+  VERK_NETWORK__ALLOW_PRIVATE: String(network.allow_private),
+  VERK_NETWORK__CA_FILE: network.ca_file,
+  VERK_HTTP__REDIRECT_LISTEN: http.redirect_listen,
+  VERK_HTTP__TLS_CERT: http.tls_cert,
+  VERK_HTTP__TLS_KEY: http.tls_key,
 });

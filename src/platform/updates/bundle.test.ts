@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { randomFor, sweep } from "../../../test/sweep.ts";
+import { compareVersions } from "./manifest.ts";
 import { generateKey, publicKeyFile, publicKeyLine } from "./minisign/keys.ts";
 import { sign } from "./minisign/signature.ts";
-import { compareVersions } from "./manifest.ts";
 import { openBundle } from "./read_bundle.ts";
 import { parseStamp, readStamp, type Stamp, stampText } from "./stamp.ts";
 import { trustedKeys } from "./trust.ts";

@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tarChunks } from "../../lib/archive/tar_write.ts";
-import { generateKey } from "./minisign/keys.ts";
-import { sign } from "./minisign/signature.ts";
 import { sha256Bytes } from "../files.ts";
 import { MANIFEST, SIGNATURE } from "./layout.ts";
+import { generateKey } from "./minisign/keys.ts";
+import { sign } from "./minisign/signature.ts";
 import { commentOf, openBundle } from "./read_bundle.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-hostile-bundle-"));
@@ -15,12 +15,20 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const key = generateKey();
 const CONTENT = new TextEncoder().encode("PWNED");
 const file = (path: string, more: object = {}) => ({
-  ...{ path, kind: "document", target: null, bytes: CONTENT.length, sha256: sha256Bytes(CONTENT) },
+  path,
+  kind: "document",
+  target: null,
+  bytes: CONTENT.length,
+  sha256: sha256Bytes(CONTENT),
   ...more,
 });
 const about = {
-  ...{ format: 1, product: "verk", version: "9.9.9", database_version: 60 },
-  ...{ commit: "abc", built_at: "2026-11-17T00:00:00.000Z" },
+  format: 1,
+  product: "verk",
+  version: "9.9.9",
+  database_version: 60,
+  commit: "abc",
+  built_at: "2026-11-17T00:00:00.000Z",
 };
 
 type Attack = { files?: unknown; more?: object; text?: string; entries?: string[]; tail?: number };
@@ -30,7 +38,8 @@ async function bundleOf({ files = [file("docs/a.md")], more = {}, text, entries 
   const manifest = new TextEncoder().encode(text ?? JSON.stringify({ ...about, files, ...more }));
   const signature = new TextEncoder().encode(sign(manifest, key, commentOf(manifest)));
   const one = (name: string, bytes: Uint8Array) => ({
-    ...{ name, size: bytes.length },
+    name,
+    size: bytes.length,
     content: async function* () {
       yield bytes;
     },

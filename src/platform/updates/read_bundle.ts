@@ -2,12 +2,12 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { TAR_BLOCK, tarHeader } from "../../lib/archive/tar_write.ts";
 import { UsageError } from "../../lib/errors.ts";
-import { keyName, type PublicKey } from "./minisign/keys.ts";
-import { isSigned, readSignature, signatureFile } from "./minisign/signature.ts";
 import { KIB, MIB } from "../../lib/units.ts";
 import { ContentError, StorageError, sha256Bytes, UNCOUNTED, writeStreamAtomic } from "../files.ts";
 import { END_BYTES, type EntryPlace, headerOf, locate, MANIFEST, modeOf, padded, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, MAX_MANIFEST, readManifest } from "./manifest.ts";
+import { keyName, type PublicKey } from "./minisign/keys.ts";
+import { isSigned, readSignature, signatureFile } from "./minisign/signature.ts";
 
 const MAX_SIGNATURE = 4 * KIB;
 const CHUNK = MIB;

@@ -4,12 +4,12 @@ import { open } from "node:fs/promises";
 import { basename } from "node:path";
 import { tarChunks } from "../../lib/archive/tar_write.ts";
 import { UsageError } from "../../lib/errors.ts";
-import type { SecretKey } from "./minisign/keys.ts";
-import { sign } from "./minisign/signature.ts";
 import { MIB } from "../../lib/units.ts";
 import { sha256File, UNCOUNTED, writeStreamAtomic } from "../files.ts";
 import { MANIFEST, modeOf, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, manifestText, readManifest } from "./manifest.ts";
+import type { SecretKey } from "./minisign/keys.ts";
+import { sign } from "./minisign/signature.ts";
 import { commentOf } from "./read_bundle.ts";
 import { readStamp, type Stamp } from "./stamp.ts";
 

@@ -122,7 +122,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
     const { program, args = [], socketDir, env: ambient = {}, extraEnv = {}, grants = {}, confine } = this.#options;
     const folder = this.#folder;
     const env = { ...workerEnv(ambient, { id: this.id, dir: socketDir, own: folder.own }), ...extraEnv };
-    const inspector = inspected(this.kind);
+    const inspector = inspected(this.kind, ambient);
     const argv = [...(inspector ?? program ?? self()), "worker", this.kind, ...args];
     const isConfined = confine !== undefined && inspector === undefined;
     return Bun.spawn([...((isConfined && confine({ kind: this.kind, argv, env, folder, grants })) || argv)], {

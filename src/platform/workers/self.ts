@@ -12,5 +12,5 @@ const runtime = (...flags: string[]): string[] =>
  * `VERK_INSPECT=trainer`: a worker of that kind waits for a debugger, unconfined, because one that is confined cannot
  * listen. Only from source: an executable has no such door. Undefined: not asked for.
  */
-export const inspected = (kind: string): string[] | undefined =>
-  !compiled && process.env["VERK_INSPECT"] === kind ? runtime("--inspect-wait=127.0.0.1:6499") : undefined;
+export const inspected = (kind: string, env: Record<string, string | undefined>): string[] | undefined =>
+  !compiled && env["VERK_INSPECT"] === kind ? runtime("--inspect-wait=127.0.0.1:6499") : undefined;

@@ -10,7 +10,7 @@ import { spawnWorker } from "./process.ts";
 import type { Confine, Worker, WorkerMessage, WorkerOptions } from "./types.ts";
 
 type Limits = "silenceMs" | "readyTimeoutMs" | "graceMs" | "tailBytes";
-type OwnOptions = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env" | "program";
+type OwnOptions = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env";
 export type SpawnOptions<In extends WorkerMessage> = Omit<WorkerOptions<In>, Limits | OwnOptions> &
   Partial<Pick<WorkerOptions<In>, Limits>>;
 
@@ -68,7 +68,7 @@ export function createSupervisor(deps: Deps): Supervisor {
   return {
     spawn<In extends WorkerMessage, Out>(options: SpawnOptions<In>) {
       if (stopping) throw new Error(`No new ${options.kind} worker: the server is stopping`);
-      const worker = spawnWorker<In, Out>({ ...limits, ...options, ...given });
+      const worker = spawnWorker<In, Out>({ ...limits, ...given, ...options });
       workers.set(worker.id, worker as unknown as Worker);
       log.info("worker started", { worker: worker.id, worker_kind: worker.kind, pid: worker.pid });
       void worker.exited.then(({ kind, message, code, signal, forced }) => {

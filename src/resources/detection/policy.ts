@@ -1,6 +1,5 @@
 /** Pure decisions: what a plan allows, which models score a file, and when credit runs low. */
 import { AppError } from "../../lib/errors.ts";
-import { nextMonthStart } from "../money/billing/months.ts";
 import {
   AUDIO_MODELS,
   IMAGE_MODELS,
@@ -9,6 +8,7 @@ import {
   type ModelResult,
   type Scored,
 } from "../../workers/protocol_detector.ts";
+import { nextMonthStart } from "../money/billing/months.ts";
 
 export const PLANS = ["free", "pro", "enterprise"] as const;
 export type Plan = (typeof PLANS)[number];

@@ -32,8 +32,13 @@ const LmStudioModels = later(() =>
 );
 
 const toListed = (model: Model) => ({
-  ...{ id: model.id, object: "model", type: "llm", publisher: model.owned_by, arch: model.architecture ?? "" },
-  ...{ compatibility_type: model.format, quantization: model.quantization ?? "" },
+  id: model.id,
+  object: "model",
+  type: "llm",
+  publisher: model.owned_by,
+  arch: model.architecture ?? "",
+  compatibility_type: model.format,
+  quantization: model.quantization ?? "",
   state: model.deployment?.status === "serving" && !model.deployment.parked ? "loaded" : "not-loaded",
   max_context_length: model.context_length ?? 0,
 });

@@ -1,4 +1,5 @@
 /** Finds the layers that this machine supports by trying each one in a short-lived process. */
+import { errorText } from "../../lib/error_text.ts";
 import { confinePath } from "../../native/confine/confine.ts";
 import { WORKER_LAYERS, type WorkerLayer } from "./layers.ts";
 
@@ -20,7 +21,7 @@ export function probeLayers(helper: string): Support {
     if (exitCode === 0) return readProbe(stdout.toString());
     return none(stderr.toString().trim() || `the helper ended with code ${exitCode}`);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorText(error);
     return none(`the helper did not start (${why}): mount the data directory without noexec`);
   }
 }

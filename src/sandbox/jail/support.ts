@@ -1,5 +1,7 @@
 /** Checks whether this host can make jails by making an empty one. If not, says why and what to change. */
+
 import { readFileSync } from "node:fs";
+import { errorText } from "../../lib/error_text.ts";
 import { type Jail, prepareJail, spawnPrepared } from "./jail.ts";
 import type { JailSpec, JailSupport } from "./types.ts";
 
@@ -23,7 +25,7 @@ export async function jailSupport(jail: Jail): Promise<JailSupport> {
     if (end.reason === "exited" && end.exitCode === 0) return { ok: true };
     message = end.message;
   } catch (error) {
-    message = `helper: ${error instanceof Error ? error.message : String(error)}`;
+    message = `helper: ${errorText(error)}`;
   }
   return { ok: false, ...explain(message, setting) };
 }

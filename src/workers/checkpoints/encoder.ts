@@ -1,7 +1,8 @@
 /** BERT and its relatives: encoders for embeddings, and rerankers. Pure: the facts that their conversion needs. */
+
+import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import { type Metadata, type NewValue, uint32Value } from "../../lib/gguf/write.ts";
 import { type Config, count, floatIn } from "./config.ts";
-import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import type { TensorName } from "./tensors.ts";
 
 /** One text becomes one vector (`ranks: false`), or a pair of texts becomes scores. */
@@ -101,7 +102,10 @@ function labelNames({ id2label: names }: Config, labels: number): NewValue {
 export function encoderTensors({ ranks }: Encoder, layers: number): TensorName[] {
   const pair = (gguf: string, hf: string): TensorName[] =>
     ["weight", "bias"].map((part) => ({
-      ...{ gguf: `${gguf}.${part}`, hf: [`${hf}.${part}`], change: "same", optional: false },
+      gguf: `${gguf}.${part}`,
+      hf: [`${hf}.${part}`],
+      change: "same",
+      optional: false,
     }));
   const table = (gguf: string, hf: string) => pair(gguf, hf).slice(0, 1);
   const layer = (i: number) => {

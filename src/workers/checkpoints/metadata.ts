@@ -1,7 +1,8 @@
 /** The metadata of a GGUF file, from the small files of a Hugging Face folder. */
+
+import type { Family } from "../../lib/checkpoints/families.ts";
 import { float32Value, type Metadata, type NewValue, textValue, uint32Value } from "../../lib/gguf/write.ts";
 import { type Config, metadataOf } from "./config.ts";
-import type { Family } from "../../lib/checkpoints/families.ts";
 import { type SmallFiles, specialsOf } from "./tokenizer/special.ts";
 import type { Vocabulary } from "./tokenizer/vocabulary.ts";
 

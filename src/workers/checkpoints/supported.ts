@@ -1,6 +1,7 @@
 /** Variants of a family that llama.cpp computes differently from Hugging Face: a clear sentence instead of wrong text. */
-import { attentionScalar, type Config } from "./config.ts";
+
 import { CheckpointError, type Family } from "../../lib/checkpoints/families.ts";
+import { attentionScalar, type Config } from "./config.ts";
 
 const QUANTIZED_AS_TENSORS = ["fp8", "mxfp4", "compressed-tensors", "fbgemm_fp8"];
 

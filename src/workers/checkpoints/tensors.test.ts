@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { configOf, configText, headLength, metadataOf, textConfig } from "./config.ts";
 import { FAMILIES, familyOf, familyOfConfig } from "../../lib/checkpoints/families.ts";
+import { configOf, configText, headLength, metadataOf, textConfig } from "./config.ts";
 import { ropeTensors } from "./rope.ts";
 import { rotatedRow, tensorNames, unrotatedRow } from "./tensors.ts";
 

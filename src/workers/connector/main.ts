@@ -1,4 +1,5 @@
 /** Reads outside sources of rows in a separate process. It holds the credentials and ends with its one task. */
+import { errorText } from "../../lib/error_text.ts";
 import { type Credentials, faultOf, type SourceType } from "../../lib/source.ts";
 import { DialError } from "../../platform/network/address.ts";
 import { type Host, runHosted } from "../host.ts";
@@ -75,7 +76,7 @@ export async function openSource(
 /** A driver's own message is passed on too, without any credential. */
 function refusalOf(error: unknown, credentials: Credentials): FromConnector {
   const known = error instanceof SourceError;
-  const said = known ? error.message : `The source failed: ${error instanceof Error ? error.message : String(error)}`;
+  const said = known ? error.message : `The source failed: ${errorText(error)}`;
   const param = known ? error.param : null;
   const detail = known && error.cause instanceof DialError ? error.cause.detail : undefined;
   return {

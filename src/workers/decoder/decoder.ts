@@ -90,7 +90,9 @@ class GraphDecoder implements Decoder {
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       this.#prompts = open(
         openPromptReader(device, promptPasses, {
-          ...{ rows: promptTokens, chunkRows, headsPerKey: model.architecture.heads / keyHeads },
+          rows: promptTokens,
+          chunkRows,
+          headsPerKey: model.architecture.heads / keyHeads,
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),
       );
@@ -183,9 +185,14 @@ class GraphDecoder implements Decoder {
   stats() {
     const { promptTokens, cachedTokens, waiting } = this.#prompts.stats();
     return {
-      ...{ active: this.#rows.length, reading: waiting, promptTokens, cachedTokens },
-      ...{ availablePages: this.#pages.available, pages: this.#pages.count },
-      ...{ completionTokens: this.#drawn, steps: this.#steps },
+      active: this.#rows.length,
+      reading: waiting,
+      promptTokens,
+      cachedTokens,
+      availablePages: this.#pages.available,
+      pages: this.#pages.count,
+      completionTokens: this.#drawn,
+      steps: this.#steps,
     };
   }
 

@@ -26,9 +26,18 @@ export type Drawing = {
 };
 
 export const PLAIN: Drawing = {
-  ...{ temperature: 1, topK: 0, topP: 1, minP: 0, typical: 1 },
-  ...{ frequencyPenalty: 0, presencePenalty: 0, repeatPenalty: 1 },
-  ...{ seed: 0, logitBias: [], logprobTemperature: 1, masked: false },
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  typical: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  repeatPenalty: 1,
+  seed: 0,
+  logitBias: [],
+  logprobTemperature: 1,
+  masked: false,
 };
 
 export const MASKED_WORD = 10;

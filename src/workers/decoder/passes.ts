@@ -51,7 +51,9 @@ export function openBuffers(
     return at;
   };
   return {
-    ...{ rows, vocabStride, qkvWidth: qkv },
+    rows,
+    vocabStride,
+    qkvWidth: qkv,
     x: room(rows * width * 4),
     h: room(rows * width * 2),
     qkv: room(rows * qkv * 2),

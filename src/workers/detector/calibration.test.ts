@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import given from "../../../models/detector/cases/policy.json";
-import { Calibration, judgeCrop, judgeImage, type Pooling, pool } from "./calibration.ts";
 import { sigmoid } from "../../lib/detection/curve.ts";
+import { Calibration, judgeCrop, judgeImage, type Pooling, pool } from "./calibration.ts";
 
 const judge = (logits: readonly number[], features: number[] | undefined, calibration: Calibration, whole?: number) =>
   judgeImage({ logits, features, whole }, calibration);

@@ -1,7 +1,9 @@
 /**
  * A thread that scores batches, one at a time: the runtime blocks its caller, and the main thread must keep answering.
  */
+
 import type { InferenceSession } from "onnxruntime-node";
+import { errorText } from "../../lib/error_text.ts";
 import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS } from "../protocol_detector.ts";
 import { readClip } from "./audio/audio.ts";
@@ -47,7 +49,7 @@ const OPTIONS: InferenceSession.SessionOptions = {
 };
 
 const isAudio = (name: Network) => (AUDIO_MODELS as readonly string[]).includes(name);
-const reason = (error: unknown) => (error instanceof Error ? error.message : String(error)).slice(0, 500);
+const reason = (error: unknown) => errorText(error).slice(0, 500);
 
 self.onmessage = ({ data }) => {
   void (async () => {

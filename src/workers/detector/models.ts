@@ -1,10 +1,12 @@
 /**
  * Finds the detectors: weights, and the calibration beside them. A missing or broken model does not affect the others.
  */
+
 import { join } from "node:path";
 import { z } from "zod";
-import { Calibration, type Mix } from "./calibration.ts";
+import { errorText } from "../../lib/error_text.ts";
 import { MODELS, type ModelName } from "../protocol_detector.ts";
+import { Calibration, type Mix } from "./calibration.ts";
 import { EMBEDDED, EMBEDDED_WHOLE, type StoredModel } from "./embedded_models.ts";
 import { type LaneModel, type Network, WHOLE } from "./messages.ts";
 
@@ -96,4 +98,4 @@ async function readModel({ weights, calibration }: StoredModel): Promise<Model> 
 }
 
 const sha256 = (content: Uint8Array | string) => new Bun.CryptoHasher("sha256").update(content).digest("hex");
-const reason = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const reason = (error: unknown) => errorText(error);

@@ -1,8 +1,9 @@
 /** Turns the logits of one or more views into the result of each model. */
 
-import { judgeCrop, judgeImage } from "./calibration.ts";
+import { errorText } from "../../lib/error_text.ts";
 import type { CropScore, ModelName, ModelResult } from "../protocol_detector.ts";
 import { meanRow, rowOf } from "./adapted/evidence.ts";
+import { judgeCrop, judgeImage } from "./calibration.ts";
 import type { Crop } from "./image/views.ts";
 import { type Results, WHOLE } from "./messages.ts";
 import type { Models } from "./models.ts";
@@ -38,7 +39,7 @@ function judgeModel(models: Models, name: ModelName, frames: readonly Results[])
       const judged = judgeImage({ logits: result.logits, features, whole: whole?.logits[0] }, model.calibration);
       if (judged.score >= best.score) best = judged;
     } catch (error) {
-      return failure(error instanceof Error ? error.message : String(error), ms);
+      return failure(errorText(error), ms);
     }
   }
   const { tiers, unlike } = model.calibration;

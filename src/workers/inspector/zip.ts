@@ -139,7 +139,12 @@ function readCentral(directory: Uint8Array, at: number): Central {
   const other = extraField(extra, 0x7075)?.subarray(5); // a second name that some programs prefer
   if (other && Buffer.compare(other, raw) !== 0) throw differs(name);
   return {
-    ...{ name, raw, length, ...sizes, crc32: view.getUint32(at + 16, true), isFolder: name.endsWith("/") },
+    name,
+    raw,
+    length,
+    ...sizes,
+    crc32: view.getUint32(at + 16, true),
+    isFolder: name.endsWith("/"),
     method: method === 0 ? "stored" : "deflated",
   };
 }

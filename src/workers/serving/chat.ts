@@ -86,7 +86,10 @@ async function promptOf(served: Served, request: ChatCompletionRequest, signal: 
   const { messages, pictures } = takePictures(request.messages, served.vision !== null);
   const variables = variablesOf(request);
   const rendered = served.template.render({
-    ...{ messages, tools: shownTools(request), variables, quote },
+    messages,
+    tools: shownTools(request),
+    variables,
+    quote,
     ...(continuesLast(request) ? { continues: true } : { open: request.add_generation_prompt !== false }),
   });
   const tags = thoughtTags(served.engine.facts.chatTemplate);

@@ -2,6 +2,7 @@
  * `verk worker serving`: serves one model over HTTP on a unix socket until the server asks it to stop. Adapters are
  * attached and detached meanwhile: deployments of the same model share this process.
  */
+import { errorText } from "../../lib/error_text.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
@@ -119,7 +120,7 @@ async function attach({ engine, ids }: Served, handler: RequestHandler, message:
     if (message.type === "attach") await engine.attach(name, message.path);
     else await engine.combine(name, message.parts);
   } catch (error) {
-    return { type: "unattached", name, error: error instanceof Error ? error.message : String(error) };
+    return { type: "unattached", name, error: errorText(error) };
   }
   if (id !== undefined) ids.adapters.set(name, id);
   handler.open(name);

@@ -3,6 +3,7 @@
  * whether it contains the system text, the tools and the arguments.
  */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
+import { errorText } from "../../lib/error_text.ts";
 import { AppError } from "../../lib/errors.ts";
 import type { CallFormat } from "./calls/format.ts";
 import { formatOf, HERMES } from "./calls/formats.ts";
@@ -249,7 +250,7 @@ function compiled(source: string): Render {
   try {
     return compileTemplate(source);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorText(cause);
     return () => {
       throw new AppError(
         "invalid_request",
@@ -268,7 +269,7 @@ const isBug = (error: unknown) =>
 
 function refusal(error: unknown): unknown {
   if (error instanceof AppError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorText(error);
   if (error instanceof TemplateRefusal)
     return new AppError("invalid_request", `The model's chat template rejects these messages: ${message}`, {
       param: "/messages",

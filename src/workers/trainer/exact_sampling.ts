@@ -23,7 +23,10 @@ export async function chooseExact({ plan, machine, ranks, sampler, emulated }: S
   const major = emulated?.major ?? (gpu === undefined ? null : computeMajor(gpu));
   const { header } = await readModelFile(plan.model_path);
   const facts = {
-    ...{ wanted, lora: plan.lora, in4Bit, maxCompletionLength: max_completion_length },
+    wanted,
+    lora: plan.lora,
+    in4Bit,
+    maxCompletionLength: max_completion_length,
     notDrawn: sampler?.kernels === false ? "the library draws" : reasonNotDrawn(header),
     majors: ranks ? await gatherMajors(ranks, major) : [major],
   };

@@ -1,6 +1,6 @@
-import { SafetensorsError } from "../checkpoints/safetensors.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
 import { OutOfMemory } from "../../native/ggml/ggml.ts";
+import { SafetensorsError } from "../checkpoints/safetensors.ts";
 import { type ReportedFailure, WorkerError } from "../protocol.ts";
 import type { TROUBLES, TrainSample } from "../protocol_trainer.ts";
 

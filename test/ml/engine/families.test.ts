@@ -22,12 +22,18 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const OLD = ["llama", "qwen2", "qwen3"]; // engine.test.ts has more about these
 const FAMILIES = ARCHITECTURES.filter((name) => !OLD.includes(name));
 const model = (arch: Family, type: ModelOptions["type"] = "F32"): ModelOptions => ({
-  ...{ arch, type, ...SMALL, layers: arch === "smollm3" ? 4 : 2 },
+  arch,
+  type,
+  ...SMALL,
+  layers: arch === "smollm3" ? 4 : 2,
 });
 const JOINED = ["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
 const SEPARATE = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const lora = (arch: Family): Lora => ({
-  ...{ rank: 4, alpha: 8, rslora: false, targets: arch === "phi3" ? JOINED : SEPARATE },
+  rank: 4,
+  alpha: 8,
+  rslora: false,
+  targets: arch === "phi3" ? JOINED : SEPARATE,
 });
 const TOKENS = 24;
 

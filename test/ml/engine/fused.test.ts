@@ -5,7 +5,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { type ShapeOf, writeModel } from "../../../bench/training/model.ts";
 import type { Kernels } from "../../../src/native/cuda/kernels.ts";
-import { allocate, newContext, newTensor, openBackend, putFloats, TYPE } from "../../../src/native/ggml/ggml.ts";
+import { allocate, newContext, newTensor, openBackend, TYPE } from "../../../src/native/ggml/ggml.ts";
 import { decodeRows, decodesToBf16 } from "../../../src/workers/trainer/engine/fused/decode.ts";
 import { canFuse } from "../../../src/workers/trainer/engine/fused/fused.ts";
 import { tapeReason } from "../../../src/workers/trainer/engine/fused/unsupported.ts";
@@ -14,6 +14,7 @@ import type { Lora } from "../../../src/workers/trainer/engine/weights.ts";
 import { tempDir } from "../../harness.ts";
 import { makeModel } from "../../models.ts";
 import { sampleOf } from "../../sweep.ts";
+import { putFloats } from "../put_floats.ts";
 import { apart, openFile, passes } from "./fused_kit.ts";
 import { branchingBatch, random, shape } from "./kit.ts";
 import { plainKernels } from "./plain_kernels.ts";
@@ -23,7 +24,15 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: TARGETS };
 const MODEL: ShapeOf = {
-  ...{ arch: "llama", vocab: 60, width: 64, layers: 3, heads: 2, keyHeads: 1, head: 64, forward: 96, tied: true },
+  arch: "llama",
+  vocab: 60,
+  width: 64,
+  layers: 3,
+  heads: 2,
+  keyHeads: 1,
+  head: 64,
+  forward: 96,
+  tied: true,
 };
 
 function open(model: Partial<ShapeOf>, lora: Lora, kernels: Kernels | null) {

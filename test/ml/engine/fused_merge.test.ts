@@ -18,7 +18,15 @@ const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: ["attn_q", "attn_v", "attn_output", "ffn_down"] };
 const SHAPE: ShapeOf = {
-  ...{ arch: "llama", vocab: 60, width: 64, layers: 2, heads: 2, keyHeads: 1, head: 64, forward: 96, tied: true },
+  arch: "llama",
+  vocab: 60,
+  width: 64,
+  layers: 2,
+  heads: 2,
+  keyHeads: 1,
+  head: 64,
+  forward: 96,
+  tied: true,
 };
 const SIZE = 0.2; // magnitude of an adapter's numbers
 

@@ -23,7 +23,15 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: TARGETS };
 const MODEL: ShapeOf = {
-  ...{ arch: "llama", vocab: 300, width: 256, layers: 2, heads: 4, keyHeads: 2, head: 64, forward: 256, tied: true },
+  arch: "llama",
+  vocab: 300,
+  width: 256,
+  layers: 2,
+  heads: 4,
+  keyHeads: 2,
+  head: 64,
+  forward: 256,
+  tied: true,
 };
 
 type How = {

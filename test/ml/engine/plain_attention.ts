@@ -4,7 +4,12 @@ import { floats, halves, ints, range, type Take, taking, type Values } from "./p
 /** Four numbers per token, three of which describe what it sees; per tile of keys, its first key and its last query. */
 type Sight = { seen: Int32Array; tiles: Int32Array; heads: number; keyHeads: number; tokens: number; scale: number };
 const sightOf = (take: Take): Sight => ({
-  ...{ seen: ints(take()), tiles: ints(take()), heads: take(), keyHeads: take(), tokens: take(), scale: take() },
+  seen: ints(take()),
+  tiles: ints(take()),
+  heads: take(),
+  keyHeads: take(),
+  tokens: take(),
+  scale: take(),
 });
 const KEYS = 64;
 
@@ -35,8 +40,11 @@ function eachQuery(sight: Sight, rows: number, length: number, visit: (of: Visit
       for (let t = 0; t < tokens; t++) {
         const keyHead = Math.floor(head / (heads / keyHeads));
         visit({
-          ...{ at: row * tokens + t, place: (row * heads + head) * tokens + t, q: head * length },
-          ...{ k: (heads + keyHead) * length, v: (heads + keyHeads + keyHead) * length },
+          at: row * tokens + t,
+          place: (row * heads + head) * tokens + t,
+          q: head * length,
+          k: (heads + keyHead) * length,
+          v: (heads + keyHeads + keyHead) * length,
           keys: keysOf(sight, row, t).map((key) => row * tokens + key),
         });
       }

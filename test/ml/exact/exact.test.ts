@@ -55,7 +55,12 @@ async function gap({ model, temperature = 1, exact = true, library = false }: Ca
   const merger = openMerger(architecture, weights);
   const size = { contextLength: 192, parallel: 5, threads: 1, gpus: [] };
   const roller = await openRoller({
-    ...{ dataDir: dir, modelPath: path, ...size, device, frozen: frozenPlaces(weights), exact },
+    dataDir: dir,
+    modelPath: path,
+    ...size,
+    device,
+    frozen: frozenPlaces(weights),
+    exact,
   });
   const held: { merged?: WeightPlaces } = {};
   await roller.merge((places) => {

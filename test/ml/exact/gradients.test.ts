@@ -18,7 +18,15 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const TARGETS = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 const LORA: Lora = { rank: 4, alpha: 8, rslora: false, targets: TARGETS };
 const MODEL: ShapeOf = {
-  ...{ arch: "llama", vocab: 100, width: 128, layers: 2, heads: 2, keyHeads: 1, head: 64, forward: 192, tied: true },
+  arch: "llama",
+  vocab: 100,
+  width: 128,
+  layers: 2,
+  heads: 2,
+  keyHeads: 1,
+  head: 64,
+  forward: 192,
+  tied: true,
 };
 const COSINE = 0.999; // as in scripts/gpu/gradients.ts
 const NEAR = 0.01; // relative, of norms and log-probabilities

@@ -15,13 +15,26 @@ import { LORA, loud, series, TASKS } from "../tasks.ts";
 const dir = tempDir();
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const MODEL: ModelOptions = {
-  ...{ arch: "qwen2", type: "BF16", layers: 1, width: 64, heads: 1, kvHeads: 1, headLength: 64, ff: 64 },
-  ...{ context: 320, sharpness: 1 },
+  arch: "qwen2",
+  type: "BF16",
+  layers: 1,
+  width: 64,
+  heads: 1,
+  kvHeads: 1,
+  headLength: 64,
+  ff: 64,
+  context: 320,
+  sharpness: 1,
 };
 /** A generation is learned from in two steps. The second one compares with the weights that sampled it. */
 const GRPO: HyperparameterInput<"grpo"> = {
-  ...{ learning_rate: 0.01, num_generations: 2, per_device_train_batch_size: 2, steps_per_generation: 2 },
-  ...{ max_steps: 3, max_completion_length: 70, exact_sampling: true },
+  learning_rate: 0.01,
+  num_generations: 2,
+  per_device_train_batch_size: 2,
+  steps_per_generation: 2,
+  max_steps: 3,
+  max_completion_length: 70,
+  exact_sampling: true,
 };
 const BY_DEFAULT = { max_steps: 1, max_completion_length: 256, exact_sampling: null } as const;
 let runs = 0;
@@ -30,7 +43,12 @@ describe.skipIf(!canEmulate)("a job", () => {
   const model = makeModel(dir, MODEL);
   const planned = (given: HyperparameterInput<"grpo">, dropout = 0) =>
     planOf({
-      ...{ dir, model, context: 320, method: "grpo", rows: TASKS.grpo, lora: { ...LORA, dropout } },
+      dir,
+      model,
+      context: 320,
+      method: "grpo",
+      rows: TASKS.grpo,
+      lora: { ...LORA, dropout },
       given: { ...GRPO, ...given },
     });
   type Plan = Awaited<ReturnType<typeof planned>>;
@@ -40,8 +58,13 @@ describe.skipIf(!canEmulate)("a job", () => {
     const kernels = { ...openEmulatedKernels(), exact: () => device.exact()?.products ?? null };
     const checkpoints = join(dir, `checkpoints-${runs++}`);
     return {
-      ...{ plan, dir, checkpoints, score: loud, saveSteps: 1 },
-      ...{ sampler: { device }, emulated: { kernels, major } },
+      plan,
+      dir,
+      checkpoints,
+      score: loud,
+      saveSteps: 1,
+      sampler: { device },
+      emulated: { kernels, major },
     };
   };
   const found = ({ error, steps, of }: Awaited<ReturnType<typeof runTraining>>) => {
@@ -52,7 +75,8 @@ describe.skipIf(!canEmulate)("a job", () => {
     return { differences: told.flat(), ratios: ratios.flat(), line: lines.find((each) => each.includes("sampling")) };
   };
   const EXACT = {
-    ...{ differences: [0, 0, 0, 0, 0, 0], ratios: [1, 1, 1, 1, 1, 1] },
+    differences: [0, 0, 0, 0, 0, 0],
+    ratios: [1, 1, 1, 1, 1, 1],
     line: "exact sampling: the sampler's log-probabilities equal the trainer's bit for bit",
   };
 

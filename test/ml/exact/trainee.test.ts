@@ -26,15 +26,25 @@ const LENGTH = 128;
 const SAMPLING = { temperature: 1, topP: 1, topK: 0, minP: 0, maxTokens: 8 };
 const REQUESTS = [1, 5, 66].map((length, seed) => ({
   prompt: Int32Array.from({ length }, (_, i) => 40 + ((seed * 31 + i * 17) % 50)),
-  ...{ samples: 2, seed },
+  samples: 2,
+  seed,
 }));
 
 describe.skipIf(!canEmulate)("an exact trainee", () => {
   const path = makeModel(dir, { arch: "qwen2", context: LENGTH, ...MODEL });
   const opened = (lora = LORA) =>
     openTrainee({
-      ...{ dataDir: dir, modelPath: path, device: { kind: "cpu", threads: 1 }, lora, seed: 1, maxLength: LENGTH },
-      ...{ checkpointing: false, temperature: 1, microDivisor: 1, exact: true, kernels: openEmulatedKernels() },
+      dataDir: dir,
+      modelPath: path,
+      device: { kind: "cpu", threads: 1 },
+      lora,
+      seed: 1,
+      maxLength: LENGTH,
+      checkpointing: false,
+      temperature: 1,
+      microDivisor: 1,
+      exact: true,
+      kernels: openEmulatedKernels(),
     });
 
   test("has the sampler's bits, and merges again after a step", async () => {

@@ -87,7 +87,13 @@ export const TEXTS: Case[] = [
     "fields of other samplers are named as ignored",
     async (post) => {
       const { status, headers } = await post(TEXT, {
-        ...{ ...begun, ignore_eos: true, top_k: 40, min_p: 0.1, repeat_penalty: 1.1, typical_p: 1, mirostat: 0 },
+        ...begun,
+        ignore_eos: true,
+        top_k: 40,
+        min_p: 0.1,
+        repeat_penalty: 1.1,
+        typical_p: 1,
+        mirostat: 0,
       });
       return status === 200 && headers.get("warning")?.includes("/mirostat") === true;
     },

@@ -1,12 +1,11 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../../lib/errors.ts";
 import type { Agent } from "../../../resources/serving/agents/schema.ts";
-import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { listAll } from "../../lists.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, print, printJson } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, removeCommand, showCommand } from "../../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const PATH = "/v1/agents";
 
 /** `@FILE` is the content of a file. */
@@ -33,7 +32,7 @@ const create = command({
   summary: "Create an agent; an existing name gets a new version",
   takes: ["name"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     deployment: { type: "string", value: "NAME", doc: "Name or id of the deployment that answers" },
     system: { type: "string", value: "TEXT", doc: "System prompt, or @FILE" },
     tools: { type: "string", value: "JSON", doc: "List of tools as in a chat request, or @FILE" },
@@ -47,8 +46,12 @@ const create = command({
   fields: { system_prompt: "--system" },
   async run({ json, deployment, system, tools, sampling, description, ...where }, name = "") {
     const fields = {
-      ...{ name, deployment, description, system_prompt: textOf("system", system) },
-      ...{ tools: jsonOf("tools", tools), sampling: jsonOf("sampling", sampling) },
+      name,
+      deployment,
+      description,
+      system_prompt: textOf("system", system),
+      tools: jsonOf("tools", tools),
+      sampling: jsonOf("sampling", sampling),
     };
     const { client } = await connect(where);
     const { body } = await client.call<Agent>("POST", PATH, fields);
@@ -61,54 +64,36 @@ const create = command({
   },
 });
 
-const list = command({
+const list = listCommand({
   summary: "List the newest version of each agent",
-  flags: { ...FLAGS, all: { type: "boolean", doc: "List every version" }, full: FULL_FLAG },
   examples: ["verk agents list", "verk agents list --all --json"],
-  async run({ json, all, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await listAll<Agent>(client, `${PATH}?latest=${!all}`, ({ id }) => id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        `${each.name}@${each.version}`,
-        each.deployment,
-        String(each.tools.length),
-        each.created_at,
-      ]);
-      const empty = "No agents. Create one with `verk agents create NAME --deployment NAME`.";
-      printTable(["ID", "NAME", "DEPLOYMENT", "TOOLS", "CREATED"], rows, empty, { full });
-    }
-    return EXIT.ok;
+  path: PATH,
+  flags: { all: { type: "boolean", doc: "List every version" } },
+  query: ({ all }) => ({ latest: String(!all) }),
+  columns: {
+    ID: ({ id }: Agent) => id,
+    NAME: ({ name, version }) => `${name}@${version}`,
+    DEPLOYMENT: ({ deployment }) => deployment,
+    TOOLS: ({ tools }) => String(tools.length),
+    CREATED: ({ created_at }) => created_at,
   },
+  empty: "No agents. Create one with `verk agents create NAME --deployment NAME`.",
+  hasShortIds: true,
 });
 
-const show = command({
+const show = showCommand<Agent>({
   summary: "Print a version of an agent as JSON",
-  takes: ["agent"],
-  flags: SERVER_FLAGS,
   examples: ["verk agents show support", "verk agents show support@1"],
-  async run(where, target = "") {
-    const { client } = await connect(where);
-    const { body } = await client.call<Agent>("GET", `${PATH}/${encodeURIComponent(target)}`);
-    print(JSON.stringify(body, null, 2));
-    return EXIT.ok;
-  },
+  takes: "agent",
+  path: PATH,
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete one version of an agent",
-  takes: ["agent"],
-  flags: FLAGS,
   examples: ["verk agents delete support@1"],
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { body } = await client.call<{ id: string }>("DELETE", `${PATH}/${encodeURIComponent(target)}`);
-    if (json) printJson(body);
-    else note(`${target} (${body.id}) is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "agent",
+  path: PATH,
+  says: ({ id }, agent) => `${agent} (${id}) is deleted.`,
 });
 
 export const agents: Group = {

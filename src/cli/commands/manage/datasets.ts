@@ -2,58 +2,45 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import { UsageError } from "../../../lib/errors.ts";
 import { FORMATS } from "../../../lib/rows/format.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
-import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { command, EXIT, type Group, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { append } from "../../datasets/append.ts";
-import { allDatasets, type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
+import { type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
 import { preview } from "../../datasets/preview.ts";
 import { pull } from "../../datasets/pull.ts";
 import { push } from "../../datasets/push.ts";
-import { columns, count, note, print, printJson, printTable } from "../../output.ts";
+import { count, note, print, printJson } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, removeCommand, showCommand } from "../../resource_commands.ts";
 import { labelOf } from "./keys.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such dataset" };
 
-const list = command({
+const list = listCommand({
   summary: "List the datasets, newest first",
-  flags: { ...FLAGS, full: FULL_FLAG },
   examples: ["verk datasets list", "verk datasets list --json"],
-  async run({ json, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await allDatasets(client);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        each.name,
-        each.source_type,
-        each.format ?? "-",
-        each.num_rows === null ? "-" : String(each.num_rows),
-        each.size_bytes === null ? "-" : formatBytes(each.size_bytes),
-        String(each.snapshot_count ?? 0),
-        each.created_at,
-      ]);
-      const header = ["ID", "NAME", "SOURCE", "FORMAT", "ROWS", "SIZE", "SNAPSHOTS", "CREATED"];
-      printTable(header, rows, "No datasets. Upload one with `verk datasets push FILE`.", { full });
-    }
-    return EXIT.ok;
+  path: "/v1/datasets",
+  columns: {
+    ID: ({ id }: Dataset) => id,
+    NAME: ({ name }) => name,
+    SOURCE: ({ source_type }) => source_type,
+    FORMAT: ({ format }) => format ?? "-",
+    ROWS: ({ num_rows }) => (num_rows === null ? "-" : String(num_rows)),
+    SIZE: ({ size_bytes }) => (size_bytes === null ? "-" : formatBytes(size_bytes)),
+    SNAPSHOTS: ({ snapshot_count }) => String(snapshot_count ?? 0),
+    CREATED: ({ created_at }) => created_at,
   },
+  empty: "No datasets. Upload one with `verk datasets push FILE`.",
+  hasShortIds: true,
 });
 
-const show = command({
+const show = showCommand({
   summary: "Show a dataset",
-  takes: ["dataset"],
-  flags: FLAGS,
   examples: ["verk datasets show support"],
   exits: NONE,
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const found = await mustFind(client, target);
-    if (json) printJson(found);
-    else for (const line of columns(factsOf(found))) print(line);
-    return EXIT.ok;
-  },
+  takes: "dataset",
+  path: "/v1/datasets",
+  find: mustFind,
+  facts: factsOf,
 });
 
 function factsOf(each: Dataset): [string, string][] {
@@ -80,7 +67,7 @@ const create = command({
   summary: "Create an empty dataset to append rows to",
   takes: ["name"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     format: { type: "string", value: "FORMAT", doc: `Format of the rows: ${FORMATS.join(", ")}` },
     "auto-snapshot": { type: "string", value: "N", doc: "Create a snapshot after every N rows (default: never)" },
   },
@@ -117,7 +104,7 @@ function formatOf(text: string | undefined) {
 const snapshot = command({
   summary: "Create a snapshot of the current rows; a snapshot never changes",
   takes: ["dataset"],
-  flags: { ...FLAGS, note: { type: "string", value: "TEXT", doc: "Note about the snapshot" } },
+  flags: { ...COMMON_FLAGS, note: { type: "string", value: "TEXT", doc: "Note about the snapshot" } },
   examples: ["verk datasets snapshot support", 'verk datasets snapshot support --note "before the cleanup"'],
   exits: NONE,
   async run({ json, note: text, ...where }, target = "") {
@@ -135,20 +122,14 @@ const snapshot = command({
   },
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete a dataset with its rows and snapshots",
-  takes: ["dataset"],
-  flags: FLAGS,
   examples: ["verk datasets delete ds_01j9…"],
   exits: { 1: "failed: there is no such dataset, or a job that has not ended uses it" },
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { id, name } = await mustFind(client, target);
-    const { body } = await client.call("DELETE", `/v1/datasets/${id}`);
-    if (json) printJson(body);
-    else note(`${name} (${id}) is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "dataset",
+  path: "/v1/datasets",
+  find: mustFind,
+  says: ({ id, name }) => `${name} (${id}) is deleted.`,
 });
 
 export const datasets: Group = {

@@ -1,61 +1,43 @@
 import { UsageError } from "../../../lib/errors.ts";
-import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { type Command, command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { allDeployments, type Deployment, mustFind, stateOf } from "../../deployments.ts";
-import { columns, note, print, printJson, printTable } from "../../output.ts";
+import { type Deployment, mustFind, stateOf } from "../../deployments.ts";
+import { note, printJson } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, showCommand } from "../../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
-
-const list = command({
+const list = listCommand({
   summary: "List the deployments, newest first",
+  examples: ["verk deployments list", "verk deployments list --status serving --json"],
+  path: "/v1/deployments",
   flags: {
-    ...FLAGS,
     status: {
       type: "string",
       value: "STATUS",
       doc: "Only this status: queued, provisioning, serving, unhealthy, stopped or failed",
     },
-    full: FULL_FLAG,
   },
-  examples: ["verk deployments list", "verk deployments list --status serving --json"],
-  async run({ json, status, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await allDeployments(client, status);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        each.name,
-        stateOf(each),
-        each.model,
-        `${each.gpu.count} × ${each.gpu.type}`,
-        String(each.total_requests),
-        each.last_request_at ?? "never",
-      ]);
-      printTable(
-        ["ID", "NAME", "STATUS", "MODEL", "GPU", "REQUESTS", "LAST REQUEST"],
-        rows,
-        "No deployments. Create one with `verk deploy MODEL --name NAME`.",
-        { full },
-      );
-    }
-    return EXIT.ok;
+  query: ({ status }) => ({ status }),
+  columns: {
+    ID: ({ id }: Deployment) => id,
+    NAME: ({ name }) => name,
+    STATUS: stateOf,
+    MODEL: ({ model }) => model,
+    GPU: ({ gpu }) => `${gpu.count} × ${gpu.type}`,
+    REQUESTS: ({ total_requests }) => String(total_requests),
+    "LAST REQUEST": ({ last_request_at }) => last_request_at ?? "never",
   },
+  empty: "No deployments. Create one with `verk deploy MODEL --name NAME`.",
+  hasShortIds: true,
 });
 
-const show = command({
+const show = showCommand({
   summary: "Show a deployment",
-  takes: ["deployment"],
-  flags: FLAGS,
   examples: ["verk deployments show demo"],
   exits: { 1: "failed: there is no such deployment" },
-  async run({ json, ...where }, target = "") {
-    const { client, url } = await connect(where);
-    const found = await mustFind(client, target);
-    if (json) printJson(found);
-    else for (const line of columns(factsOf(found, url))) print(line);
-    return EXIT.ok;
-  },
+  takes: "deployment",
+  path: "/v1/deployments",
+  find: mustFind,
+  facts: (deployment, url) => factsOf(deployment, url),
 });
 
 const factsOf = (each: Deployment, url: string): [string, string][] => [
@@ -93,7 +75,7 @@ const transition = (action: "stop" | "start", summary: string): Command =>
   command({
     summary,
     takes: ["deployment"],
-    flags: FLAGS,
+    flags: COMMON_FLAGS,
     examples: [`verk deployments ${action} demo`],
     exits: { 1: "failed: there is no such deployment, or its status does not allow it" },
     async run({ json, ...where }, target = "") {
@@ -110,7 +92,7 @@ const change = command({
   summary: "Switch a deployment to another model",
   takes: ["deployment"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     model: {
       type: "string",
       value: "MODEL",
@@ -135,7 +117,7 @@ const change = command({
 const remove = command({
   summary: "Delete a stopped or failed deployment, with its recorded requests and traces",
   takes: ["deployment"],
-  flags: { ...FLAGS, stop: { type: "boolean", doc: "Stop the deployment first if it is active" } },
+  flags: { ...COMMON_FLAGS, stop: { type: "boolean", doc: "Stop the deployment first if it is active" } },
   examples: ["verk deployments delete demo", "verk deployments delete demo --stop"],
   exits: { 1: "failed: there is no such deployment, or it is active" },
   async run({ json, stop, ...where }, target = "") {

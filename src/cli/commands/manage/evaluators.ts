@@ -1,22 +1,21 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { summaryOf } from "../../../lib/rewards/evaluation.ts";
 import type { Evaluator, EvaluatorRun } from "../../../resources/quality/evaluators/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { command, EXIT, type Group, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { readEvaluator, readRows } from "../../evaluators/input.ts";
 import { printReport } from "../../evaluators/report.ts";
-import { listAll } from "../../lists.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, print, printJson } from "../../output.ts";
 import { createProgress } from "../../progress.ts";
+import { COMMON_FLAGS, listCommand } from "../../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const BATCH = 64;
 
 const push = command({
   summary: "Store an evaluator; an existing name gets a new version",
   takes: ["file"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     name: { type: "string", value: "NAME", doc: "Name of the evaluator (default: the file's own)" },
     threshold: { type: "string", value: "SCORE", doc: "A score of at least this passes" },
   },
@@ -43,34 +42,27 @@ function scoreOf(text: string): number {
   throw new UsageError(`--threshold: expected a number such as 1 or 0.5, not ${JSON.stringify(text)}`);
 }
 
-const list = command({
+const list = listCommand({
   summary: "List the newest version of each evaluator",
-  flags: { ...FLAGS, all: { type: "boolean", doc: "List every version" } },
   examples: ["verk evaluators list", "verk evaluators list --all --json"],
-  async run({ json, all, ...where }) {
-    const { client } = await connect(where);
-    const found = await listAll<Evaluator>(client, `/v1/evaluators?latest=${!all}`, ({ id }) => id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        `${each.name}@${each.version}`,
-        each.kind,
-        each.pass_threshold === null ? "-" : String(each.pass_threshold),
-        each.created_at,
-      ]);
-      const header = ["ID", "NAME", "KIND", "THRESHOLD", "CREATED"];
-      printTable(header, rows, "No evaluators. Store one with `verk evaluators push FILE`.");
-    }
-    return EXIT.ok;
+  path: "/v1/evaluators",
+  flags: { all: { type: "boolean", doc: "List every version" } },
+  query: ({ all }) => ({ latest: String(!all) }),
+  columns: {
+    ID: ({ id }: Evaluator) => id,
+    NAME: ({ name, version }) => `${name}@${version}`,
+    KIND: ({ kind }) => kind,
+    THRESHOLD: ({ pass_threshold }) => (pass_threshold === null ? "-" : String(pass_threshold)),
+    CREATED: ({ created_at }) => created_at,
   },
+  empty: "No evaluators. Store one with `verk evaluators push FILE`.",
 });
 
 const run = command({
   summary: "Score rows with an evaluator of the server",
   takes: ["evaluator"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     rows: {
       type: "string",
       value: "FILE",

@@ -1,16 +1,16 @@
 import { UsageError } from "../../../lib/errors.ts";
 import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
-import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { command, EXIT, type Group } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { show as showResults } from "../../eval/show.ts";
-import { listAll, onlyOne, wholeId } from "../../lists.ts";
-import { note, printJson, printTable } from "../../output.ts";
+import { onlyOne, wholeId } from "../../lists.ts";
+import { note, printJson } from "../../output.ts";
+import { COMMON_FLAGS, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const PATH = "/v1/experiments";
 
-const all = (client: Client) => listAll<Experiment>(client, PATH, ({ id }) => id);
+const all = (client: Client) => itemsOf<Experiment>(client, PATH);
 
 /** Finds an experiment by id, by the beginning of an id, or by its name if only one experiment has it. */
 export async function mustFind(client: Client, target: string): Promise<Experiment> {
@@ -27,31 +27,27 @@ export async function mustFind(client: Client, target: string): Promise<Experime
   );
 }
 
-const list = command({
+const list = listCommand({
   summary: "List the experiments, newest first",
-  flags: { ...FLAGS, full: FULL_FLAG },
   examples: ["verk experiments list"],
-  async run({ json, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await all(client);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map(({ id, name, status, progress, created_at: at }) => [
-        ...[id, name, status],
-        ...[`${progress.done} of ${progress.total}`, String(progress.failed), at],
-      ]);
-      const empty = "No experiments. Create one with `verk eval MODEL… --dataset FILE --evaluator FILE`.";
-      printTable(["ID", "NAME", "STATUS", "ITEMS", "ERRORS", "CREATED"], rows, empty, { full });
-    }
-    return EXIT.ok;
+  path: PATH,
+  columns: {
+    ID: ({ id }: Experiment) => id,
+    NAME: ({ name }) => name,
+    STATUS: ({ status }) => status,
+    ITEMS: ({ progress }) => `${progress.done} of ${progress.total}`,
+    ERRORS: ({ progress }) => String(progress.failed),
+    CREATED: ({ created_at }) => created_at,
   },
+  empty: "No experiments. Create one with `verk eval MODEL… --dataset FILE --evaluator FILE`.",
+  hasShortIds: true,
 });
 
 const show = command({
   summary: "Show the results of an experiment, also while it runs",
   takes: ["experiment"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     regressions: { type: "boolean", doc: "List every row on which a target is worse than the baseline" },
   },
   examples: ["verk experiments show exp_01k9 --regressions"],
@@ -70,7 +66,7 @@ const show = command({
 const cancel = command({
   summary: "Cancel an experiment; finished items stay",
   takes: ["experiment"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk experiments cancel exp_01k9"],
   exits: { 1: "failed: there is no such experiment, or it has ended" },
   async run({ json, ...where }, target = "") {
@@ -83,20 +79,14 @@ const cancel = command({
   },
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete an experiment that has ended, with its items",
-  takes: ["experiment"],
-  flags: FLAGS,
   examples: ["verk experiments delete exp_01k9"],
   exits: { 1: "failed: there is no such experiment, or it still runs" },
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { id } = await mustFind(client, target);
-    const { body } = await client.call("DELETE", `${PATH}/${id}`);
-    if (json) printJson(body);
-    else note(`Experiment ${id} is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "experiment",
+  path: PATH,
+  find: mustFind,
+  says: ({ id }) => `Experiment ${id} is deleted.`,
 });
 
 export const experiments: Group = {

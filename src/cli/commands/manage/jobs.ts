@@ -1,10 +1,10 @@
 import { formatBytes } from "../../../lib/bytes.ts";
-import { type Command, command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { type Command, command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
 import { compare } from "../../jobs/compare.ts";
 import { create } from "../../jobs/create.ts";
-import { allJobs, type Job, mustFind, pathOf } from "../../jobs/find.ts";
+import { type Job, mustFind, pathOf } from "../../jobs/find.ts";
 import { watchJob } from "../../jobs/follow.ts";
 import { get } from "../../jobs/get.ts";
 import { logs } from "../../jobs/logs.ts";
@@ -14,43 +14,42 @@ import { samples } from "../../jobs/samples.ts";
 import { headlineOf, shortNumber, stepOf } from "../../jobs/view.ts";
 import { listAll } from "../../lists.ts";
 import { note, printJson, printTable } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such job, or its status does not allow it" };
 
-const list = command({
+const list = listCommand({
   summary: "List the training jobs, newest first",
+  examples: ["verk jobs list", "verk jobs list --status running --json"],
+  path: "/v1/training_jobs",
   flags: {
-    ...FLAGS,
     status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
     method: {
       type: "string",
       value: "METHOD",
       doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
     },
-    full: FULL_FLAG,
   },
-  examples: ["verk jobs list", "verk jobs list --status running --json"],
-  async run({ json, status, method, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await allJobs(client, { ...(status ? { status } : {}), ...(method ? { method } : {}) });
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else
-      printTable(
-        ["ID", "RESULT", "STATUS", "METHOD", "MODEL", "STEP", "HEADLINE", "CREATED"],
-        found.map(rowOf),
-        "No training jobs. Start one with `verk jobs create --model MODEL --method grpo --dataset FILE --reward FILE`.",
-        { full },
-      );
-    return EXIT.ok;
+  query: ({ status, method }) => ({ status, method }),
+  columns: {
+    ID: ({ id }: Job) => id,
+    RESULT: ({ output_name }) => output_name,
+    STATUS: ({ status }) => status,
+    METHOD: ({ method }) => method,
+    MODEL: ({ base_model }) => base_model,
+    STEP: stepOf,
+    HEADLINE: headlineText,
+    CREATED: ({ created_at }) => created_at,
   },
+  empty:
+    "No training jobs. Start one with `verk jobs create --model MODEL --method grpo --dataset FILE --reward FILE`.",
+  hasShortIds: true,
 });
 
-function rowOf(job: Job): string[] {
-  const key = headlineOf(job.method);
-  const value = job.latest_metrics[key];
-  const headline = value === undefined ? "-" : `${key} ${shortNumber(value)}`;
-  return [job.id, job.output_name, job.status, job.method, job.base_model, stepOf(job), headline, job.created_at];
+function headlineText({ method, latest_metrics }: Job): string {
+  const key = headlineOf(method);
+  const value = latest_metrics[key];
+  return value === undefined ? "-" : `${key} ${shortNumber(value)}`;
 }
 
 type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
@@ -58,7 +57,7 @@ type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boole
 const checkpoints = command({
   summary: "List the checkpoints of a job, newest first",
   takes: ["job"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk jobs checkpoints sums"],
   exits: NONE,
   async run({ json, ...where }, target = "") {
@@ -87,7 +86,7 @@ const checkpoints = command({
 const watch = command({
   summary: "Watch a job until it ends",
   takes: ["job"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk jobs watch job_…", "verk jobs watch sums"],
   exits: {
     0: "the job completed",
@@ -110,7 +109,7 @@ const transition = (action: "cancel" | "pause" | "resume", summary: string): Com
   command({
     summary,
     takes: ["job"],
-    flags: FLAGS,
+    flags: COMMON_FLAGS,
     examples: [`verk jobs ${action} job_…`],
     exits: NONE,
     async run({ json, ...where }, target = "") {
@@ -123,20 +122,14 @@ const transition = (action: "cancel" | "pause" | "resume", summary: string): Com
     },
   });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete a job that has ended, with its metrics, logs and checkpoints",
-  takes: ["job"],
-  flags: FLAGS,
   examples: ["verk jobs delete job_…"],
   exits: NONE,
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { id, output_name } = await mustFind(client, target);
-    const { body } = await client.call("DELETE", pathOf(id));
-    if (json) printJson(body);
-    else note(`${output_name} (${id}) is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "job",
+  path: "/v1/training_jobs",
+  find: mustFind,
+  says: ({ id, output_name }) => `${output_name} (${id}) is deleted.`,
 });
 
 export const jobs: Group = {

@@ -1,24 +1,21 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { parseDuration } from "../../../lib/time.ts";
 import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/watching/monitors/schema.ts";
-import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, momentOf, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { command, EXIT, type Group, momentOf, wholeOf } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { mustFind as findDeployment } from "../../deployments.ts";
 import { listAll, wholeId } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
+import { COMMON_FLAGS, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const PATH = "/v1/monitors";
-
-const all = (client: Client, severity?: string) =>
-  listAll<Monitor>(client, severity === undefined ? PATH : `${PATH}?severity=${severity}`, ({ id }) => id);
 
 /** Finds a monitor by name, by id, or by the beginning of an id. */
 async function mustFind(client: Client, target: string): Promise<Monitor> {
-  const found = await all(client);
-  const id = await wholeId(target, async () => found);
-  const monitor = found.find((each) => each.id === id || each.name === target);
+  const monitors = await itemsOf<Monitor>(client, PATH);
+  const id = await wholeId(target, async () => monitors);
+  const monitor = monitors.find((each) => each.id === id || each.name === target);
   if (monitor) return monitor;
   throw new UsageError(`There is no monitor ${JSON.stringify(target)}. \`verk monitors list\` shows them.`, 1);
 }
@@ -41,39 +38,29 @@ const secondsOf = (flag: string, text: string | undefined): number | undefined =
 const shown = (value: number | null, unit: string) =>
   value === null ? "-" : `${Number(value.toPrecision(6))} ${unit}`;
 
-const list = command({
+const list = listCommand({
   summary: "List the monitors, newest first",
-  flags: {
-    ...FLAGS,
-    severity: { type: "string", value: "SEVERITY", doc: "Only this severity: ok, warning, alert or no_data" },
-    full: FULL_FLAG,
-  },
   examples: ["verk monitors list", "verk monitors list --severity alert --json"],
-  async run({ json, severity, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await all(client, severity);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        each.name,
-        each.muted_until === null ? each.severity : `${each.severity} (muted)`,
-        each.metric,
-        shown(each.value, each.unit),
-        each.evaluated_at ?? "never",
-      ]);
-      const header = ["ID", "NAME", "SEVERITY", "METRIC", "VALUE", "EVALUATED"];
-      printTable(header, rows, "No monitors. Create one with `verk monitors create NAME --metric METRIC`.", { full });
-    }
-    return EXIT.ok;
+  path: PATH,
+  flags: { severity: { type: "string", value: "SEVERITY", doc: "Only this severity: ok, warning, alert or no_data" } },
+  query: ({ severity }) => ({ severity }),
+  columns: {
+    ID: ({ id }: Monitor) => id,
+    NAME: ({ name }) => name,
+    SEVERITY: ({ severity, muted_until }) => (muted_until === null ? severity : `${severity} (muted)`),
+    METRIC: ({ metric }) => metric,
+    VALUE: ({ value, unit }) => shown(value, unit),
+    EVALUATED: ({ evaluated_at }) => evaluated_at ?? "never",
   },
+  empty: "No monitors. Create one with `verk monitors create NAME --metric METRIC`.",
+  hasShortIds: true,
 });
 
 const create = command({
   summary: "Create a monitor: thresholds over a metric",
   takes: ["name"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     metric: { type: "string", value: "METRIC", doc: "For example latency_p95, error_rate, reward or disk_free" },
     alert: { type: "string", value: "NUMBER", doc: "Threshold of an alert" },
     warning: { type: "string", value: "NUMBER", doc: "Threshold of a warning" },
@@ -152,7 +139,7 @@ const create = command({
 const history = command({
   summary: "List the changes of a monitor's severity, newest first",
   takes: ["monitor"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk monitors history slow"],
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
@@ -177,7 +164,7 @@ const mute = command({
   summary: "Mute a monitor for a time: it emits no events",
   takes: ["monitor"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     for: { type: "string", value: "DURATION", doc: "Length, such as 90m or 12h, or an end date (default: 1h)" },
     off: { type: "boolean", doc: "Unmute it" },
   },
@@ -196,7 +183,7 @@ const mute = command({
 const test = command({
   summary: "Evaluate a monitor now without changing it",
   takes: ["monitor"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk monitors test slow"],
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
@@ -211,19 +198,13 @@ const test = command({
   },
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete a monitor and its history",
-  takes: ["monitor"],
-  flags: FLAGS,
   examples: ["verk monitors delete slow"],
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { id, name } = await mustFind(client, target);
-    const { body } = await client.call("DELETE", `${PATH}/${id}`);
-    if (json) printJson(body);
-    else note(`${name} (${id}) is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "monitor",
+  path: PATH,
+  find: mustFind,
+  says: ({ id, name }) => `${name} (${id}) is deleted.`,
 });
 
 export const monitors: Group = {

@@ -2,52 +2,42 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { LIBRARY } from "../../../lib/rewards/library.ts";
 import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { command, EXIT, type Group, JSON_FLAG } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
 import { readCode } from "../../rewards/input.ts";
 import { rejectionText } from "../../rewards/report.ts";
 import { test } from "../../rewards/test.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const KIND = "reward or resolver (code that maps the rows of a job)";
 
-const list = command({
+const list = listCommand({
   summary: "List the newest version of each reward function and data resolver",
+  examples: ["verk rewards list", "verk rewards list --kind resolver", "verk rewards list --all --json"],
+  path: "/v1/reward_functions",
   flags: {
-    ...FLAGS,
     all: { type: "boolean", doc: "List every version" },
     kind: { type: "string", value: "KIND", doc: `Only this kind: ${KIND}` },
   },
-  examples: ["verk rewards list", "verk rewards list --kind resolver", "verk rewards list --all --json"],
-  async run({ json, all, kind, ...where }) {
-    const { client } = await connect(where);
-    const query = new URLSearchParams({ latest: String(!all), ...(kind === undefined ? {} : { kind }) });
-    const found = await listAll<RewardFunction>(client, `/v1/reward_functions?${query}`, ({ id }) => id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        `${each.name}@${each.version}`,
-        each.kind,
-        each.language,
-        each.status,
-        each.entrypoints.map(({ name }) => name).join(", ") || "-",
-        each.created_at ?? "-",
-      ]);
-      const header = ["ID", "NAME", "KIND", "LANGUAGE", "STATUS", "FUNCTIONS", "CREATED"];
-      printTable(header, rows, "No reward functions. Upload one with `verk rewards push FILE`.");
-    }
-    return EXIT.ok;
+  query: ({ all, kind }) => ({ latest: String(!all), kind }),
+  columns: {
+    ID: ({ id }: RewardFunction) => id,
+    NAME: ({ name, version }) => `${name}@${version}`,
+    KIND: ({ kind }) => kind,
+    LANGUAGE: ({ language }) => language,
+    STATUS: ({ status }) => status,
+    FUNCTIONS: ({ entrypoints }) => entrypoints.map(({ name }) => name).join(", ") || "-",
+    CREATED: ({ created_at }) => created_at ?? "-",
   },
+  empty: "No reward functions. Upload one with `verk rewards push FILE`.",
 });
 
 const push = command({
   summary: "Upload a reward function or a data resolver; an existing name gets a new version",
   takes: ["file"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     kind: { type: "string", value: "KIND", doc: `${KIND}; default: reward` },
     name: { type: "string", value: "NAME", doc: "Name of the function (default: the file's name without its ending)" },
     language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
@@ -105,19 +95,13 @@ const library = command({
   },
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete one version of a reward function or a data resolver",
-  takes: ["reward"],
-  flags: FLAGS,
   examples: ["verk rewards delete brevity@1", "verk rewards delete rf_…"],
   exits: { 1: "failed: there is no such version, it is built in, or the name has several versions" },
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { body } = await client.call<{ id: string }>("DELETE", `/v1/reward_functions/${encodeURIComponent(target)}`);
-    if (json) printJson(body);
-    else note(target === body.id ? `${target} is deleted.` : `${target} (${body.id}) is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "reward",
+  path: "/v1/reward_functions",
+  says: ({ id }, reward) => (reward === id ? `${reward} is deleted.` : `${reward} (${id}) is deleted.`),
 });
 
 export const rewards: Group = {

@@ -1,17 +1,16 @@
 import { basename } from "node:path";
 import { UsageError } from "../../../lib/errors.ts";
 import type { Exec, Session } from "../../../resources/machines/sessions/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../../args.ts";
+import { command, EXIT, type Group, SERVER_FLAGS, wholeOf } from "../../args.ts";
 import { ApiError, type Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
-import { listAll } from "../../lists.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, print, printJson } from "../../output.ts";
+import { COMMON_FLAGS, listCommand } from "../../resource_commands.ts";
 import { streamOf } from "../../transfer/form.ts";
 import { toFile, toOutput } from "../../transfer/sink.ts";
 import { openSource } from "../../transfer/source.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such session, or it has ended" };
 const ENV_FLAG = {
   type: "string",
@@ -44,7 +43,7 @@ function mountOf(text: string) {
 const create = command({
   summary: "Create a session",
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     name: { type: "string", value: "NAME", doc: "Name for your own use" },
     volume: {
       type: "string",
@@ -75,42 +74,28 @@ const create = command({
   },
 });
 
-const list = command({
+const list = listCommand({
   summary: "List the sessions, newest first",
-  flags: {
-    ...FLAGS,
-    status: { type: "string", value: "STATUS", doc: "Only sessions with this status, such as ready" },
-  },
   examples: ["verk sessions list", "verk sessions list --status ready --json"],
-  async run({ json, status, ...where }) {
-    const { client } = await connect(where);
-    const query = status === undefined ? "" : `?${new URLSearchParams({ status })}`;
-    const found = await listAll<Session>(client, `/v1/sessions${query}`, ({ id }) => id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        each.name ?? "",
-        each.status,
-        String(each.exec_count),
-        each.last_used_at,
-        each.expires_at,
-      ]);
-      printTable(
-        ["ID", "NAME", "STATUS", "COMMANDS", "LAST USED", "EXPIRES"],
-        rows,
-        "No sessions. Create one with `verk sessions create`.",
-      );
-    }
-    return EXIT.ok;
+  path: "/v1/sessions",
+  flags: { status: { type: "string", value: "STATUS", doc: "Only sessions with this status, such as ready" } },
+  query: ({ status }) => ({ status }),
+  columns: {
+    ID: ({ id }: Session) => id,
+    NAME: ({ name }) => name ?? "",
+    STATUS: ({ status }) => status,
+    COMMANDS: ({ exec_count }) => String(exec_count),
+    "LAST USED": ({ last_used_at }) => last_used_at,
+    EXPIRES: ({ expires_at }) => expires_at,
   },
+  empty: "No sessions. Create one with `verk sessions create`.",
 });
 
 const exec = command({
   summary: "Run a command in a session and show its output; a single argument is run by the shell",
   takes: ["session", "command…"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     cwd: { type: "string", value: "DIR", doc: "Working directory (default: /workspace)" },
     env: ENV_FLAG,
     stdin: { type: "boolean", short: "i", doc: "Pass standard input, which is read completely first" },
@@ -205,7 +190,7 @@ async function sendFile(client: Client, from: string, target: { id: string; path
 const stop = command({
   summary: "Stop a session: its commands are killed and its files deleted",
   takes: ["session"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk sessions stop ses_…"],
   exits: NONE,
   async run({ json, ...where }, id = "") {

@@ -1,46 +1,33 @@
 import { formatBytes } from "../../../lib/bytes.ts";
 import { UsageError } from "../../../lib/errors.ts";
 import type { Volume } from "../../../resources/data/volumes/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { listAll } from "../../lists.ts";
 import { note, print, printJson, printTable } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
 import { cp } from "../../volumes/cp.ts";
 import { filesOf, pathOf, remoteOf } from "../../volumes/plan.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const NONE = { 1: "failed: there is no such volume" };
 
-const list = command({
+const list = listCommand({
   summary: "List the volumes, newest first",
-  flags: FLAGS,
   examples: ["verk volumes list", "verk volumes list --json"],
-  async run({ json, ...where }) {
-    const { client } = await connect(where);
-    const found = await listAll<Volume>(client, "/v1/volumes", ({ id }) => id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.name,
-        String(each.file_count),
-        formatBytes(each.total_bytes),
-        each.updated_at,
-        each.id,
-      ]);
-      printTable(
-        ["NAME", "FILES", "SIZE", "UPDATED", "ID"],
-        rows,
-        "No volumes. Create one with `verk volumes create NAME`.",
-      );
-    }
-    return EXIT.ok;
+  path: "/v1/volumes",
+  columns: {
+    NAME: ({ name }: Volume) => name,
+    FILES: ({ file_count }) => String(file_count),
+    SIZE: ({ total_bytes }) => formatBytes(total_bytes),
+    UPDATED: ({ updated_at }) => updated_at,
+    ID: ({ id }) => id,
   },
+  empty: "No volumes. Create one with `verk volumes create NAME`.",
 });
 
 const create = command({
   summary: "Create a volume",
   takes: ["name"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk volumes create lab"],
   exits: { 1: "failed: the name is taken or not allowed" },
   async run({ json, ...where }, name = "") {
@@ -55,25 +42,19 @@ const create = command({
   },
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete a volume and all its files",
-  takes: ["name"],
-  flags: FLAGS,
   examples: ["verk volumes delete lab"],
   exits: NONE,
-  async run({ json, ...where }, name = "") {
-    const { client } = await connect(where);
-    const { body } = await client.call("DELETE", `/v1/volumes/${encodeURIComponent(name)}`);
-    if (json) printJson(body);
-    else note(`${name} is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "name",
+  path: "/v1/volumes",
+  says: (_, name) => `${name} is deleted.`,
 });
 
 const ls = command({
   summary: "List the files of a volume by path",
   takes: ["volume"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk volumes ls lab", "verk volumes ls lab:checkpoints/"],
   exits: NONE,
   async run({ json, ...where }, target = "") {
@@ -97,7 +78,7 @@ const ls = command({
 const rm = command({
   summary: "Delete a file of a volume",
   takes: ["file"],
-  flags: FLAGS,
+  flags: COMMON_FLAGS,
   examples: ["verk volumes rm lab:inputs/old.bin"],
   exits: { 1: "failed: there is no such file" },
   async run({ json, ...where }, target = "") {

@@ -1,20 +1,19 @@
 import { UsageError } from "../../../lib/errors.ts";
 import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { command, EXIT, type Group } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { listAll } from "../../lists.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, print, printJson } from "../../output.ts";
+import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
 import { listen } from "../../webhooks/listen.ts";
 import { verifyDelivery } from "../../webhooks/verify.ts";
-
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 
 const create = command({
   summary: "Create a webhook endpoint and print its signing secret",
   takes: ["url"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     event: {
       type: "string",
       value: "TYPE",
@@ -44,46 +43,28 @@ const create = command({
   },
 });
 
-const list = command({
+const list = listCommand({
   summary: "List the webhook endpoints, newest first",
-  flags: FLAGS,
   examples: ["verk webhooks list", "verk webhooks list --json"],
-  async run({ json, ...where }) {
-    const { client } = await connect(where);
-    const found = await all(client);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        each.url,
-        each.enabled ? "enabled" : `disabled (${each.disabled_reason?.replaceAll("_", " ")})`,
-        String(each.consecutive_failures),
-        each.event_types.join(",") || "all",
-      ]);
-      printTable(
-        ["ID", "URL", "STATUS", "FAILURES", "EVENTS"],
-        rows,
-        "No webhook endpoints. Create one with `verk webhooks create URL`.",
-      );
-    }
-    return EXIT.ok;
+  path: "/v1/webhooks",
+  columns: {
+    ID: ({ id }: WebhookEndpoint) => id,
+    URL: ({ url }) => url,
+    STATUS: (each) => (each.enabled ? "enabled" : `disabled (${each.disabled_reason?.replaceAll("_", " ")})`),
+    FAILURES: ({ consecutive_failures }) => String(consecutive_failures),
+    EVENTS: ({ event_types }) => event_types.join(",") || "all",
   },
+  empty: "No webhook endpoints. Create one with `verk webhooks create URL`.",
 });
 
-const remove = command({
+const remove = removeCommand({
   summary: "Delete a webhook endpoint; its pending deliveries are cancelled",
-  takes: ["endpoint"],
-  flags: FLAGS,
   examples: ["verk webhooks delete whe_…", "verk webhooks delete https://hooks.example.com/verk"],
   exits: { 1: "failed: there is no such endpoint" },
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { id, url } = await mustFind(client, target);
-    const { body } = await client.call("DELETE", `/v1/webhooks/${id}`);
-    if (json) printJson(body);
-    else note(`${url} (${id}) is deleted.`);
-    return EXIT.ok;
-  },
+  takes: "endpoint",
+  path: "/v1/webhooks",
+  find: mustFind,
+  says: ({ id, url }) => `${url} (${id}) is deleted.`,
 });
 
 const all = (client: Client) => listAll<WebhookEndpoint>(client, "/v1/webhooks", ({ id }) => id);

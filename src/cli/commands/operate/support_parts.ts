@@ -48,9 +48,15 @@ function attempted<T>(read: () => T): T | { error: string } {
 function about({ config, nowMs }: Scene) {
   const { held, holder } = isHeld(config.data_dir);
   return {
-    ...{ created_at: isoTime(nowMs), version: VERSION, platform: `${process.platform} ${machine()}` },
-    ...{ kernel: release(), machine_uptime_seconds: Math.round(uptime()) },
-    ...{ cpus: cpus().length, cpu: cpus()[0]?.model, memory_bytes: totalmem(), free_memory_bytes: freemem() },
+    created_at: isoTime(nowMs),
+    version: VERSION,
+    platform: `${process.platform} ${machine()}`,
+    kernel: release(),
+    machine_uptime_seconds: Math.round(uptime()),
+    cpus: cpus().length,
+    cpu: cpus()[0]?.model,
+    memory_bytes: totalmem(),
+    free_memory_bytes: freemem(),
     server: held ? (holder ?? "starting") : null,
   };
 }
@@ -81,8 +87,11 @@ function databaseOf(path: string) {
     const statuses = (table: string) =>
       attempted(() => db.query(`SELECT status, count(*) AS count FROM ${table} GROUP BY status`).all());
     return {
-      ...{ schema: number("PRAGMA user_version"), bytes: number("PRAGMA page_count") * number("PRAGMA page_size") },
-      ...{ training_jobs: statuses("training_jobs"), deployments: statuses("deployments"), rows },
+      schema: number("PRAGMA user_version"),
+      bytes: number("PRAGMA page_count") * number("PRAGMA page_size"),
+      training_jobs: statuses("training_jobs"),
+      deployments: statuses("deployments"),
+      rows,
     };
   } finally {
     db.close();

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { formatBytes } from "../../../lib/bytes.ts";
 import { UsageError } from "../../../lib/errors.ts";
+import { writeFileAtomicSync } from "../../../platform/files.ts";
 import {
   generateKey,
   keyName,
@@ -10,7 +11,6 @@ import {
   readSecretKey,
   secretKeyFile,
 } from "../../../platform/updates/minisign/keys.ts";
-import { writeFileAtomicSync } from "../../../platform/files.ts";
 import type { Bundle } from "../../../platform/updates/read_bundle.ts";
 import { type Content, nameInBundle, writeBundle } from "../../../platform/updates/write_bundle.ts";
 import { CONFIG_FLAG, command, EXIT, type Group, JSON_FLAG } from "../../args.ts";

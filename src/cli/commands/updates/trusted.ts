@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { UsageError } from "../../../lib/errors.ts";
-import { readPublicKey } from "../../../platform/updates/minisign/keys.ts";
 import { configFile, loadConfig } from "../../../platform/config/config.ts";
+import { readPublicKey } from "../../../platform/updates/minisign/keys.ts";
 import { type Bundle, openBundle } from "../../../platform/updates/read_bundle.ts";
 import { trustedKeys } from "../../../platform/updates/trust.ts";
 

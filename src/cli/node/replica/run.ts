@@ -2,10 +2,12 @@
  * `verk node replica_run`: the supervisor of one replica. It starts the serving worker and passes its messages to a
  * server, which may be away for a while. Requests reach the worker's own socket.
  */
+
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { withWorkers } from "../../../app.ts";
+import { errorText } from "../../../lib/error_text.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { VERSION } from "../../../lib/version.ts";
 import { ambientEnv, loadConfig } from "../../../platform/config/config.ts";
@@ -36,7 +38,7 @@ export async function superviseReplica(rootPath: string, name: string): Promise<
     const config = loadConfig({ env: { HOME: root }, flags: { ...plan.settings, data_dir: data } });
     isForgotten = await withWorkers(config, (supervisor) => serve(supervisor, { root, dir, data, plan, sockets }));
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorText(error);
     await writeFileAtomic(join(dir, "exit.json"), JSON.stringify({ kind: "crashed", message, tail: "" }));
   } finally {
     rmSync(sockets, { recursive: true, force: true });
@@ -75,7 +77,7 @@ async function serve(supervisor: Supervisor, { root, dir, data, plan, sockets }:
       const path = pathIn(root, message.path);
       worker.send({ ...message, path: worker.link(path) ?? (await worker.bring(path)) });
     } catch (error) {
-      control.add({ type: "unattached", name, error: error instanceof Error ? error.message : String(error) });
+      control.add({ type: "unattached", name, error: errorText(error) });
     }
   };
   const control = openControl(join(sockets, "control"), (message) => void pass(ToServing.parse(message)));

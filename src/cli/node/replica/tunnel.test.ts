@@ -15,7 +15,8 @@ test("streams pass through one pipe side by side, and end alone", async () => {
   const [there, back] = [new PassThrough(), new PassThrough()];
   const accepted: number[] = [];
   const end = openTunnel({
-    ...{ input: there, output: back },
+    input: there,
+    output: back,
     accept(stream) {
       accepted.push(stream);
       return connect(far);

@@ -100,7 +100,8 @@ export async function pipeReplica(root: string, name: string): Promise<undefined
   const sockets = await readJson(join(dirOf(root, name), "sockets.json"), ReplicaSockets);
   if (!sockets) throw new Error("the replica has no sockets any more");
   const { over } = openTunnel({
-    ...{ input: process.stdin, output: process.stdout },
+    input: process.stdin,
+    output: process.stdout,
     accept: (stream) => connect(stream === CONTROL ? sockets.control : sockets.worker),
   });
   await over;

@@ -26,7 +26,10 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
     lines.push({ ...edge, label: `${label} high` }, { ...edge, label: `${label} low` });
   }
   return {
-    ...{ width, height, series: lines, bands },
+    width,
+    height,
+    series: lines,
+    bands,
     legend: { show: false },
     padding: [10, latest.current.time ? 28 : 12, 0, 0], // the last time is wide
     cursor: {

@@ -1,8 +1,9 @@
 /** A new agent, or the next version of one. */
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
@@ -59,8 +60,8 @@ function AgentForm({ first, isNext = false }: { first: Form; isNext?: boolean })
       navigate(`/agents/${encodeURIComponent(name)}`);
     } catch (cause) {
       const field = cause instanceof ApiError ? fieldOf(cause.param) : undefined;
-      if (field) setRefused({ [field]: messageOf(cause) });
-      toast(messageOf(cause), "bad");
+      if (field) setRefused({ [field]: errorText(cause) });
+      toast(errorText(cause), "bad");
     }
   };
   const input = (key: keyof Form) => ({ value: form[key], onInput: set(key), error: faults[key] });

@@ -2,8 +2,16 @@ import { expect, test } from "bun:test";
 import { bodyOf, EMPTY, faultsOf, fieldOf, formOf, playgroundOf } from "./form.ts";
 
 const AGENT = {
-  ...{ object: "agent" as const, id: "agt_1", name: "helper", version: 2, description: null, deployment: "demo" },
-  ...{ system_prompt: "Be brief.", tools: [{ type: "function" }], metadata: {}, created_at: "" },
+  object: "agent" as const,
+  id: "agt_1",
+  name: "helper",
+  version: 2,
+  description: null,
+  deployment: "demo",
+  system_prompt: "Be brief.",
+  tools: [{ type: "function" }],
+  metadata: {},
+  created_at: "",
   sampling: { temperature: 0.5, max_completion_tokens: 64, stop: "END" },
 };
 
@@ -11,7 +19,10 @@ test("a version becomes a form and the form the next version, without a loss", (
   const { name, deployment, system_prompt, tools, sampling } = AGENT;
   expect(bodyOf(formOf(AGENT))).toEqual({ name, deployment, system_prompt, tools, sampling });
   expect(bodyOf({ ...EMPTY, name: " a ", deployment: "d" })).toEqual({
-    ...{ name: "a", deployment: "d", tools: [], sampling: {} },
+    name: "a",
+    deployment: "d",
+    tools: [],
+    sampling: {},
   });
 });
 

@@ -1,4 +1,5 @@
 /** The form of an agent: its fields as text, and the request that they make. Pure. */
+import { isObject } from "../../../lib/json/object.ts";
 import type { Agent } from "../../../resources/serving/agents/schema.ts";
 
 const FIGURES = { temperature: "temperature", top_p: "top_p", most: "max_completion_tokens", seed: "seed" } as const;
@@ -7,8 +8,16 @@ type Figure = keyof typeof FIGURES;
 export type Form = Record<"name" | "description" | "deployment" | "prompt" | "tools" | "more" | Figure, string>;
 
 export const EMPTY: Form = {
-  ...{ name: "", description: "", deployment: "", prompt: "", tools: "", more: "" },
-  ...{ temperature: "", top_p: "", most: "", seed: "" },
+  name: "",
+  description: "",
+  deployment: "",
+  prompt: "",
+  tools: "",
+  more: "",
+  temperature: "",
+  top_p: "",
+  most: "",
+  seed: "",
 };
 
 const json = (value: unknown) => JSON.stringify(value, null, 2);
@@ -20,7 +29,10 @@ export function formOf({ name, description, deployment, system_prompt: prompt, t
   const more = Object.fromEntries(Object.entries(sampling).filter(([field]) => !own.includes(field)));
   return {
     ...EMPTY,
-    ...{ name, deployment, description: description ?? "", prompt: prompt ?? "" },
+    name,
+    deployment,
+    description: description ?? "",
+    prompt: prompt ?? "",
     tools: tools.length === 0 ? "" : json(tools),
     more: Object.keys(more).length === 0 ? "" : json(more),
     ...(Object.fromEntries(figures) as Pick<Form, Figure>),
@@ -40,8 +52,6 @@ export function faultsOf({ tools, more, ...form }: Form): Faults {
     if (form[key].trim() !== "" && !Number.isFinite(Number(form[key]))) faults[key] = "Write a number.";
   return faults;
 }
-
-const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function parse(text: string): unknown {
   try {

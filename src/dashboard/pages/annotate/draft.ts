@@ -28,7 +28,11 @@ export function draftOf({ annotations }: Pick<AnnotationItem, "annotations">): D
 }
 
 const PREFER: Readonly<Record<string, Preferred>> = {
-  ...{ ArrowLeft: "first", ArrowRight: "second", "1": "first", "2": "second", "0": "tie" },
+  ArrowLeft: "first",
+  ArrowRight: "second",
+  "1": "first",
+  "2": "second",
+  "0": "tie",
 };
 const SIMPLE: Readonly<Record<string, Action>> = {
   s: { type: "skip" },

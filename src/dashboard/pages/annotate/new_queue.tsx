@@ -23,7 +23,10 @@ export function NewQueue({ onClose }: { onClose: () => void }) {
       api<AnnotationQueue>("/v1/annotation_queues", {
         method: "POST",
         body: {
-          ...{ name: name.trim(), mode, annotators_per_item: Number(people), labels: labels.fields },
+          name: name.trim(),
+          mode,
+          annotators_per_item: Number(people),
+          labels: labels.fields,
           instructions: instructions.trim() === "" ? null : instructions.trim(),
         },
       }),

@@ -1,7 +1,8 @@
 /** The item on the annotator's desk: reserved, changed by keys and buttons, sent, and followed by the next one. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { load } from "../../data/resource.ts";
 import { attempt, toast } from "../../shell/toasts.tsx";
 import { type Action, actionOf, applied, type Draft, draftOf, EMPTY, missing, savesAtOnce } from "./draft.ts";
@@ -31,7 +32,7 @@ export function useDesk(queue: AnnotationQueue, path: string) {
       if (item) take(item, Date.now() + (lease_seconds ?? 0) * 1000);
       else setHeld(null);
     } catch (caught) {
-      setError(caught instanceof ApiError ? caught : new ApiError(0, null, messageOf(caught)));
+      setError(caught instanceof ApiError ? caught : new ApiError(0, null, errorText(caught)));
     }
   };
   /** Sends the annotation or the skip, then takes the next item. */

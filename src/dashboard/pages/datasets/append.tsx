@@ -1,7 +1,8 @@
 /** More rows for a dataset, typed or dropped. */
 import { useMemo, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Append as Appended, Dataset } from "../../../resources/data/datasets/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
@@ -31,7 +32,7 @@ export function Append({ dataset, onClose }: { dataset: Dataset; onClose: () => 
       void reload(`/v1/datasets/${dataset.id}`);
       onClose();
     } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
     }
   };
   return (

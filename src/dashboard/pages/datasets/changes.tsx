@@ -1,8 +1,9 @@
 /** Snapshots, and the differences between two of them. */
 
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Dataset, Diff as DiffPage, RowList, Snapshot } from "../../../resources/data/datasets/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { bytes, count, words } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
@@ -98,7 +99,7 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
     compare(dataset, [low, high]).then(
       (result) => isCurrent && setFound(result),
       (cause: unknown) =>
-        isCurrent && setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause))),
+        isCurrent && setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause))),
     );
     return () => {
       isCurrent = false;

@@ -1,8 +1,8 @@
 /** One row, whole, and the samples that runs made from it. */
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Dataset, RowList, StreamRow } from "../../../resources/data/datasets/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
-import { messageOf } from "../../data/api.ts";
 import { number, plural } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
@@ -59,7 +59,7 @@ function Samples({ dataset, prompt }: { dataset: Dataset; prompt: unknown }) {
       [found, read] = news;
       setState({ found, read, done: false });
     };
-    const error = await samplesOf(runs, prompt, { signal: stop.signal, report }).then(() => undefined, messageOf);
+    const error = await samplesOf(runs, prompt, { signal: stop.signal, report }).then(() => undefined, errorText);
     if (!stop.signal.aborted) setState({ found, read, done: true, ...(error === undefined ? {} : { error }) });
   };
   if (runs.length === 0) return <p class="muted">No run has read this dataset yet.</p>;

@@ -1,7 +1,8 @@
 /** Rows that contain a text. The server compares a part of the rows in each call, so the page shows how far it came. */
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { RowList as RowPage, StreamRow } from "../../../resources/data/datasets/schema.ts";
-import { api, messageOf } from "../../data/api.ts";
+import { api } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
 import { Empty, Skeleton } from "../../kit/page.tsx";
 import { setQuery } from "../../shell/router.ts";
@@ -71,6 +72,6 @@ async function search({ id, snapshot, text }: Search, signal: AbortSignal, repor
       from = compared + 1;
     }
   } catch (error) {
-    if (!signal.aborted) report({ rows, compared: from, done: true, error: messageOf(error) });
+    if (!signal.aborted) report({ rows, compared: from, done: true, error: errorText(error) });
   }
 }

@@ -1,5 +1,7 @@
 /** Rows by place, loaded in windows as they come into view. Windows that scrolled past are never requested. */
+
 import { signal } from "@preact/signals";
+import { errorText } from "../../../lib/error_text.ts";
 import type { RowList, StreamRow } from "../../../resources/data/datasets/schema.ts";
 import { api } from "../../data/api.ts";
 
@@ -29,7 +31,7 @@ export function createRowStore(datasetId: string, snapshot: string | undefined, 
       error.value = undefined;
       version.value++;
     } catch (cause) {
-      error.value = cause instanceof Error ? cause.message : String(cause);
+      error.value = errorText(cause);
       wanted = [];
     }
     underWay.delete(number);

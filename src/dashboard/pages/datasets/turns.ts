@@ -1,4 +1,5 @@
 /** A row as the turns that a model reads, and as one line. */
+import { errorText } from "../../../lib/error_text.ts";
 import { convertRow } from "../../../lib/rows/convert.ts";
 import { isJsonLines, textKind } from "../../../lib/rows/file_kind.ts";
 import { type Format, formatOf, isRow, type Row, rowFault } from "../../../lib/rows/format.ts";
@@ -105,7 +106,7 @@ function parsedArray(text: string): Parsed[] {
     const all = JSON.parse(text) as unknown;
     return (Array.isArray(all) ? all : [all]).slice(0, LOOKED_AT_ROWS).map((row, i) => parsedRow(i + 1, () => row));
   } catch (error) {
-    return [{ line: 1, fault: messageOf(error) }];
+    return [{ line: 1, fault: errorText(error) }];
   }
 }
 
@@ -114,7 +115,7 @@ function parsedRow(line: number, read: () => unknown): Parsed {
     const row = read();
     return isRow(row) ? { line, row } : { line, fault: "a row must be a JSON object" };
   } catch (error) {
-    return { line, fault: messageOf(error) };
+    return { line, fault: errorText(error) };
   }
 }
 
@@ -129,13 +130,11 @@ function checked(parsed: readonly Parsed[], shape: Shape | undefined): Preview {
       if (wrong) throw new Error(wrong.message);
       preview.rows.push(made);
     } catch (error) {
-      preview.faults.push({ line, message: messageOf(error) });
+      preview.faults.push({ line, message: errorText(error) });
     }
   }
   return preview;
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** The map that the server proposes in an error, such as `question=prompt,answer=completion`. */
 export const proposedMap = (message: string): string | undefined => /`map`, for example (\S+)$/.exec(message)?.[1];

@@ -1,10 +1,11 @@
 /** A file is dropped or chosen: its first rows as the model will read them, then the upload. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import { SHAPE_FACTS, SHAPES, type Shape } from "../../../lib/rows/shape.ts";
 import type { Dataset } from "../../../resources/data/datasets/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
 import type { RenderedTemplate } from "../../../resources/serving/models/template.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { bytes, plural } from "../../data/format.ts";
 import { type Page, reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
@@ -59,7 +60,7 @@ export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
       onClose();
       navigate(`/datasets/${id}`);
     } catch (cause) {
-      const failed = cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause));
+      const failed = cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause));
       setError(failed);
       if (map === "") setMap(proposedMap(failed.message) ?? "");
     }
@@ -171,10 +172,12 @@ function useTemplate(model: string, rows: Preview["rows"]): Rendering | undefine
     const stop = new AbortController();
     const body = { conversations: rows.map(conversationOf) };
     api<RenderedTemplate>(`/v1/models/${encodeURIComponent(model)}/template`, {
-      ...{ method: "POST", body, signal: stop.signal },
+      method: "POST",
+      body,
+      signal: stop.signal,
     }).then(
       ({ conversations }) => setRendered({ texts: conversations, failed: undefined }),
-      (cause: unknown) => !stop.signal.aborted && setRendered({ texts: [], failed: messageOf(cause) }),
+      (cause: unknown) => !stop.signal.aborted && setRendered({ texts: [], failed: errorText(cause) }),
     );
     return () => stop.abort();
   }, [model, rows]);

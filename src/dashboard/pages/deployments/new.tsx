@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Region } from "../../../resources/machines/regions/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
@@ -18,8 +19,12 @@ type Checkpoints = { data: { id: string; step: number; is_best: boolean }[] };
 
 const OTHER = "other";
 const FIRST: Scaling = {
-  ...{ min_replicas: "1", max_replicas: "1", idle_timeout_seconds: "300" },
-  ...{ context_length: "", parallel: "", pinned: "no" },
+  min_replicas: "1",
+  max_replicas: "1",
+  idle_timeout_seconds: "300",
+  context_length: "",
+  parallel: "",
+  pinned: "no",
 };
 
 /** `?model=job_1&checkpoint=ckpt_2`: other pages link here with a choice made. */
@@ -58,7 +63,7 @@ export function Page() {
       navigate(`/deployments/${made.id}`);
     } catch (reason) {
       if (reason instanceof ApiError) error.value = reason;
-      toast(reason instanceof Error ? reason.message : String(reason), "bad");
+      toast(errorText(reason), "bad");
     }
   };
 

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
@@ -43,7 +44,7 @@ export function Settings({ deployment }: { deployment: Deployment & Capture }) {
       await reload("/v1/deployments");
     } catch (reason) {
       if (reason instanceof ApiError) error.value = reason;
-      toast(reason instanceof Error ? reason.message : String(reason), "bad");
+      toast(errorText(reason), "bad");
     }
   };
   const set = (part: Partial<typeof capture.value>) => {

@@ -1,7 +1,8 @@
 /** Files that were dropped, and their detections. They live as long as the tab, also while another page is shown. */
 import { signal } from "@preact/signals";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Detection } from "../../../resources/detection/schema.ts";
-import { api, messageOf } from "../../data/api.ts";
+import { api } from "../../data/api.ts";
 
 export type Item = {
   key: number;
@@ -57,7 +58,7 @@ function pump() {
     void detect(item.file)
       .then(
         (detection) => change(item.key, { state: "done", detection }),
-        (error: unknown) => change(item.key, { state: "failed", error: messageOf(error) }),
+        (error: unknown) => change(item.key, { state: "failed", error: errorText(error) }),
       )
       .finally(() => {
         running--;

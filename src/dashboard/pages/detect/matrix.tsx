@@ -1,7 +1,7 @@
 /** Does the answer stay the same after re-encoding? */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Detection } from "../../../resources/detection/schema.ts";
-import { messageOf } from "../../data/api.ts";
 import { bytes, NONE } from "../../data/format.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
@@ -28,7 +28,7 @@ export function Matrix({ item, detection }: { item: Item; detection: Detection }
     try {
       for await (const row of recodeAll(item.file, aborting.signal)) setRows((known) => [...known, row]);
     } catch (error) {
-      toast(messageOf(error), "bad");
+      toast(errorText(error), "bad");
     }
   };
   const before = detection.ensemble_score;

@@ -3,12 +3,20 @@ import { CreateExperiment } from "../../../resources/quality/experiments/schema.
 import { bodyOf, type Form, isReady, namesOf } from "./form.ts";
 
 const form: Form = {
-  ...{ name: " ", dataset: "ds_1", snapshot: "@snap-2", evaluators: ["exact"], baseline: 1 },
+  name: " ",
+  dataset: "ds_1",
+  snapshot: "@snap-2",
+  evaluators: ["exact"],
+  baseline: 1,
   targets: [
     { type: "deployment", value: "dep_1", name: "" },
     { type: "outputs", value: " answer ", name: "recorded" },
   ],
-  ...{ maxRows: "10", referenceField: "", systemPrompt: "", temperature: "0.5", maxTokens: "" },
+  maxRows: "10",
+  referenceField: "",
+  systemPrompt: "",
+  temperature: "0.5",
+  maxTokens: "",
 };
 
 test("a form becomes a request that the API takes", () => {
@@ -19,7 +27,9 @@ test("a form becomes a request that the API takes", () => {
       { type: "deployment", deployment: "dep_1", name: "demo" },
       { type: "outputs", field: "answer", name: "recorded" },
     ],
-    ...{ baseline: "recorded", max_rows: 10, params: { temperature: 0.5 } },
+    baseline: "recorded",
+    max_rows: 10,
+    params: { temperature: 0.5 },
   });
 });
 

@@ -16,8 +16,16 @@ import { bodyOf, type Form, isReady, namesOf, type TargetForm } from "./form.ts"
 import { NEW_TARGET, TargetRow } from "./target_row.tsx";
 
 const EMPTY: Omit<Form, "dataset"> = {
-  ...{ name: "", snapshot: "", targets: [NEW_TARGET, NEW_TARGET], evaluators: [], baseline: 0 },
-  ...{ maxRows: "", referenceField: "", systemPrompt: "", temperature: "0", maxTokens: "" },
+  name: "",
+  snapshot: "",
+  targets: [NEW_TARGET, NEW_TARGET],
+  evaluators: [],
+  baseline: 0,
+  maxRows: "",
+  referenceField: "",
+  systemPrompt: "",
+  temperature: "0",
+  maxTokens: "",
 };
 
 export function Page() {

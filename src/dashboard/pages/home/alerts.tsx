@@ -81,7 +81,9 @@ const ofCredit = ({ hours_remaining: hours, balance_usd: balance }: BurnRate): A
   hours !== null && hours < LOW_HOURS
     ? [
         {
-          ...{ key: "credit", tone: "warn", title: "Low credit" },
+          key: "credit",
+          tone: "warn",
+          title: "Low credit",
           detail: `${money(balance)} are left, for ${duration(hours * 3600)}. Jobs pause when the credit is used up.`,
         },
       ]
@@ -92,7 +94,10 @@ const ofEndpoint = ({ id, url, disabled_at: at }: WebhookEndpoint): Alert[] =>
     ? []
     : [
         {
-          ...{ key: id, tone: "warn", title: "Webhook disabled", at },
+          key: id,
+          tone: "warn",
+          title: "Webhook disabled",
+          at,
           detail: `${url} failed for too long. Its deliveries wait until it is enabled again.`,
           href: linkTo("/webhooks", id),
         },
@@ -102,7 +107,10 @@ const ofKey = ({ id, name, created_at: made, expires_at: at }: ApiKey): Alert[] 
   at !== null && expiresSoon(Date.parse(made), Date.parse(at), Date.now())
     ? [
         {
-          ...{ key: id, tone: "warn", title: "Key ends soon", at },
+          key: id,
+          tone: "warn",
+          title: "Key ends soon",
+          at,
           detail: `${name} stops working then. Replace it: verk keys rotate ${id}`,
           href: hasPage("/keys") ? "/keys" : undefined,
         },

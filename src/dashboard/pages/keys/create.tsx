@@ -1,8 +1,9 @@
 /** A new key. It is shown once, with a copy button. */
 import { useState } from "preact/hooks";
 import type { Scope } from "../../../context.ts";
+import { errorText } from "../../../lib/error_text.ts";
 import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -72,7 +73,7 @@ function Form({ onMade, onClose }: { onMade: (key: string) => void; onClose: () 
       void reload("/v1/api_keys");
       onMade(key);
     } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
     }
   };
   const set = (scope: Scope, isOn: boolean) =>

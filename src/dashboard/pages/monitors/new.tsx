@@ -1,7 +1,8 @@
 import { useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -52,7 +53,7 @@ export function Page() {
       navigate(`/monitors/${made.id}`);
     } catch (caught) {
       if (caught instanceof ApiError) setError(caught);
-      toast(messageOf(caught), "bad");
+      toast(errorText(caught), "bad");
     }
   };
   const metrics = Object.entries(METRICS)

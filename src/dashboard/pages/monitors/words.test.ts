@@ -5,7 +5,8 @@ import { inUnit, isMuted, METRICS, rule } from "./words.ts";
 test("every metric of the server has words, with its unit and its targets", () => {
   for (const [metric, { unit, comparison, targets, operator }] of Object.entries(FACTS))
     expect(METRICS[metric as keyof typeof METRICS]).toMatchObject({
-      ...{ unit, bad: comparison },
+      unit,
+      bad: comparison,
       targets: targets.map((target) => target.replace("!", "")),
       ...(operator ? { operator } : {}),
     });

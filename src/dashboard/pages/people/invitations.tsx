@@ -1,7 +1,8 @@
 import { useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { CreatedInvitation, Invitation } from "../../../resources/access/people/invitations/schema.ts";
 import type { Role } from "../../../resources/access/people/policy.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { reload, useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -69,7 +70,7 @@ export function Invite({ onClose }: { onClose: () => void }) {
       setMade(await api<CreatedInvitation>("/v1/invitations", { method: "POST", body: { email, role } }));
       void reload("/v1/invitations");
     } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
     }
   };
   if (made)

@@ -1,7 +1,8 @@
 /** One streamed answer of a deployment. */
 import type { ChatCompletionChunk, ToolCallDelta } from "../../../lib/chat/chat_completion.ts";
 import type { Usage } from "../../../lib/chat/sampling.ts";
-import { messageOf, send } from "../../data/api.ts";
+import { errorText } from "../../../lib/error_text.ts";
+import { send } from "../../data/api.ts";
 import { sseParser } from "../../data/follow.ts";
 import type { Token } from "./tokens.ts";
 
@@ -23,8 +24,18 @@ export type Answer = {
 };
 
 const EMPTY: Answer = {
-  ...{ state: "waiting", note: "", text: "", tokens: [], calls: [], model: "", fingerprint: null },
-  ...{ usage: undefined, finish: null, error: "", firstMs: undefined, lastMs: 0 },
+  state: "waiting",
+  note: "",
+  text: "",
+  tokens: [],
+  calls: [],
+  model: "",
+  fingerprint: null,
+  usage: undefined,
+  finish: null,
+  error: "",
+  firstMs: undefined,
+  lastMs: 0,
 };
 
 const LEAST_TOKENS = 8;
@@ -71,7 +82,7 @@ export async function ask(
     }
     change({ state: answer.error === "" ? "done" : "failed" });
   } catch (error) {
-    change(signal.aborted ? { state: "stopped" } : { state: "failed", error: messageOf(error) });
+    change(signal.aborted ? { state: "stopped" } : { state: "failed", error: errorText(error) });
   }
   cancelAnimationFrame(frame ?? 0);
   flush();

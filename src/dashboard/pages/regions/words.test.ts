@@ -4,11 +4,25 @@ import type { Region } from "../../../resources/machines/regions/schema.ts";
 import { addressOf, devicesOf, priceOf } from "./words.ts";
 
 const REGION: Region = {
-  ...{ object: "region", id: "reg_1", name: "lab", provider: "ssh", available: true, reason: null, slurm: null },
-  ...{ gpu_types: ["H200"], rate_usd_per_hour: 2.5, seen_at: null, created_at: "2026-01-01T00:00:00Z" },
+  object: "region",
+  id: "reg_1",
+  name: "lab",
+  provider: "ssh",
+  available: true,
+  reason: null,
+  slurm: null,
+  gpu_types: ["H200"],
+  rate_usd_per_hour: 2.5,
+  seen_at: null,
+  created_at: "2026-01-01T00:00:00Z",
   ssh: {
-    ...{ address: "lab.example", port: 22, user: "ada", ssh_key_id: "ssh_1", work_dir: "verk" },
-    ...{ host_key: "", host_key_fingerprint: "" },
+    address: "lab.example",
+    port: 22,
+    user: "ada",
+    ssh_key_id: "ssh_1",
+    work_dir: "verk",
+    host_key: "",
+    host_key_fingerprint: "",
   },
 };
 const HERE: Region = { ...REGION, id: "local", name: "local", provider: "local", ssh: null, rate_usd_per_hour: null };

@@ -2,7 +2,10 @@ import { expect, test } from "bun:test";
 import { flipsOf, histogramOf, meanOf, type Scored, sameShare } from "./compare.ts";
 
 const scored = (prompt: string, old: number | null, now: number | null): Scored => ({
-  ...{ prompt, completion: `${prompt}${old}`, old, now },
+  prompt,
+  completion: `${prompt}${old}`,
+  old,
+  now,
 });
 
 test("both histograms have the same bins, and the highest value is in the last one", () => {

@@ -1,7 +1,7 @@
 /** The effect of the code in the editor on stored samples of a run. */
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
-import { messageOf } from "../../data/api.ts";
 import { count, number, percent, plural } from "../../data/format.ts";
 import { spread } from "../../data/spread.ts";
 import { Button } from "../../kit/button.tsx";
@@ -101,7 +101,7 @@ function Curve({ job, code }: { job: TrainingJob; code: Code }) {
         setPoints([...found]);
       }
     } catch (cause) {
-      if (!control.signal.aborted) setError(messageOf(cause));
+      if (!control.signal.aborted) setError(errorText(cause));
     }
   };
   return (

@@ -1,7 +1,8 @@
 /** An evaluator: its settings, and a try on rows. `/rewards/evaluators/new` creates one. */
 import { useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { Evaluator } from "../../../resources/quality/evaluators/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { words } from "../../data/format.ts";
 import { reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
@@ -91,7 +92,7 @@ function New() {
       void reload("/v1/evaluators");
       navigate(`/rewards/evaluators/${kept.id}`);
     } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, null, `Settings: ${messageOf(cause)}`));
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, `Settings: ${errorText(cause)}`));
     }
   };
   return (

@@ -1,9 +1,10 @@
 /** Editor of a reward function. Code is scored on stored samples of a real step while it is typed. */
 import { useEffect, useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import { detectLanguage } from "../../../lib/rewards/language.ts";
 import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
-import { api, messageOf, send } from "../../data/api.ts";
+import { api, send } from "../../data/api.ts";
 import { reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -36,7 +37,7 @@ export function Page({ params }: PageProps) {
     else
       void send(`/v1/reward_functions/${encodeURIComponent(id)}/source`)
         .then((answer) => answer.text())
-        .then(setSource, (error: unknown) => setSource(`# ${messageOf(error)}`));
+        .then(setSource, (error: unknown) => setSource(`# ${errorText(error)}`));
   }, [id]);
   const known = found.data;
   return (
@@ -73,7 +74,7 @@ function Workbench({ reward, first }: { reward: RewardFunction | undefined; firs
       void reload("/v1/reward_functions");
       navigate(`/rewards/${kept.id}${location.search}`);
     } catch (cause) {
-      toast(messageOf(cause), "bad");
+      toast(errorText(cause), "bad");
     }
   };
   return (
@@ -190,7 +191,7 @@ function useScores(job: TrainingJob | undefined, step: number | undefined, sourc
         setState({ outcome, marks: marksOf(outcome), busy: false, error: undefined });
       } catch (cause) {
         if (stop.signal.aborted) return;
-        const message = messageOf(cause);
+        const message = errorText(cause);
         const place = placeIn(message);
         const marks = place ? [{ ...place, message: message.replace(/^The reward .*? cannot be run: /, "") }] : [];
         setState((before) => ({ ...before, marks, busy: false, error: place ? undefined : message }));

@@ -1,7 +1,8 @@
 /** Runs an evaluator over rows that are typed here. */
 import { useState } from "preact/hooks";
+import { errorText } from "../../../lib/error_text.ts";
 import type { EvaluatorRun } from "../../../resources/quality/evaluators/schema.ts";
-import { ApiError, api, messageOf } from "../../data/api.ts";
+import { ApiError, api } from "../../data/api.ts";
 import { NONE, number, percent } from "../../data/format.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Stat } from "../../kit/card.tsx";
@@ -25,7 +26,7 @@ export function Try({ id }: { id: string }) {
       setRun(await api<EvaluatorRun>(`/v1/evaluators/${id}/run`, { method: "POST", body: { rows } }));
       setError(undefined);
     } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
     }
   };
   return (
@@ -55,7 +56,7 @@ function parsed(line: string, number: number): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {
-    throw new Error(`Line ${number}: ${messageOf(error)}`);
+    throw new Error(`Line ${number}: ${errorText(error)}`);
   }
 }
 

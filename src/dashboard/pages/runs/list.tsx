@@ -1,4 +1,5 @@
 /** All runs, with their state in words. The filter, the search and the chosen runs are in the address. */
+import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import { count, duration, NONE, number, words } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
@@ -13,8 +14,6 @@ import { queryOf, setQuery } from "../../shell/router.ts";
 import { Curve, progressOf, reasonOf } from "../home/recent_runs.tsx";
 import { METHODS } from "./methods.ts";
 import type { TrainingJob } from "./types.ts";
-
-const STATUSES = ["queued", "provisioning", "running", "paused", "completed", "failed", "cancelled"] as const;
 
 export function Page() {
   const [status, method, search] = [queryOf("status"), queryOf("method"), queryOf("q") ?? ""];
@@ -62,7 +61,7 @@ const Filters = ({ search, status, method }: { search: string; status: string; m
     <SelectField
       label="State"
       value={status}
-      options={[["", "All states"], ...STATUSES.map((each) => [each, words(each)] as const)]}
+      options={[["", "All states"], ...JOB_STATUSES.map((each) => [each, words(each)] as const)]}
       onChange={(next) => setQuery({ status: next })}
     />
     <SelectField

@@ -3,7 +3,10 @@ import { alarmsOf, constantOf, mainPlot, panelsOf } from "./panels.ts";
 import type { JobEvent, Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
-  ...{ step, epoch: 0, time: new Date(step * 1_000).toISOString(), values },
+  step,
+  epoch: 0,
+  time: new Date(step * 1_000).toISOString(),
+  values,
 });
 const event = (level: string, data: object, second = 0): JobEvent =>
   ({ level, type: "truncation", message: "m", data, created_at: new Date(second * 1_000).toISOString() }) as JobEvent;

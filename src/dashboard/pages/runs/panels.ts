@@ -21,7 +21,9 @@ const one = (title: string, key: string, token = "--c1"): PlotSpec => ({ title, 
 /** The large curve, by method. The first one with data is shown. */
 export const MAIN: readonly PlotSpec[] = [
   {
-    ...{ title: "Reward", bandLabel: "± one standard deviation", band: { spread: "reward_std" } },
+    title: "Reward",
+    bandLabel: "± one standard deviation",
+    band: { spread: "reward_std" },
     lines: [line("reward", "mean"), line("eval_reward", "held out", "--c3")],
   },
   {
@@ -61,7 +63,8 @@ export const PANELS: readonly PanelSpec[] = [
       },
       one("Entropy", "entropy", "--c3"),
       {
-        ...{ title: "Ratio to sampler", bandLabel: "lowest to highest" },
+        title: "Ratio to sampler",
+        bandLabel: "lowest to highest",
         lines: [line("sampling/importance_sampling_ratio/mean", "mean", "--c4")],
         band: { low: "sampling/importance_sampling_ratio/min", high: "sampling/importance_sampling_ratio/max" },
       },
@@ -71,7 +74,8 @@ export const PANELS: readonly PanelSpec[] = [
     title: "Completions",
     plots: [
       {
-        ...{ title: "Length in tokens", bandLabel: "shortest to longest" },
+        title: "Length in tokens",
+        bandLabel: "shortest to longest",
         lines: [line("completions/mean_length", "mean")],
         band: { low: "completions/min_length", high: "completions/max_length" },
       },
@@ -148,7 +152,8 @@ export function panelsFor(points: readonly Point[]): PanelPlan[] {
   const parts = partsSpec(points);
   if (points.length === 0) return [];
   const groups = PANELS.map(({ title, plots, missing }) => ({
-    ...{ title, missing },
+    title,
+    missing,
     plots: plots.filter((spec) => spec.title !== main?.title && spec.lines.some(({ key }) => columns.has(key))),
   })).filter(({ plots, missing }) => plots.length > 0 || missing !== undefined);
   return [...(parts ? [{ title: parts.title, plots: [parts] }] : []), ...groups];
@@ -156,7 +161,8 @@ export function panelsFor(points: readonly Point[]): PanelPlan[] {
 
 export const panelsOf = (points: readonly Point[]): Panel[] =>
   panelsFor(points).map(({ title, plots, missing }) => ({
-    ...{ title, missing },
+    title,
+    missing,
     plots: plots.flatMap((spec) => plotOf(spec, points) ?? []),
   }));
 

@@ -3,7 +3,10 @@ import { bandOf, bridged, curveOf, endsOf, joined, positionsOf, recentMean } fro
 import type { Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
-  ...{ step, epoch: 0, time: new Date(1_000_000 + step * 2_000).toISOString(), values },
+  step,
+  epoch: 0,
+  time: new Date(1_000_000 + step * 2_000).toISOString(),
+  values,
 });
 
 test("a gap of a thinned curve is bridged in proportion to the steps, and the ends stay open", () => {

@@ -12,6 +12,3 @@ export type JobCheckpoint = z.infer<typeof views.JobCheckpoint>;
 export type Point = views.JobMetrics["data"][number];
 
 export const jobPath = (id: string) => `/v1/training_jobs/${encodeURIComponent(id)}`;
-
-const ENDED: readonly string[] = ["completed", "failed", "cancelled"];
-export const isOver = (status: string): boolean => ENDED.includes(status);

@@ -1,4 +1,5 @@
 /** "Train verk-tiny now": uploads sums, starts a training, and shows it live to its end. */
+import { isJobOver } from "../../../lib/training/job_status.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import type { JobMetrics } from "../../../resources/training/training_jobs/views/schema.ts";
 import { duration, NONE, number } from "../../data/format.ts";
@@ -12,8 +13,6 @@ import { State } from "../../kit/pill.tsx";
 import { hasPage, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import { startFirstRun } from "./start_run.ts";
-
-const ENDED = ["completed", "failed", "cancelled"];
 
 /** `id`: the training in the address, so that a reload and a link show it again. */
 export const FirstRun = ({ id }: { id: string | undefined }) => (id === undefined ? <Offer /> : <Watch id={id} />);
@@ -40,7 +39,7 @@ const Offer = () => (
 function Watch({ id }: { id: string }) {
   const path = `/v1/training_jobs/${encodeURIComponent(id)}`;
   const job = useResource<TrainingJob>(path, { events: ["job."], everyMs: 1_000 });
-  const isOver = job.data !== undefined && ENDED.includes(job.data.status);
+  const isOver = job.data !== undefined && isJobOver(job.data.status);
   const metrics = useResource<JobMetrics>(`${path}/metrics?keys=reward`, isOver ? {} : { everyMs: 1_000 });
   return (
     <Card title="Your first training" side={job.data && <State status={job.data.status} />}>
@@ -96,7 +95,7 @@ function Curve({ metrics, total }: { metrics: JobMetrics | undefined; total: num
 function After({ job }: { job: TrainingJob }) {
   const href = hasPage("/runs/:id") ? `/runs/${job.id}` : undefined;
   if (job.status !== "completed")
-    return ENDED.includes(job.status) ? (
+    return isJobOver(job.status) ? (
       <Button kind="primary" onClick={train}>
         Train again
       </Button>

@@ -1,6 +1,7 @@
 /** The page of the setup link: makes the first key, shows it once, and signs in with it. */
 import { useEffect, useState } from "preact/hooks";
-import { api, messageOf } from "../../data/api.ts";
+import { errorText } from "../../../lib/error_text.ts";
+import { api } from "../../data/api.ts";
 import { Button } from "../../kit/button.tsx";
 import { Copy } from "../../kit/copy.tsx";
 import { navigate } from "../../shell/router.ts";
@@ -22,7 +23,7 @@ export function SetupPage() {
       setKey(made.key);
       await signIn(made.key);
     } catch (cause) {
-      setError(messageOf(cause));
+      setError(errorText(cause));
     }
   };
   return (

@@ -13,8 +13,14 @@ export async function startFirstRun(): Promise<{ id: string }> {
   form.set("file", new File(rows, "sums.jsonl"));
   const dataset = await api<{ id: string }>("/v1/datasets", { method: "POST", body: form });
   const job = {
-    ...{ base_model: "verk-tiny", method: "grpo", output_name: NAME, dataset: dataset.id },
-    ...{ reward_source: REWARD, hyperparameters: { ...RECIPE, max_steps: STEPS }, lora: LORA, seed: SEED },
+    base_model: "verk-tiny",
+    method: "grpo",
+    output_name: NAME,
+    dataset: dataset.id,
+    reward_source: REWARD,
+    hyperparameters: { ...RECIPE, max_steps: STEPS },
+    lora: LORA,
+    seed: SEED,
   };
   return await api<{ id: string }>("/v1/training_jobs", { method: "POST", body: job });
 }

@@ -3,10 +3,16 @@ import { modelUses } from "./by_model.ts";
 
 test("runs and deployments of a model are added up, the most expensive first", () => {
   const job = (id: string, cost_usd: number) => ({
-    ...{ id, output_name: `out-${id}`, base_model: "base", cost_usd, energy_wh: null },
+    id,
+    output_name: `out-${id}`,
+    base_model: "base",
+    cost_usd,
+    energy_wh: null,
   });
   const served = (model: string, total_requests: number, total_cost_usd: number) => ({
-    ...{ model, total_requests, total_cost_usd },
+    model,
+    total_requests,
+    total_cost_usd,
   });
   const uses = modelUses([job("job_1", 1), job("job_2", 2)], [served("base", 5, 1), served("job_1", 7, 9)]);
   expect(uses).toEqual([

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { errorText } from "../../../lib/error_text.ts";
 import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
@@ -23,7 +24,7 @@ export function EndpointSettings({ endpoint, path }: { endpoint: WebhookEndpoint
       await reload("/v1/webhooks");
     } catch (reason) {
       if (reason instanceof ApiError && reason.param) error.value = reason;
-      else toast(reason instanceof Error ? reason.message : String(reason), "bad");
+      else toast(errorText(reason), "bad");
     }
   };
   return (

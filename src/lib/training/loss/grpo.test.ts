@@ -199,7 +199,12 @@ describe("against TRL's formula and finite differences", () => {
   const others: GrpoOptions[] = (["cispo", "sapo"] as const).flatMap((surrogate) =>
     SAMPLING_LEVELS.flatMap((importanceSamplingLevel) =>
       corrections.slice(0, 3).map((correction) => ({
-        ...{ ...plain, surrogate, importanceSamplingLevel, correction, beta: 0.3, epsilonHigh: 1.2 },
+        ...plain,
+        surrogate,
+        importanceSamplingLevel,
+        correction,
+        beta: 0.3,
+        epsilonHigh: 1.2,
         sapoTemperatures: { positive: 0.8, negative: 1.5 },
       })),
     ),

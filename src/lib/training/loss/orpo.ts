@@ -37,7 +37,11 @@ export function weighOdds({ chosen, answerFrom, rejected }: OrpoPair, options: O
     chosen: Float32Array.from({ length: chosen.length }, (_, t) => tokenScale + (t >= answerFrom ? byAnswer : 0)),
     rejected: new Float32Array(rejected.length).fill(-pull * worse.slope),
     tally: {
-      ...{ nll, ratio, logOdds, logpChosen: better.mean, logpRejected: worse.mean },
+      nll,
+      ratio,
+      logOdds,
+      logpChosen: better.mean,
+      logpRejected: worse.mean,
       loss: nll - beta * pairScale * ratio,
     },
   };

@@ -6,7 +6,13 @@ import { leaveOneOut, penalized, weighCompletion } from "./rloo.ts";
 
 const all = (length: number) => new Uint8Array(length).fill(1);
 const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {}): Rollout => ({
-  ...{ logp, logpOld: null, logpRef: null, logpSampler: null, entropy: null, active: all(logp.length), advantage },
+  logp,
+  logpOld: null,
+  logpRef: null,
+  logpSampler: null,
+  entropy: null,
+  active: all(logp.length),
+  advantage,
   ...more,
 });
 const bounds = { epsilon: 0.2, epsilonHigh: 0.3 };

@@ -4,11 +4,22 @@ import { type GrpoOptions, type Rollout, weighRollout } from "./grpo.ts";
 import { grpoMetrics } from "./grpo_metrics.ts";
 
 const plain: GrpoOptions = {
-  ...{ surrogate: "clip", sapoTemperatures: { positive: 1, negative: 1.05 }, epsilon: 0.2, epsilonHigh: 0.2 },
-  ...{ delta: null, beta: 0, importanceSamplingLevel: "token", correction: null },
+  surrogate: "clip",
+  sapoTemperatures: { positive: 1, negative: 1.05 },
+  epsilon: 0.2,
+  epsilonHigh: 0.2,
+  delta: null,
+  beta: 0,
+  importanceSamplingLevel: "token",
+  correction: null,
 };
 const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {}): Rollout => ({
-  ...{ logp, logpOld: null, logpRef: null, logpSampler: null, entropy: null, advantage },
+  logp,
+  logpOld: null,
+  logpRef: null,
+  logpSampler: null,
+  entropy: null,
+  advantage,
   active: new Uint8Array(logp.length).fill(1),
   ...more,
 });

@@ -1,6 +1,8 @@
 /** Opens the kernels of decoding that this build has. */
+
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { errorText } from "../../../lib/error_text.ts";
 import { OutOfMemory } from "../../ggml/out_of_memory.ts";
 import { llamaLibraries } from "../../llama/libraries.ts";
 import { cudaDriver } from "../driver.ts";
@@ -25,7 +27,7 @@ export function openDecodeDevice(dataDir: string, gpus: readonly number[]): Devi
     return openCudaDevice(readFileSync(path), { index, trainer: trainerKernels(dir) });
   } catch (error) {
     if (error instanceof OutOfMemory) throw error;
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorText(error);
     process.stderr.write(`decoding continues without the CUDA kernels of Verk, which is slower: ${why}\n`);
     return why;
   }

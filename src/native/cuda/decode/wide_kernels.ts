@@ -2,7 +2,9 @@
  * Opens cuBLAS and two kernels of the trainer in the stream of a decoding device. Passes of many rows use them beside the
  * kernels of decoding. Opening takes time and memory, so that is done when a pass first needs it.
  */
+
 import { readFileSync } from "node:fs";
+import { errorText } from "../../../lib/error_text.ts";
 import { MIB } from "../../../lib/units.ts";
 import type { Ptr } from "../../ffi.ts";
 import { Arguments, type Driver } from "../driver.ts";
@@ -33,7 +35,7 @@ export function lazyWideKernels(opening: Opening) {
       try {
         opened = open(opening, opening.path);
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
+        const why = errorText(error);
         process.stderr.write(`decoding many rows continues without cuBLAS, which is slower: ${why}\n`);
         opened = null;
       }

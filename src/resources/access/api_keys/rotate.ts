@@ -19,7 +19,9 @@ export function rotate(ctx: Ctx, { workspaceId, id, graceMs, by }: Rotation): { 
       throw new AppError("unsupported_state", "This key is revoked or has expired: create a new one");
     const { monthlyBudgetMicros } = old;
     const input = {
-      ...{ name: old.name, scopes: old.scopes, metadata: old.metadata },
+      name: old.name,
+      scopes: old.scopes,
+      metadata: old.metadata,
       expires_at: isoOrNull(old.expiresAt === null ? null : now + old.expiresAt - old.createdAt),
       monthly_budget_usd: monthlyBudgetMicros === null ? null : usdOf(monthlyBudgetMicros),
     };

@@ -146,8 +146,16 @@ export function create(
     throw new AppError("schema", "expires_at: must be in the future", { param: "/expires_at" });
   const key = mintKey();
   const row = add(ctx, {
-    ...{ workspaceId, name: input.name, hash: hashKey(key), prefix: prefixOf(key), kind: "key", userId },
-    ...{ scopes: [...new Set(input.scopes)], metadata: input.metadata, expiresAt, budgetKeyId },
+    workspaceId,
+    name: input.name,
+    hash: hashKey(key),
+    prefix: prefixOf(key),
+    kind: "key",
+    userId,
+    scopes: [...new Set(input.scopes)],
+    metadata: input.metadata,
+    expiresAt,
+    budgetKeyId,
     monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
   });
   return { row, key };
@@ -158,15 +166,16 @@ type SeatInput = { workspaceId: string; userId: string; name: string; scopes: re
 /** The seat of a user. No text has such a hash, so no request can present it as a key. */
 export const createSeat = (ctx: Ctx, { scopes, userId, ...seat }: SeatInput): ApiKeyRow =>
   add(ctx, {
-    ...{
-      ...seat,
-      userId,
-      scopes: [...scopes],
-      kind: "seat",
-      hash: `seat:${newId("key", ctx.clock.now())}`,
-      prefix: "",
-    },
-    ...{ metadata: {}, expiresAt: null, budgetKeyId: null, monthlyBudgetMicros: null },
+    ...seat,
+    userId,
+    scopes: [...scopes],
+    kind: "seat",
+    hash: `seat:${newId("key", ctx.clock.now())}`,
+    prefix: "",
+    metadata: {},
+    expiresAt: null,
+    budgetKeyId: null,
+    monthlyBudgetMicros: null,
   });
 
 type NewRow = Omit<ApiKeyRow, "id" | "status" | "lastUsedAt" | "revokedAt" | "createdAt" | "updatedAt">;

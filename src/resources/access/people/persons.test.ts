@@ -34,13 +34,27 @@ test("S1: the migration keeps a password only where it is known who has set it",
       const isOperator = each.operator ? 1 : 0;
       insert("users", { ...times, ...user, is_operator: isOperator, deleted_at: each.deleted ? 1 : null });
       insert("browser_sessions", {
-        ...{ id: `s${user.id}`, hash: user.id, workspace_id: each.in, key_id: "k", user_id: user.id },
-        ...{ method: "password", created_at: 1, last_used_at: 1, expires_at: 9 },
+        id: `s${user.id}`,
+        hash: user.id,
+        workspace_id: each.in,
+        key_id: "k",
+        user_id: user.id,
+        method: "password",
+        created_at: 1,
+        last_used_at: 1,
+        expires_at: 9,
       });
       if (each.by === "cli" && !each.operator)
         insert("audit_log", {
-          ...{ workspace_id: each.in, id: `a${user.id}`, key_id: "cli:root", method: "CLI", path: "verk users add" },
-          ...{ made: user.id, status: 200, request_id: "r", created_at: 1 },
+          workspace_id: each.in,
+          id: `a${user.id}`,
+          key_id: "cli:root",
+          method: "CLI",
+          path: "verk users add",
+          made: user.id,
+          status: 200,
+          request_id: "r",
+          created_at: 1,
         });
     }
   }

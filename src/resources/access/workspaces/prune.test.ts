@@ -5,11 +5,11 @@ import { deploymentRow } from "../../../../test/money_deeds.ts";
 import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
 import { type LoopName, loops } from "../../../loops.ts";
 import { durable, write } from "../../../platform/db/db.ts";
+import { purge } from "../../../purge.ts";
 import * as billing from "../../money/billing/service.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import * as secondFactor from "../people/second_factor/service.ts";
 import * as people from "../people/service.ts";
-import { purge } from "../../../purge.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

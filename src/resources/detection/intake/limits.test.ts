@@ -2,8 +2,8 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { imageOf, manyDetecting } from "../../../../test/detection_kit.ts";
 import { fakeClock, until } from "../../../../test/harness.ts";
-import { monthOf } from "../../money/billing/months.ts";
 import { durable, write } from "../../../platform/db/db.ts";
+import { monthOf } from "../../money/billing/months.ts";
 import { accountOf, charge } from "../accounts.ts";
 import { alertsOf, allowanceOf, planOf, untilNextMonth } from "../policy.ts";
 

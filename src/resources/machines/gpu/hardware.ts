@@ -22,7 +22,9 @@ export async function chooseHardware(ctx: Ctx, wanted: WantedHardware = {}): Pro
   const count = wanted.gpu_count ?? 1;
   const there = all.filter((device) => device.type === type).length;
   const problem = (param: "/gpu/gpu_type" | "/gpu/gpu_count", message: string) => ({
-    ...{ type, count, devices: all },
+    type,
+    count,
+    devices: all,
     problem: { param, message },
   });
   if (there === 0) return problem("/gpu/gpu_type", `this machine has ${types.join(", ")}, not ${type}: leave it out`);

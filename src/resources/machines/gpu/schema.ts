@@ -156,7 +156,11 @@ export function presentAvailability(
     since: isoTime(createdAt),
   }));
   const regions = offers.map(({ region, provider, gpuType: type, gpuCount: total, memoryBytes, rateMicros }) => ({
-    ...{ region, provider, type, total, memory_bytes: memoryBytes },
+    region,
+    provider,
+    type,
+    total,
+    memory_bytes: memoryBytes,
     rate_usd_per_hour: rateMicros === null ? null : usdOf(rateMicros),
   }));
   return { object: "gpu_availability", data, regions, queue };

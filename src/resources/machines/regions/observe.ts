@@ -1,6 +1,8 @@
 /** The loop `regions.observe`: asks each node once a minute what it has. A slow node does not hold up the others. */
+
 import { and, asc, eq, getTableColumns, gt } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { errorText } from "../../../lib/error_text.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { write } from "../../../platform/db/db.ts";
 import { Unreachable } from "../../../platform/providers/types.ts";
@@ -69,7 +71,7 @@ async function ask(ctx: Ctx, { id, workspaceId }: Due): Promise<void> {
     const info = await providerOf(ctx, { ...row, info: null }).info();
     store(ctx, id, { info, fault: null, seenAt: ctx.clock.now() });
   } catch (error) {
-    const fault = (error instanceof Error ? error.message : String(error)).slice(0, FAULT_CHARACTERS);
+    const fault = errorText(error).slice(0, FAULT_CHARACTERS);
     store(ctx, id, error instanceof Unreachable ? { fault } : { fault, info: null }); // an unusable answer replaces the last
   }
 }

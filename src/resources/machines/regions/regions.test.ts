@@ -93,7 +93,12 @@ test("a region over ssh shows the fingerprint that it pins, and never the key", 
   const made = await app.call("POST", "/v1/regions", body, { headers: { "idempotency-key": "r1" } });
   expect([made.status, made.body.provider, made.body.available]).toEqual([201, "ssh", false]);
   expect(made.body.ssh).toEqual({
-    ...{ address: "node.example.com", port: 22, user: "verk", ssh_key_id, work_dir: "verk", host_key: HOST_KEY },
+    address: "node.example.com",
+    port: 22,
+    user: "verk",
+    ssh_key_id,
+    work_dir: "verk",
+    host_key: HOST_KEY,
     host_key_fingerprint: "SHA256:HwlAoSMW8wB6nk0vdCubflE1h3XIY6UDfAMiHOgTpEM",
   });
   const again = await app.call("POST", "/v1/regions", body, { headers: { "idempotency-key": "r1" } });
@@ -152,8 +157,14 @@ test("a cluster with Slurm shows how jobs are submitted there", async () => {
   const made = await app.call("POST", "/v1/regions", body);
   expect([made.status, made.body.provider]).toEqual([201, "slurm"]);
   expect(made.body.slurm).toEqual({
-    ...{ partition: "gpu", account: null, qos: null, constraint: null, time_limit_minutes: null },
-    ...{ cpus: null, memory_mib: null, max_jobs: 8 },
+    partition: "gpu",
+    account: null,
+    qos: null,
+    constraint: null,
+    time_limit_minutes: null,
+    cpus: null,
+    memory_mib: null,
+    max_jobs: 8,
   });
 });
 

@@ -61,8 +61,16 @@ describe("the ledger", () => {
     expect(() => $client.run("UPDATE ledger_entries SET amount_micros = 0")).toThrow("append-only");
     expect(() => $client.run("DELETE FROM ledger_entries")).toThrow("append-only");
     const bill = billing.billFor({
-      ...{ workspaceId: app.workspaceA, keyId: null, until: 1000 },
-      ...{ kind: "job", id: "job_x", label: "x", usedMs: 0, ms: 1000, count: 1, remainder: 0 },
+      workspaceId: app.workspaceA,
+      keyId: null,
+      until: 1000,
+      kind: "job",
+      id: "job_x",
+      label: "x",
+      usedMs: 0,
+      ms: 1000,
+      count: 1,
+      remainder: 0,
       ratePerHourMicros: 1_000_000,
     } as const);
     const before = billing.balanceMicros(app.ctx, app.workspaceA);

@@ -4,10 +4,10 @@
  */
 import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { byMonth, monthOf } from "./months.ts";
 import { type Db, prepared, type Tx } from "../../../platform/db/db.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
 import { type ApiKeyRow, apiKeys } from "../../access/api_keys/table.ts";
+import { byMonth, monthOf } from "./months.ts";
 import { apiKeySpending } from "./table.ts";
 import { type Meter, metersOf } from "./usage.ts";
 

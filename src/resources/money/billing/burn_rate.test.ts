@@ -43,8 +43,11 @@ test("P13 burn_rate: it is the sum of the running jobs and deployments, and says
   jobMoves.fail(app.ctx, job, { code: "timeout", message: "x", param: null });
   expect((await app.call("GET", "/v1/billing/burn_rate")).body).toEqual({
     object: "burn_rate",
-    ...{ balance_usd: expect.closeTo(idle.balance_usd + 998.8, 9), burn_rate_usd_per_hour: 0, hours_remaining: null },
-    ...{ active_jobs: [], active_deployments: [] },
+    balance_usd: expect.closeTo(idle.balance_usd + 998.8, 9),
+    burn_rate_usd_per_hour: 0,
+    hours_remaining: null,
+    active_jobs: [],
+    active_deployments: [],
   });
 });
 

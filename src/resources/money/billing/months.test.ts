@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { byMonth, monthOf, monthStart, nextMonthStart } from "./months.ts";
 import { openRandom } from "../../../lib/random.ts";
+import { byMonth, monthOf, monthStart, nextMonthStart } from "./months.ts";
 
 const at = (text: string) => Date.parse(text);
 

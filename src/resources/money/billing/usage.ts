@@ -1,10 +1,10 @@
 /** Use that is not charged yet: of jobs since their run began, of deployments since their last charge. */
 import { and, eq, gte, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { monthStart } from "./months.ts";
-import { costOf } from "../cost/charge.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import { trainingJobs } from "../../training/training_jobs/table.ts";
+import { costOf } from "../cost/charge.ts";
+import { monthStart } from "./months.ts";
 import { runTime, type Timed } from "./run_time.ts";
 
 type Metering = Timed & Pick<Ctx, "db">;
@@ -46,8 +46,16 @@ export function servingDeployments(ctx: Metering, workspaceId: string): Meter[] 
   const { uptimeMs: ms, totalCostMicros: micros } = deployments;
   const rows = ctx.db
     .select({
-      ...{ id, keyId, gpuType, gpuCount, provider, ms, micros },
-      ...{ rate: costPerHourMicros, replicas: chargedReplicas, since: upSince },
+      id,
+      keyId,
+      gpuType,
+      gpuCount,
+      provider,
+      ms,
+      micros,
+      rate: costPerHourMicros,
+      replicas: chargedReplicas,
+      since: upSince,
     })
     .from(deployments)
     .where(and(eq(deployments.workspaceId, workspaceId), isNotNull(upSince)))

@@ -1,7 +1,7 @@
 /** Estimates costs from the price file. Each part is rounded to micro-dollars before the sum. */
 import { microsOf } from "../../../lib/money.ts";
-import { costOf } from "./charge.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
+import { costOf } from "./charge.ts";
 import { mustKnow, mustOffer, type Offers } from "./rates.ts";
 
 export const DEFAULTS = { gpuType: "A100-80GB", gpuCount: 1, minutes: 60, markup: 1.3, days: 30, jobsPerDay: 1 };

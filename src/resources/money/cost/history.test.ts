@@ -53,11 +53,12 @@ test("past costs count whole jobs of the workspace that run or ended within the 
     total_cost_usd: 4,
     total_gpu_hours: 1.166667,
     avg_cost_per_job_usd: 2,
-    ...{ ...noDeployments, energy_wh: 2 },
+    ...noDeployments,
+    energy_wh: 2,
     shadow_cost_usd: expect.closeTo(0.904087 + SHADOW_CPU / 6, 5),
   });
   expect(await get("summary?days=60")).toMatchObject({ period_days: 60, job_count: 3, total_cost_usd: 10 });
-  const all = { ...{ ...noDeployments, energy_wh: 2 }, shadow_cost_usd: expect.any(Number) };
+  const all = { ...noDeployments, energy_wh: 2, shadow_cost_usd: expect.any(Number) };
   expect(await get("by_provider")).toEqual([
     { object: "cost_by_provider", provider: "local", job_count: 2, cost_usd: 4, ...all },
   ]);

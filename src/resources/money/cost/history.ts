@@ -5,13 +5,13 @@
 import { and, type Column, eq, gte, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
-import { wattHours } from "../energy/watts.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
 import { costMicrosOf } from "../../training/training_jobs/schema.ts";
 import { type JobRow, trainingJobs } from "../../training/training_jobs/table.ts";
 import { runTime } from "../billing/run_time.ts";
 import { servingDeployments } from "../billing/usage.ts";
+import { wattHours } from "../energy/watts.ts";
 import { listedRates } from "./service.ts";
 import { type Sum, sumOf, sumsBy, type Use } from "./sums.ts";
 import { type UsageRow, usageHours } from "./table.ts";
@@ -25,8 +25,13 @@ const usesOf = (ctx: Ctx, workspaceId: string, days: number): Use[] => [
 /** Service since the last charge. */
 const openService = (ctx: Ctx, workspaceId: string): Use[] =>
   servingDeployments(ctx, workspaceId).map(({ provider, gpuType, deviceMs, micros }) => ({
-    ...{ kind: "deployment" as const, provider, gpuType, jobs: 0, deviceMs },
-    ...{ costMicros: micros, energyJoules: 0 },
+    kind: "deployment" as const,
+    provider,
+    gpuType,
+    jobs: 0,
+    deviceMs,
+    costMicros: micros,
+    energyJoules: 0,
   }));
 
 /** GPU hours of jobs and deployments. A job counts in full in the hour of its end, and a job that runs counts now. */
@@ -45,8 +50,13 @@ function pastUses(ctx: Ctx, workspaceId: string, sinceMs: number): Use[] {
   const sum = (column: Column) => sql<number>`sum(${column})`;
   return ctx.db
     .select({
-      ...{ kind, provider, gpuType, jobs: sum(jobs), deviceMs: sum(deviceMs) },
-      ...{ costMicros: sum(costMicros), energyJoules: sum(energyJoules) },
+      kind,
+      provider,
+      gpuType,
+      jobs: sum(jobs),
+      deviceMs: sum(deviceMs),
+      costMicros: sum(costMicros),
+      energyJoules: sum(energyJoules),
     })
     .from(usageHours)
     .where(and(eq(usageHours.workspaceId, workspaceId), gte(usageHours.hour, since)))

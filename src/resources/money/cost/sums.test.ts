@@ -3,7 +3,13 @@ import { sumOf, sumsBy, type Use } from "./sums.ts";
 
 const HOUR = 3_600_000;
 const use = (more: Partial<Use>): Use => ({
-  ...{ kind: "job", provider: "local", gpuType: "cpu", jobs: 1, deviceMs: 0, costMicros: 0, energyJoules: 0 },
+  kind: "job",
+  provider: "local",
+  gpuType: "cpu",
+  jobs: 1,
+  deviceMs: 0,
+  costMicros: 0,
+  energyJoules: 0,
   ...more,
 });
 const listed = (_provider: string, gpuType: string) => (gpuType === "cpu" ? 10 : 1_000);

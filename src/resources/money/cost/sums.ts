@@ -1,6 +1,7 @@
 /** Sums of past use. */
-import { costOf } from "./charge.ts";
+
 import { HOUR_MS } from "../../../lib/units.ts";
+import { costOf } from "./charge.ts";
 import type { UsageRow } from "./table.ts";
 
 /** The use of one kind, provider and GPU type. `jobs` is 0 for deployments. */

@@ -44,11 +44,21 @@ async function oneCard(dir?: string) {
   });
   const lease = (holder: string, kind = "training_job") =>
     gpu.acquire(app.ctx, {
-      ...{ holder, kind, workspaceId: app.workspaceA, bytes: 1e6, gpuType: "H100", gpuCount: 1, priority: 0 },
-      ...{ pinned: true, mayEvict: false },
+      holder,
+      kind,
+      workspaceId: app.workspaceA,
+      bytes: 1e6,
+      gpuType: "H100",
+      gpuCount: 1,
+      priority: 0,
+      pinned: true,
+      mayEvict: false,
     });
   return {
-    ...{ app, clock, seen, lease },
+    app,
+    clock,
+    seen,
+    lease,
     async begin() {
       const id = await app.job();
       await lease(id);

@@ -4,12 +4,12 @@
  */
 import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { closed, meanWatts, read } from "./watts.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import * as gpu from "../../machines/gpu/service.ts";
 import { type JobRow, trainingJobs } from "../../training/training_jobs/table.ts";
 import { runTime } from "../billing/run_time.ts";
 import { powerReadings } from "./table.ts";
+import { closed, meanWatts, read } from "./watts.ts";
 
 const onCards = and(isNotNull(trainingJobs.runSince), ne(trainingJobs.gpuType, "cpu"));
 

@@ -36,8 +36,12 @@ export async function check(ctx: Ctx, batch: BatchRow, signal: AbortSignal): Pro
   for (let from = 0; from < requests.length && errors.length === 0; from += BITE) {
     if (signal.aborted) return;
     const rows = requests.slice(from, from + BITE).map((request, i) => ({
-      ...{ ...request, batchId: id, number: from + i + 1 },
-      ...{ result: null, failed: false, finishedAt: null },
+      ...request,
+      batchId: id,
+      number: from + i + 1,
+      result: null,
+      failed: false,
+      finishedAt: null,
     }));
     write(ctx.db, (tx) => {
       const known = tx

@@ -46,10 +46,22 @@ export function create(ctx: Ctx, { workspaceId, keyId }: Principal, body: Create
     const mine = and(eq(inferenceBatches.workspaceId, workspaceId), isNull(inferenceBatches.finishedAt));
     limitWaiting({ db: tx, config: ctx.config }, "batches", inferenceBatches, mine);
     return insert(tx, {
-      ...{ id: newId("batch", now), workspaceId, keyId, status: machine.initial, endpoint: body.endpoint },
-      ...{ inputFileId: file.id, inputKey: file.storageKey, metadata: body.metadata ?? null, errors: null },
-      ...{ ...counts, ...times, outputFileId: null, errorFileId: null },
-      ...{ expiresAt: now + DAY_MS, createdAt: now, updatedAt: now },
+      id: newId("batch", now),
+      workspaceId,
+      keyId,
+      status: machine.initial,
+      endpoint: body.endpoint,
+      inputFileId: file.id,
+      inputKey: file.storageKey,
+      metadata: body.metadata ?? null,
+      errors: null,
+      ...counts,
+      ...times,
+      outputFileId: null,
+      errorFileId: null,
+      expiresAt: now + DAY_MS,
+      createdAt: now,
+      updatedAt: now,
     });
   });
   wake(ctx);

@@ -61,7 +61,9 @@ export function judgeOf(criterion: ModelCriterion, at: string) {
   const demand = `${REASON} "score": a whole number from ${min} (worst) to ${max} (best).`;
   return judge(
     {
-      ...{ mode: "score", scale: { min, max }, prompt: `${prompt}\n\n${demand}` },
+      mode: "score",
+      scale: { min, max },
+      prompt: `${prompt}\n\n${demand}`,
       ...(typeof temperature === "number" ? { temperature } : {}),
       ...(typeof tokens === "number" ? { max_tokens: tokens } : {}),
     },

@@ -15,7 +15,11 @@ export const present = (row: EvalRow): Eval => ({
 });
 
 const STATUS: Record<ExperimentRow["status"], (typeof RUN_STATUSES)[number]> = {
-  ...{ queued: "queued", running: "in_progress", completed: "completed", failed: "failed", cancelled: "canceled" },
+  queued: "queued",
+  running: "in_progress",
+  completed: "completed",
+  failed: "failed",
+  cancelled: "canceled",
 };
 
 /** `byCriterion`: by the index of the criterion. */
@@ -62,7 +66,8 @@ const messagesOf = (input: ItemRow["input"]) =>
 export function presentItem({ parent, run }: Run, item: ItemRow, scores: readonly ScoreRow[]): EvalOutputItem {
   const results = scores.map(({ evaluator, score, passed }) => ({
     name: parent.testingCriteria[evaluator]?.name ?? "",
-    ...{ score, passed: passed === true },
+    score,
+    passed: passed === true,
   }));
   const isPass = results.length === parent.testingCriteria.length && results.every(({ passed }) => passed);
   const [prompt_tokens, completion_tokens] = [item.promptTokens ?? 0, item.completionTokens ?? 0];

@@ -2,10 +2,10 @@
 import type { Ctx } from "../../../context.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { asText, fieldOf } from "../../quality/evaluators/field.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import { importRows } from "../../data/datasets/stream/upload.ts";
 import type { DatasetRow } from "../../data/datasets/table.ts";
+import { asText, fieldOf } from "../../quality/evaluators/field.ts";
 import { linesOf } from "../batches/lines.ts";
 import * as files from "../files/service.ts";
 import { type DataSource, Entry, type InputMessages } from "./schema.ts";

@@ -153,8 +153,13 @@ export async function create(ctx: Ctx, caller: Caller, { parent, body }: Request
     once?.keep(tx, made);
   };
   const request = parsedAs(CreateExperiment, {
-    ...{ name, dataset: dataset.id, targets: [targetOf(source)], evaluators: parent.evaluators },
-    ...{ reference_field: ITEM, params: paramsOf(source), metadata: { ...body.metadata } },
+    name,
+    dataset: dataset.id,
+    targets: [targetOf(source)],
+    evaluators: parent.evaluators,
+    reference_field: ITEM,
+    params: paramsOf(source),
+    metadata: { ...body.metadata },
   });
   await experiments.create(ctx, caller, request, { before: () => undefined, keep }).catch((error) => {
     throw renamed(error);

@@ -23,12 +23,14 @@ const judge = {
   input: JudgeInput,
 };
 const LabelModel = z.object({
-  ...{ type: z.literal("label_model"), ...judge },
+  type: z.literal("label_model"),
+  ...judge,
   labels: z.array(Label(64)).min(2).max(32),
   passing_labels: z.array(Label(64)).min(1).max(32),
 });
 const ScoreModel = z.object({
-  ...{ type: z.literal("score_model"), ...judge },
+  type: z.literal("score_model"),
+  ...judge,
   range: z.tuple([z.int(), z.int()]).nullish().describe("The judge gives whole numbers. Default: 0 to 1"),
   sampling_params: z
     .strictObject({

@@ -79,9 +79,14 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateEval, once?: 
       return evaluators.add(tx, { ...scorer, ...named }, now);
     });
     const row = insert(tx, {
-      ...{ id, workspaceId, name: body.name ?? id, dataSourceConfig: body.data_source_config },
-      ...{ testingCriteria: body.testing_criteria, evaluators: made.map((each) => each.id) },
-      ...{ metadata: body.metadata ?? {}, createdAt: now },
+      id,
+      workspaceId,
+      name: body.name ?? id,
+      dataSourceConfig: body.data_source_config,
+      testingCriteria: body.testing_criteria,
+      evaluators: made.map((each) => each.id),
+      metadata: body.metadata ?? {},
+      createdAt: now,
     });
     const answer = present(row);
     once?.keep(tx, answer);

@@ -101,8 +101,11 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
 
 export async function send(ctx: Ctx, row: ClientFileRow, request: Request): Promise<Response> {
   const answer = await fileResponse(request, {
-    ...{ name: row.filename, contentType: "application/octet-stream" },
-    ...{ sizeBytes: row.sizeBytes, sha256: row.sha256, updatedAt: row.createdAt },
+    name: row.filename,
+    contentType: "application/octet-stream",
+    sizeBytes: row.sizeBytes,
+    sha256: row.sha256,
+    updatedAt: row.createdAt,
     open: (range) => ctx.storage.get(row.storageKey, range),
   });
   if (answer) return answer;

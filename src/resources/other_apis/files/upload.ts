@@ -45,7 +45,12 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
       const now = ctx.clock.now();
       const lifetime = fields["expires_after[seconds]"];
       const row = {
-        ...{ workspaceId, filename: filename ?? "file", purpose: fields.purpose, sizeBytes, sha256, storageKey: key },
+        workspaceId,
+        filename: filename ?? "file",
+        purpose: fields.purpose,
+        sizeBytes,
+        sha256,
+        storageKey: key,
         expiresAt: lifetime === undefined ? null : now + lifetime * SECOND_MS,
       };
       let made = false;

@@ -39,7 +39,9 @@ export async function datasetOf(
   const part = { name: "file", filename: "rows.jsonl", contentType: "application/jsonl", stream: rows(opened.stream) };
   try {
     return await importRows(ctx, { workspaceId: file.workspaceId, signal }, part, {
-      ...{ name: file.filename, metadata: { file: file.id }, map: {} },
+      name: file.filename,
+      metadata: { file: file.id },
+      map: {},
       ...(method === "reinforcement" ? { format: "prompt" as const } : {}),
     });
   } catch (error) {

@@ -1,10 +1,8 @@
 /** Lines of a fine-tuning file as rows of a dataset. Pure. */
+import { isObject } from "../../../lib/json/object.ts";
 import type { Method } from "./schema.ts";
 
 type Line = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Line =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The row, or the reason why the line is none. The dataset checks the messages themselves. */
 export function rowOf(type: Method["type"], line: unknown): Line | string {

@@ -68,8 +68,15 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateFineTuningJob
   const keep: Once["keep"] = (tx, job) => {
     const { id } = job as { id: string };
     const row = insert(tx, {
-      ...{ id, workspaceId, model: body.model, method, trainingFile: body.training_file, servedName: name },
-      ...{ validationFile: body.validation_file ?? null, deploymentId: null, deploymentError: null },
+      id,
+      workspaceId,
+      model: body.model,
+      method,
+      trainingFile: body.training_file,
+      servedName: name,
+      validationFile: body.validation_file ?? null,
+      deploymentId: null,
+      deploymentError: null,
       createdAt: ctx.clock.now(),
     });
     made = present(row, currentJob(tx, id) as JobRow); // inserted in this commit

@@ -33,7 +33,8 @@ function turnsOf({ role, content }: MessageParam): ChatMessages {
   const text = textOf(of("text"));
   if (role === "assistant") {
     const calls = of("tool_use").map(({ id, name, input }) => ({
-      ...{ id, type: "function" as const },
+      id,
+      type: "function" as const,
       function: { name, arguments: JSON.stringify(input) },
     }));
     const thoughts = of("thinking")
@@ -41,14 +42,17 @@ function turnsOf({ role, content }: MessageParam): ChatMessages {
       .join("\n");
     return [
       {
-        ...{ role, content: text },
+        role,
+        content: text,
         ...(calls.length > 0 ? { tool_calls: calls } : {}),
         ...(thoughts === "" ? {} : { reasoning_content: thoughts }),
       },
     ];
   }
   const results = of("tool_result").map(({ tool_use_id: id, content: result, is_error: failed }) => ({
-    ...{ role: "tool" as const, tool_call_id: id, content: `${failed ? "Error: " : ""}${textOf(result ?? "")}` },
+    role: "tool" as const,
+    tool_call_id: id,
+    content: `${failed ? "Error: " : ""}${textOf(result ?? "")}`,
   }));
   if (role === "system") return [{ role, content: text }];
   const said = partsOf(content);
@@ -73,7 +77,8 @@ export function promptFields(request: CountTokensRequest): ChatFields {
     model,
     messages: [...instructions, ...messages.flatMap(turnsOf)],
     tools: tools.map(({ name, description, input_schema: parameters }) => ({
-      ...{ type: "function" as const, function: { name, description, parameters } },
+      type: "function" as const,
+      function: { name, description, parameters },
     })),
     ...choiceOf(request),
     ...(thinking ? { chat_template_kwargs: { enable_thinking: thinking.type !== "disabled" } } : {}),
@@ -84,7 +89,13 @@ export function toChat(request: MessagesRequest): ChatFields {
   const { max_tokens, stop_sequences: stop, stream, temperature, top_p, top_k, metadata } = request;
   return {
     ...promptFields(request),
-    ...{ max_tokens, stop, stream, temperature, top_p, top_k, metadata },
+    max_tokens,
+    stop,
+    stream,
+    temperature,
+    top_p,
+    top_k,
+    metadata,
     ...(stream ? { stream_options: { include_usage: true } } : {}),
   };
 }
@@ -122,7 +133,13 @@ export function toMessage({ id, model, choices, usage }: ChatCompletion): Messag
   for (const call of calls)
     blocks.push({ type: "tool_use", id: call.id, name: call.function.name, input: inputOf(call.function.arguments) });
   return {
-    ...{ id: idOf(id), type: "message", role: "assistant", model, content: blocks },
-    ...{ stop_reason: choice ? stopReason(choice.finish_reason) : null, stop_sequence: null, usage: usageOf(usage) },
+    id: idOf(id),
+    type: "message",
+    role: "assistant",
+    model,
+    content: blocks,
+    stop_reason: choice ? stopReason(choice.finish_reason) : null,
+    stop_sequence: null,
+    usage: usageOf(usage),
   };
 }

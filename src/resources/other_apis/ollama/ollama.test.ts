@@ -59,7 +59,9 @@ test("a model with a prompt is an agent, a copy is a deployment, and both can be
   const made = { model: "poet", from: "d", system: "Rhyme.", parameters: { temperature: 0.5 }, stream: false };
   expect((await post("create", made)).body).toEqual({ status: "success" });
   expect((await app.call("GET", "/v1/agents/poet")).body).toMatchObject({
-    ...{ deployment: "d", system_prompt: "Rhyme.", sampling: { temperature: 0.5 } },
+    deployment: "d",
+    system_prompt: "Rhyme.",
+    sampling: { temperature: 0.5 },
   });
   expect((await post("copy", { source: "d", destination: "e:latest" })).status).toBe(200);
   expect((await post("pull", { model: "e", stream: false })).body).toEqual({ status: "success" });

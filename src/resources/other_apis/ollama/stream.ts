@@ -24,7 +24,8 @@ function argumentsOf(text: string): Record<string, unknown> {
 
 const writeMessage: Write = ({ text, thoughts, calls }) => ({
   message: {
-    ...{ role: "assistant", content: text },
+    role: "assistant",
+    content: text,
     ...(thoughts === "" ? {} : { thinking: thoughts }),
     ...(calls.length === 0
       ? {}
@@ -45,10 +46,14 @@ function endFields({ reason, usage, timings }: Ended) {
   const prompt = Math.round((timings?.prompt_ms ?? 0) * NS);
   const predicted = Math.round((timings?.predicted_ms ?? 0) * NS);
   return {
-    ...{ done: true, done_reason: reason === "length" ? "length" : "stop" },
-    ...{ total_duration: prompt + predicted, load_duration: 0 },
-    ...{ prompt_eval_count: usage?.prompt_tokens ?? 0, prompt_eval_duration: prompt },
-    ...{ eval_count: usage?.completion_tokens ?? 0, eval_duration: predicted },
+    done: true,
+    done_reason: reason === "length" ? "length" : "stop",
+    total_duration: prompt + predicted,
+    load_duration: 0,
+    prompt_eval_count: usage?.prompt_tokens ?? 0,
+    prompt_eval_duration: prompt,
+    eval_count: usage?.completion_tokens ?? 0,
+    eval_duration: predicted,
   };
 }
 
@@ -125,6 +130,9 @@ export function createTextTranslator(now: () => string): Translator<Completion, 
 
 /** The answer to a request without a prompt, which only loads the model. */
 export const loadedAnswer = (kind: "chat" | "generate", model: string, now: string) => ({
-  ...{ model, created_at: now, ...(kind === "chat" ? writeMessage : writeText)(NOTHING) },
-  ...{ done: true, done_reason: "load" },
+  model,
+  created_at: now,
+  ...(kind === "chat" ? writeMessage : writeText)(NOTHING),
+  done: true,
+  done_reason: "load",
 });

@@ -29,12 +29,14 @@ export function toMessages(messages: readonly Message[]): ChatMessages {
     if (role === "user") return { role, content: withImages(content, images) };
     if (role !== "assistant") return { role, content };
     const named = (calls ?? []).map((call) => ({
-      ...{ id: call.id ?? `call_${made++}`, type: "function" as const },
+      id: call.id ?? `call_${made++}`,
+      type: "function" as const,
       function: { name: call.function.name, arguments: JSON.stringify(call.function.arguments) },
     }));
     open = named.map((call) => ({ id: call.id, name: call.function.name }));
     return {
-      ...{ role, content },
+      role,
+      content,
       ...(thinking ? { reasoning_content: thinking } : {}),
       ...(named.length > 0 ? { tool_calls: named } : {}),
     };
@@ -66,13 +68,17 @@ const streamFields = (stream: boolean) => ({ stream, ...(stream ? { stream_optio
 
 type Shared = Pick<OllamaChat, "model" | "stream" | "format" | "options" | "think">;
 const sharedFields = ({ model, stream, format, options, think }: Shared) => ({
-  ...{ model, ...samplingOf(options), ...streamFields(stream) },
-  ...{ ...formatOf(format), ...thinkingOf(think) },
+  model,
+  ...samplingOf(options),
+  ...streamFields(stream),
+  ...formatOf(format),
+  ...thinkingOf(think),
 });
 
 export const fromChat = (request: OllamaChat): ChatFields => ({
   ...sharedFields(request),
-  ...{ messages: toMessages(request.messages), tools: request.tools },
+  messages: toMessages(request.messages),
+  tools: request.tools,
 });
 
 export function fromGenerate(request: OllamaGenerate): ChatFields {

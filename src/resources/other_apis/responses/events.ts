@@ -120,7 +120,9 @@ const state = { id: "", status: "in_progress" as const };
 const EMPTY_TEXT = { type: "output_text" as const, text: "", annotations: [], logprobs: [] };
 const MESSAGE: OutputItem = { type: "message", ...state, role: "assistant", content: [EMPTY_TEXT] };
 const REASONING: OutputItem = {
-  ...{ type: "reasoning", ...state, summary: [] },
+  type: "reasoning",
+  ...state,
+  summary: [],
   content: [{ type: "reasoning_text", text: "" }],
 };
 const CALL = { type: "function_call" as const, ...state, arguments: "" };

@@ -19,7 +19,10 @@ export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, que
     throw new AppError("invalid_cursor", "after: is not the id of an item of this response", { param: "after" });
   const data = ordered.slice(from, from + limit);
   return {
-    ...{ object: "list" as const, data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },
+    object: "list" as const,
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
     has_more: from + data.length < ordered.length,
   };
 }

@@ -76,7 +76,9 @@ export function promptFields(request: PromptFields, items: readonly KnownItem[])
   const { model, instructions, tools, tool_choice: choice, parallel_tool_calls, text, reasoning } = request;
   const system = instructions ? [{ role: "system" as const, content: instructions }] : [];
   return {
-    ...{ model, messages: [...system, ...toMessages(items)], parallel_tool_calls },
+    model,
+    messages: [...system, ...toMessages(items)],
+    parallel_tool_calls,
     tools: tools.map(({ type, ...named }) => ({ type, function: named })),
     tool_choice: typeof choice === "string" ? choice : { type: "function", function: { name: choice.name } },
     ...formatOf(text?.format),
@@ -88,7 +90,11 @@ export function toChat(request: ResponsesRequest, items: readonly KnownItem[]): 
   const { max_output_tokens, stream, temperature, top_p, top_logprobs, metadata } = request;
   return {
     ...promptFields(request, items),
-    ...{ max_completion_tokens: max_output_tokens, stream, temperature, top_p, metadata },
+    max_completion_tokens: max_output_tokens,
+    stream,
+    temperature,
+    top_p,
+    metadata,
     ...(typeof top_logprobs === "number" ? { logprobs: true, top_logprobs } : {}),
     ...(stream ? { stream_options: { include_usage: true } } : {}),
   };
@@ -102,12 +108,29 @@ export function blankResponse({ id, createdAt, model, request }: Head, status: M
   const { background, instructions = null, max_output_tokens = null, parallel_tool_calls, store } = request;
   const { temperature = null, tool_choice, tools, top_p = null, metadata, reasoning, text } = request;
   return {
-    ...{ id, object: "response", created_at: Math.floor(createdAt / 1000), status, background },
-    ...{ error: null, incomplete_details: null, instructions, max_output_tokens, model, output: [] },
-    ...{ parallel_tool_calls, previous_response_id: request.previous_response_id ?? null },
-    ...{ reasoning: { effort: reasoning?.effort ?? null, summary: null }, store, temperature },
-    ...{ text: { format: text?.format ?? { type: "text" } }, tool_choice, tools, top_p, truncation: "disabled" },
-    ...{ usage: null, metadata: metadata ?? {} },
+    id,
+    object: "response",
+    created_at: Math.floor(createdAt / 1000),
+    status,
+    background,
+    error: null,
+    incomplete_details: null,
+    instructions,
+    max_output_tokens,
+    model,
+    output: [],
+    parallel_tool_calls,
+    previous_response_id: request.previous_response_id ?? null,
+    reasoning: { effort: reasoning?.effort ?? null, summary: null },
+    store,
+    temperature,
+    text: { format: text?.format ?? { type: "text" } },
+    tool_choice,
+    tools,
+    top_p,
+    truncation: "disabled",
+    usage: null,
+    metadata: metadata ?? {},
   };
 }
 

@@ -3,8 +3,8 @@ import { and, asc, eq, gt, or } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { later } from "../../../lib/schema.ts";
-import { alphaOf, type Cell, kappaOf } from "../statistics/agreement.ts";
 import { takingTurns } from "../../../lib/turns.ts";
+import { alphaOf, type Cell, kappaOf } from "../statistics/agreement.ts";
 import { fillSums, type Scheme, schemesOf } from "./sums.ts";
 import { annotationSums, type QueueRow } from "./table.ts";
 

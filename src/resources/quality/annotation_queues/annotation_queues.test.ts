@@ -205,7 +205,9 @@ test("a queue wants a dataset of its format, and goes with its items", async () 
   await next(queue, "ada");
   expect((await app.call("PATCH", `${PATH}/${queue}`, { dataset_id: wrong })).status).toBe(422);
   expect((await app.call("PATCH", `${PATH}/${queue}`, { dataset_id: null, name: "n" })).body).toMatchObject({
-    ...{ name: "n", dataset_id: null, mode: "pairwise" },
+    name: "n",
+    dataset_id: null,
+    mode: "pairwise",
   });
   const left = () =>
     ["annotation_items", "annotations", "annotation_reservations"].map(

@@ -29,7 +29,8 @@ describe("items", () => {
     const { body } = await from({ after_row_id: 1 });
     expect(body.added).toBe(1);
     expect(await get(queue, body.item_ids[0])).toMatchObject({
-      ...{ input: "p2", outputs: ["c2", "r2"] },
+      input: "p2",
+      outputs: ["c2", "r2"],
       source: { type: "dataset", dataset_id: source, row_id: 2 },
     });
     expect((await from({ id: `${source}@snap-1` })).body.added).toBe(3);
@@ -73,7 +74,9 @@ describe("items", () => {
     };
     const { body } = await post(["x_a", "x_b"]);
     expect(await get(queue, body.item_ids[0])).toMatchObject({
-      ...{ input, outputs: ["x_a", "x_b"], reference: null },
+      input,
+      outputs: ["x_a", "x_b"],
+      reference: null,
       source: { type, [field]: ["x_a", "x_b"] },
     });
     const link = { id: body.item_ids[0], queue_id: queue, status: "pending" as const };

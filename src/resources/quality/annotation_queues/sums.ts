@@ -3,8 +3,8 @@
  * alone. All are whole numbers, so a sum after any history equals a new count.
  */
 import { and, asc, eq, gt, inArray, sql } from "drizzle-orm";
-import { type Label, type Level, withinUnit } from "../statistics/agreement.ts";
 import { type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
+import { type Label, type Level, withinUnit } from "../statistics/agreement.ts";
 import { type LabelField, type LabelValue, PREFERENCES } from "./label_schema.ts";
 import { labelValue } from "./policy.ts";
 import { type AnnotationRow, annotationQueues, annotationSums, annotations, type QueueRow } from "./table.ts";
@@ -57,7 +57,9 @@ type Sum = { label: string; kind: Kind; a: string; b: string; n: number };
 type Kind = "items" | "annotator" | "value" | "within" | "pair" | "spans" | "span_pairs";
 
 const sum = (label: string, kind: Kind, a: string | number = "", b: string | number = "", n = 1): Sum => ({
-  ...{ label, kind, n },
+  label,
+  kind,
+  n,
   a: String(a),
   b: String(b),
 });

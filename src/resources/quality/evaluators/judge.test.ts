@@ -70,7 +70,8 @@ test("nonsense from a judge is no score, with the reason why", async () => {
 
 test("a prompt of one's own is filled in once, and must have room for the answer", async () => {
   const { app, run, prompts } = await judging(() => '{"score":1}', {
-    ...{ explain: false, prompt: "{{rubric}} Q: {{input}} A: {{ output }} {{reference}}{{unknown}}" },
+    explain: false,
+    prompt: "{{rubric}} Q: {{input}} A: {{ output }} {{reference}}{{unknown}}",
   });
   await run({ input: "q", output: "{{rubric}} $&", reference: "r" });
   expect(prompts).toEqual(["Short answers are good. Q: q A: {{rubric}} $& r{{unknown}}"]);
@@ -81,7 +82,8 @@ test("a prompt of one's own is filled in once, and must have room for the answer
 
 test("a prompt of one's own reads the fields of a reference that is an object", async () => {
   const { run, prompts } = await judging(() => '{"score":1}', {
-    ...{ explain: false, prompt: "{{output}}: {{reference.a.b}} {{ reference.list }} {{reference.toString}}" },
+    explain: false,
+    prompt: "{{output}}: {{reference.a.b}} {{ reference.list }} {{reference.toString}}",
   });
   await run({ output: "x", reference: '{"a":{"b":"{{output}}"},"list":[1]}' }, { output: "y", reference: "plain" });
   expect(prompts.toSorted()).toEqual([
@@ -92,7 +94,9 @@ test("a prompt of one's own reads the fields of a reference that is an object", 
 
 test("a judge with labels gives the score of the label", async () => {
   const { run } = await judging((content) => `{"label":"${content.includes("<answer>\ngood") ? "ok" : "bad"}"}`, {
-    ...{ mode: "labels", labels: { ok: 1, wrong: 0 }, explain: false },
+    mode: "labels",
+    labels: { ok: 1, wrong: 0 },
+    explain: false,
   });
   const { results } = await run({ output: "good" }, { output: "other" });
   expect(results).toMatchObject([

@@ -118,7 +118,9 @@ export const present = (row: EvaluatorRow, source: string | null): Evaluator => 
 });
 
 export const itemOf = ({ input, output, reference, other, ...row }: RunEvaluator["rows"][number]): EvaluationItem => ({
-  ...{ input, output, row },
+  input,
+  output,
+  row,
   reference: reference ?? null,
   other: other ?? null,
 });

@@ -25,7 +25,9 @@ test("two answers of an experiment become a pairwise annotation item, which each
   const [added] = (await app.call("POST", path, pair)).body.item_ids;
   const { source, input, outputs, reference } = (await app.call("GET", `${path}/${added}`)).body;
   expect({ source, input, outputs, reference }).toMatchObject({
-    ...{ input: "0 + 1", outputs: ["no", "yes"], reference: "1" },
+    input: "0 + 1",
+    outputs: ["no", "yes"],
+    reference: "1",
     source: { type: "experiment", experiment_item_ids: [base.id, tuned.id] },
   });
   const link = { id: added, queue_id: queue, status: "pending" };

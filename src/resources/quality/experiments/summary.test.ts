@@ -12,11 +12,21 @@ const row = {
 } as unknown as ExperimentRow;
 
 const item = (index: number, rowId: number, more: Partial<ResultItem> = {}): ResultItem => ({
-  ...{ target: index, rowId, latencyMs: 10 * rowId, promptTokens: 3, completionTokens: 2, error: null, finishedAt: 1 },
+  target: index,
+  rowId,
+  latencyMs: 10 * rowId,
+  promptTokens: 3,
+  completionTokens: 2,
+  error: null,
+  finishedAt: 1,
   ...more,
 });
 const score = (index: number, rowId: number, value: number | null): ResultScore => ({
-  ...{ target: index, rowId, evaluator: 0, score: value, passed: value === null ? null : value === 1 },
+  target: index,
+  rowId,
+  evaluator: 0,
+  score: value,
+  passed: value === null ? null : value === 1,
 });
 /** Values of base and tuned, row by row. */
 const scored = (base: (number | null)[], tuned: (number | null)[]) => ({

@@ -1,7 +1,8 @@
 /** The figures of an experiment, computed from its results alone. The same results give the same figures. */
+
+import { takingTurns } from "../../../lib/turns.ts";
 import { bootstrapInterval, mean, quantile } from "../statistics/describe.ts";
 import { mcnemar, pairedT, signFlip } from "../statistics/paired.ts";
-import { takingTurns } from "../../../lib/turns.ts";
 import type { ExperimentSummary } from "./results_schema.ts";
 import { baselineOf } from "./schema.ts";
 import type { ExperimentRow, ItemRow, ScoreRow } from "./table.ts";

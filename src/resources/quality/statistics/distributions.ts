@@ -53,42 +53,6 @@ export function studentTwoSided(t: number, degreesOfFreedom: number): number {
   return incompleteBeta(degreesOfFreedom / (degreesOfFreedom + t * t), degreesOfFreedom / 2, 0.5);
 }
 
-/** P(|Z| ≥ |z|) of the normal distribution. */
-export function normalTwoSided(z: number): number {
-  const x = (z * z) / 2;
-  return x < 1.5 ? 1 - lowerHalfGamma(x) : upperHalfGamma(x);
-}
-
-/** P(1/2, x) by its series. */
-function lowerHalfGamma(x: number): number {
-  if (x === 0) return 0;
-  let term = 2;
-  let sum = term;
-  for (let n = 1; n <= MAX_TERMS; n++) {
-    term *= x / (0.5 + n);
-    sum += term;
-    if (term < sum * EPSILON) break;
-  }
-  return sum * Math.exp(-x + 0.5 * Math.log(x) - lnGamma(0.5));
-}
-
-/** Q(1/2, x) by its continued fraction. */
-function upperHalfGamma(x: number): number {
-  let b = x + 0.5;
-  let c = 1 / TINY;
-  let d = 1 / b;
-  let result = d;
-  for (let i = 1; i <= MAX_TERMS; i++) {
-    const a = -i * (i - 0.5);
-    b += 2;
-    d = 1 / (a * d + b);
-    c = b + a / c;
-    result *= d * c;
-    if (Math.abs(d * c - 1) < EPSILON * 10) break;
-  }
-  return result * Math.exp(-x + 0.5 * Math.log(x) - lnGamma(0.5));
-}
-
 /** P(X ≤ k) of n fair coins. */
 export function fairCoins(k: number, n: number): number {
   if (n > 1_000) return incompleteBeta(0.5, n - k, k + 1); // 2^-n is too small for a number

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { cohenKappa, type KappaWeights, krippendorffAlpha, type Label, type Level } from "./agreement.ts";
 import { bootstrapInterval, mean, quantile, standardError, variance } from "./describe.ts";
-import { fairCoins, lnGamma, normalTwoSided, studentTwoSided } from "./distributions.ts";
-import { differences, mcnemar, pairedT, signFlip, wilcoxon } from "./paired.ts";
+import { fairCoins, lnGamma, studentTwoSided } from "./distributions.ts";
+import { differences, mcnemar, pairedT, signFlip } from "./paired.ts";
 import reference from "./reference.json" with { type: "json" };
 
 type Result = { statistic: number; p: number };
@@ -11,8 +11,6 @@ type Paired = {
   mean: number;
   standard_error: number;
   t: Result;
-  wilcoxon: Result;
-  pratt?: Result;
   sign_flip?: Result;
   interval: { low: number; high: number };
 };
@@ -25,10 +23,8 @@ function close(actual: number | null, wanted: number) {
 }
 
 describe("reference values", () => {
-  test("Student's and the normal tails are SciPy's", () => {
+  test("Student's tails are SciPy's", () => {
     for (const [t, df, p] of reference.student as [number, number, number][]) close(studentTwoSided(t, df), p);
-    for (const [z, p] of reference.normal as [number, number][]) close(normalTwoSided(z), p);
-    for (const [z, p] of reference.normal as [number, number][]) close(normalTwoSided(-z), p);
   });
 
   test.each(paired)("%s: mean, standard error and paired tests", async (_, wanted) => {
@@ -38,13 +34,6 @@ describe("reference values", () => {
     const t = pairedT(deltas);
     close(t.statistic, wanted.t.statistic);
     close(t.p, wanted.t.p);
-    const rank = wilcoxon(deltas);
-    close(rank.statistic, wanted.wilcoxon.statistic);
-    close(rank.p, wanted.wilcoxon.p);
-    if (wanted.pratt) {
-      close(wilcoxon(deltas, "pratt").statistic, wanted.pratt.statistic);
-      close(wilcoxon(deltas, "pratt").p, wanted.pratt.p);
-    }
     if (wanted.sign_flip) {
       const { statistic, p } = await signFlip(deltas, { seed: 1 });
       close(statistic, wanted.sign_flip.statistic);
@@ -110,13 +99,10 @@ describe("cases computed by hand", () => {
 
   test("pairs: 3 of 3 upward", async () => {
     // Two of eight sign patterns are as extreme.
-    expect(wilcoxon([1, 2, 3])).toMatchObject({ statistic: 0, p: 0.25, n: 3, positive: 6, negative: 0, exact: true });
     expect(await signFlip([1, 2, 3], { seed: 1 })).toEqual({ statistic: 2, p: 0.25, n: 3, exact: true });
     close(pairedT([1, 2, 3]).statistic, 2 * Math.sqrt(3));
     // Ranks 1.5, 1.5 and 3: sums of 1.5 or less, or of 4.5 or more, are 6 of 8 patterns.
-    expect(wilcoxon([1, -1, 2])).toMatchObject({ statistic: 1.5, p: 0.75 });
     // Pratt ranks the zero first: the ranks are 2 and 3, the patterns 0, 2, 3, 5.
-    expect(wilcoxon([0, 1, 2], "pratt")).toMatchObject({ statistic: 0, p: 0.5, n: 2 });
     expect(mcnemar({ gained: 0, lost: 3 })).toEqual({ statistic: 0, p: 0.25, n: 3 });
     expect(differences([1, 0], [0, 1])).toEqual([1, -1]);
     expect(() => differences([1], [])).toThrow("differ in length");
@@ -124,13 +110,7 @@ describe("cases computed by hand", () => {
 
   test("a sample that can show nothing gives p 1", async () => {
     for (const deltas of [[], [0], [0, 0, 0]])
-      for (const result of [
-        pairedT(deltas),
-        wilcoxon(deltas),
-        wilcoxon(deltas, "pratt"),
-        await signFlip(deltas, { seed: 1 }),
-      ])
-        expect(result.p).toBe(1);
+      for (const result of [pairedT(deltas), await signFlip(deltas, { seed: 1 })]) expect(result.p).toBe(1);
     expect(pairedT([2]).p).toBe(1);
     expect(mcnemar({ gained: 0, lost: 0 }).p).toBe(1);
     expect(pairedT([1, 1, 1]).p).toBe(0); // no variance at all

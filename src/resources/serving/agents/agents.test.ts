@@ -70,7 +70,10 @@ test("an agent answers as model by name, version and id, with its fields as defa
   for (const model of ["support", "support@1", agent.id]) {
     expect((await app.call("POST", "/v1/chat/completions", { model, messages: [USER] })).status).toBe(200);
     expect(withAgent(app.ctx, app.workspaceA, { model, messages: [USER], top_p: 0.5 })).toEqual({
-      ...{ model: "support@1", temperature: 0, top_p: 0.5, tools: [TOOL] },
+      model: "support@1",
+      temperature: 0,
+      top_p: 0.5,
+      tools: [TOOL],
       messages: [{ role: "system", content: "Be brief." }, USER],
     });
   }
@@ -110,7 +113,11 @@ test("the replica gets the prompt, the tools and the sampling of the agent", asy
   Object.assign(replica?.host.worker ?? {}, { socketPath: socket });
   await app.call("POST", "/v1/chat/completions", { model: "support", messages: [USER], temperature: null });
   expect(sent[0]).toMatchObject({
-    ...{ model: "support@1", temperature: 0, max_completion_tokens: 9, top_p: 1, tools: [TOOL] },
+    model: "support@1",
+    temperature: 0,
+    max_completion_tokens: 9,
+    top_p: 1,
+    tools: [TOOL],
     messages: [{ role: "system", content: "Be brief." }, USER],
   });
   await server.stop(true);

@@ -80,7 +80,10 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateAgent): Agent
       });
     const last = lastVersion(tx, workspaceId, name);
     const row = {
-      ...{ id: newId("agt", now), workspaceId, name, version: last + 1 },
+      id: newId("agt", now),
+      workspaceId,
+      name,
+      version: last + 1,
       description: input.description ?? null,
       deployment: input.deployment,
       systemPrompt: input.system_prompt ?? null,

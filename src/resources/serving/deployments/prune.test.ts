@@ -53,8 +53,15 @@ test("D15 ended deployments: rows go after serving.retention_days, once their re
     tx
       .insert(deploymentRequests)
       .values({
-        ...{ id: "req_1", workspaceId: app.workspaceA, deploymentId: asked, promptTokens: 1, completionTokens: 1 },
-        ...{ latencyMs: 1, statusCode: 200, errorMessage: null, createdAt: clock.now() - 20 * DAY_MS },
+        id: "req_1",
+        workspaceId: app.workspaceA,
+        deploymentId: asked,
+        promptTokens: 1,
+        completionTokens: 1,
+        latencyMs: 1,
+        statusCode: 200,
+        errorMessage: null,
+        createdAt: clock.now() - 20 * DAY_MS,
       })
       .run(),
   );

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isId } from "../../../lib/ids.ts";
+import { usdOf } from "../../../lib/money.ts";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { STAGES } from "../../../workers/protocol.ts";
@@ -243,20 +244,25 @@ export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
   previous_model: row.previousModel && presentRef(row.previousModel),
   endpoint_url: isOpen(row) ? `/v1/deployments/${row.id}/chat/completions` : null,
   gpu: { type: row.gpuType, count: row.gpuCount },
-  ...{ provider: row.provider, region: row.region },
-  cost_per_hour_usd: row.costPerHourMicros === null ? null : row.costPerHourMicros / 1e6,
-  total_cost_usd: row.totalCostMicros / 1e6,
+  provider: row.provider,
+  region: row.region,
+  cost_per_hour_usd: row.costPerHourMicros === null ? null : usdOf(row.costPerHourMicros),
+  total_cost_usd: usdOf(row.totalCostMicros),
   total_requests: row.totalRequests,
   error: row.status === "failed" ? row.error : null,
   error_code: row.status === "failed" ? row.errorCode : null,
   last_error: row.error,
-  ...{ min_replicas: row.minReplicas, max_replicas: row.maxReplicas },
+  min_replicas: row.minReplicas,
+  max_replicas: row.maxReplicas,
   idle_timeout_seconds: row.idleTimeoutSeconds,
-  ...{ context_length: row.contextLength, parallel: row.parallel },
-  ...{ wake_timeout_seconds: row.wakeTimeoutSeconds, queue_timeout_seconds: row.queueTimeoutSeconds },
+  context_length: row.contextLength,
+  parallel: row.parallel,
+  wake_timeout_seconds: row.wakeTimeoutSeconds,
+  queue_timeout_seconds: row.queueTimeoutSeconds,
   max_held_requests: row.maxHeldRequests,
   pinned: row.pinned,
-  ...{ capture: row.capture, capture_retention_days: row.captureRetentionDays },
+  capture: row.capture,
+  capture_retention_days: row.captureRetentionDays,
   capture_redact: row.captureRedact,
   replicas: { desired: live.desired, ready: live.ready },
   parked: row.parked,
@@ -289,7 +295,7 @@ export function presentMetrics(row: DeploymentRow, now: number): z.infer<typeof 
     total_requests: row.totalRequests,
     total_prompt_tokens: row.totalPromptTokens,
     total_completion_tokens: row.totalCompletionTokens,
-    total_cost_usd: row.totalCostMicros / 1e6,
+    total_cost_usd: usdOf(row.totalCostMicros),
     avg_latency_ms: row.totalRequests === 0 ? 0 : row.totalLatencyMs / row.totalRequests,
     error_rate: row.totalRequests === 0 ? 0 : row.totalErrors / row.totalRequests,
     uptime_seconds: up / 1000,

@@ -25,7 +25,11 @@ test("F2 models: each listed id works as `model`; a queued one is not listed; th
   const { body } = await on.call("GET", "/v1/models");
   expect(body).toMatchObject({ object: "list", has_more: false });
   expect(body.data[1]).toMatchObject({
-    ...{ id: "b/one", object: "model", created: expect.any(Number), owned_by: on.workspaceA, name: "random" },
+    id: "b/one",
+    object: "model",
+    created: expect.any(Number),
+    owned_by: on.workspaceA,
+    name: "random",
     deployment: { id: b, status: "serving", parked: false },
   });
   for (const { id } of body.data) {

@@ -34,7 +34,8 @@ const get = async (on: DeployingApp, id: string, key = on.keyA) =>
 const change = (on: DeployingApp, id: string, body: object) => on.call("PATCH", `/v1/deployments/${id}`, body);
 const chat = (on: DeployingApp, id: string, more = {}) =>
   on.call("POST", `/v1/deployments/${id}/chat/completions`, {
-    ...{ model: "d", messages: [{ role: "user", content: "hi" }] },
+    model: "d",
+    messages: [{ role: "user", content: "hi" }],
     ...more,
   });
 const serving = async (on: DeployingApp, more = {}) => {
@@ -122,8 +123,13 @@ test("an adapter of the same base joins the process", async () => {
   const base = models.mustGet(on.ctx, on.workspaceA, "random");
   for (const [i, name] of ["poet", "clerk"].entries())
     await modelResults.registerResult(on.ctx, {
-      ...{ workspaceId: on.workspaceA, jobId: newId("job", i + 1), checkpointId: newId("ckpt", i + 1), step: 1 },
-      ...{ variant: "adapter", name, baseModelId: base.id },
+      workspaceId: on.workspaceA,
+      jobId: newId("job", i + 1),
+      checkpointId: newId("ckpt", i + 1),
+      step: 1,
+      variant: "adapter",
+      name,
+      baseModelId: base.id,
       file: jobFile(on.dir, makeAdapter(join(on.dir, "jobs"), { arch: "llama", type: "F32", adapterSeed: i + 1 })),
     });
   const id = await serving(on, { model: "poet" });

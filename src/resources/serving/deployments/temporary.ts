@@ -24,7 +24,10 @@ type Temporary = {
 export async function prepareTemporary(ctx: Ctx, wanted: Temporary): Promise<() => DeploymentRow> {
   const { workspaceId, keyId, model, checkpoint, name, metadata } = wanted;
   const input = CreateDeployment.parse({
-    ...{ model, checkpoint, name, metadata },
+    model,
+    checkpoint,
+    name,
+    metadata,
     min_replicas: 0,
     max_replicas: 1,
     idle_timeout_seconds: 60,

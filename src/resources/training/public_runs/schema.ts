@@ -2,7 +2,8 @@ import { z } from "zod";
 import { PageQuery } from "../../../http/answer/pagination.ts";
 import { DateTime, isoOrNull, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
-import { JOB_METHODS, STATUSES } from "../training_jobs/table.ts";
+import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
+import { JOB_METHODS } from "../training_jobs/table.ts";
 
 /** Everything that anyone may see of a published job. */
 export const PublicRun = later(() =>
@@ -12,7 +13,7 @@ export const PublicRun = later(() =>
       id: z.string(),
       name: z.string(),
       method: z.enum(JOB_METHODS),
-      status: z.enum(STATUSES),
+      status: z.enum(JOB_STATUSES),
       publisher: z.string().describe("The workspace's name"),
       like_count: z.int(),
       base_model: z.string().nullable().describe("Null for custom jobs"),

@@ -14,8 +14,19 @@ import { publicRunLikes } from "./table.ts";
 const { id, outputName, method, status, likeCount, baseModel, step, totalSteps } = trainingJobs;
 const { startedAt, completedAt, updatedAt, publishedAt, trackerRunUrl } = trainingJobs;
 const COLUMNS = {
-  ...{ id, outputName, method, status, likeCount, baseModel, step, totalSteps },
-  ...{ startedAt, completedAt, updatedAt, publishedAt, trackerRunUrl },
+  id,
+  outputName,
+  method,
+  status,
+  likeCount,
+  baseModel,
+  step,
+  totalSteps,
+  startedAt,
+  completedAt,
+  updatedAt,
+  publishedAt,
+  trackerRunUrl,
   publisher: workspaces.name,
 };
 

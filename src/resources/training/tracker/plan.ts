@@ -1,4 +1,5 @@
 /** Pure decisions: what to send to a tracker next, and what to do when it fails. */
+import { isObject } from "../../../lib/json/object.ts";
 import { HOUR_MS } from "../../../lib/units.ts";
 import type { Point, State } from "./contract.ts";
 
@@ -64,7 +65,7 @@ export const givesUp = (trouble: { refusals: number; failingSince: number }, now
 export function flatten(values: Record<string, unknown>, prefix = ""): Record<string, string> {
   const flat: Record<string, string> = {};
   for (const [key, value] of Object.entries(values)) {
-    const isTree = typeof value === "object" && value !== null && !Array.isArray(value);
+    const isTree = isObject(value);
     if (isTree) Object.assign(flat, flatten(value as Record<string, unknown>, `${prefix}${key}.`));
     else if (value !== null && value !== undefined)
       flat[prefix + key] = typeof value === "string" ? value : JSON.stringify(value);

@@ -134,9 +134,24 @@ export function follow(tx: Tx, job: { id: string; workspaceId: string }, now: nu
   if (!row) return;
   const { type, baseUrl, project, secretName, workspaceId } = row;
   insertRun(tx, {
-    ...{ jobId: job.id, workspaceId, type, baseUrl, project, secretName },
-    ...{ remote: null, paramsSent: false, lastStepSent: -1, pointsSent: 0, stateSent: null, sentAt: null },
-    ...{ failures: 0, refusals: 0, failingSince: null, lastError: null },
-    ...{ nextAt: now, createdAt: now, updatedAt: now },
+    jobId: job.id,
+    workspaceId,
+    type,
+    baseUrl,
+    project,
+    secretName,
+    remote: null,
+    paramsSent: false,
+    lastStepSent: -1,
+    pointsSent: 0,
+    stateSent: null,
+    sentAt: null,
+    failures: 0,
+    refusals: 0,
+    failingSince: null,
+    lastError: null,
+    nextAt: now,
+    createdAt: now,
+    updatedAt: now,
   });
 }

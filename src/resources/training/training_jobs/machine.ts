@@ -1,4 +1,5 @@
 import { lifecycle } from "../../../events/lifecycle.ts";
+import { JOB_ENDS } from "../../../lib/training/job_status.ts";
 import { type JobRow, trainingJobs } from "./table.ts";
 
 export const report = ({ id, status, baseModel, method, pauseReason }: JobRow) => ({
@@ -17,7 +18,7 @@ export const report = ({ id, status, baseModel, method, pauseReason }: JobRow) =
 export const machine = lifecycle({
   table: trainingJobs,
   initial: "queued",
-  terminal: ["completed", "failed", "cancelled"],
+  terminal: JOB_ENDS,
   report,
   workspaceOf: (row) => row.workspaceId,
   steps: {

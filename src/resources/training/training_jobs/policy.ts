@@ -1,5 +1,7 @@
 /** Decides what the end of a run means for its job and which checkpoints stay. Pure. */
+
 import { formatBytes } from "../../../lib/bytes.ts";
+import { usdOf } from "../../../lib/money.ts";
 import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { TIME_LIMIT } from "../../../platform/providers/protocol.ts";
@@ -175,7 +177,7 @@ export function exceededLimit(
     return { code: "timeout", message, param: "/max_runtime_minutes" };
   }
   if (job.maxCostMicros === null || job.costMicros + most.runMicros < job.maxCostMicros) return null;
-  const message = `The job has cost ${(job.maxCostMicros / 1e6).toFixed(2)} USD, its limit: raise max_cost_usd`;
+  const message = `The job has cost ${usdOf(job.maxCostMicros).toFixed(2)} USD, its limit: raise max_cost_usd`;
   return { code: "cost_limit", message, param: "/max_cost_usd" };
 }
 
@@ -193,7 +195,12 @@ export function judgeCredit(
 }
 
 const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = {
-  ...{ grpo: false, rloo: false, sft: true, dpo: false, kto: false, orpo: false },
+  grpo: false,
+  rloo: false,
+  sft: true,
+  dpo: false,
+  kto: false,
+  orpo: false,
 };
 
 type Judgeable = Pick<JobRow, "method" | "hyperparameters">;

@@ -1,14 +1,15 @@
 import { z } from "zod";
 import { usdOf } from "../../../lib/money.ts";
-import { wattHours } from "../../money/energy/watts.ts";
 import { DateTime, isoOrNull, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
+import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
 import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { snapshotId } from "../../data/datasets/schema.ts";
 import { costOf } from "../../money/billing/service.ts";
-import { FAILURE_CODES, JOB_METHODS, type JobRow, STATUSES } from "./table.ts";
+import { wattHours } from "../../money/energy/watts.ts";
+import { FAILURE_CODES, JOB_METHODS, type JobRow } from "./table.ts";
 
 export const PRIORITIES = { low: -1, normal: 0, high: 1 } as const;
 export type Priority = keyof typeof PRIORITIES;
@@ -21,7 +22,7 @@ export const TrainingJob = later(() =>
     .object({
       id: z.string(),
       object: z.literal("training_job"),
-      status: z.enum(STATUSES),
+      status: z.enum(JOB_STATUSES),
       base_model: z.string().describe("custom for a custom job without one"),
       method: z.enum(JOB_METHODS),
       output_name: z.string(),

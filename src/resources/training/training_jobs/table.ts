@@ -1,22 +1,12 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Language } from "../../../lib/rewards/contract.ts";
+import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import type { ResolvedRows } from "../../data/datasets/stream/resolved.ts";
 import type { EvaluatorReward } from "../../quality/evaluators/reward.ts";
 
-export const STATUSES = [
-  "queued",
-  "provisioning",
-  "running",
-  "paused",
-  "cancelling",
-  "completed",
-  "failed",
-  "cancelled",
-] as const;
-export type Status = (typeof STATUSES)[number];
 export const JOB_METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo", "custom"] as const;
 export const FAILURE_CODES = [
   "reward_error",
@@ -85,7 +75,7 @@ export const trainingJobs = sqliteTable("training_jobs", {
   workspaceId: text("workspace_id")
     .notNull()
     .references(() => workspaces.id),
-  status: text("status", { enum: STATUSES }).notNull(),
+  status: text("status", { enum: JOB_STATUSES }).notNull(),
   method: text("method", { enum: JOB_METHODS }).notNull(),
   baseModel: text("base_model"),
   baseModelId: text("base_model_id"),

@@ -38,11 +38,13 @@ test("counters and histograms are cumulative from the first start, gauges are of
   ];
   expect(scopeMetrics[0].metrics).toEqual([
     {
-      ...{ name: "n_total", description: "N" },
+      name: "n_total",
+      description: "N",
       sum: { dataPoints: [{ attributes, ...start, asDouble: 3 }], aggregationTemporality: 2, isMonotonic: true },
     },
     {
-      ...{ name: "t", description: "T" },
+      name: "t",
+      description: "T",
       histogram: {
         dataPoints: [
           { attributes: [], ...start, count: "5", sum: 9, explicitBounds: [1, 2], bucketCounts: ["4", "0", "1"] },
@@ -51,7 +53,8 @@ test("counters and histograms are cumulative from the first start, gauges are of
       },
     },
     {
-      ...{ name: "g", description: "G" },
+      name: "g",
+      description: "G",
       gauge: { dataPoints: [{ attributes: [], timeUnixNano: "2000000000", asDouble: 0.5 }] },
     },
   ]);

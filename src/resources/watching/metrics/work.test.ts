@@ -84,8 +84,16 @@ test("a deployment shows its tokens, who waits for it, and that it was woken", a
 }, 60_000);
 
 const card: Gpu = {
-  ...{ index: 0, uuid: "GPU-1", name: "NVIDIA H100", type: "H100", memoryTotalMib: 1_000, memoryUsedMib: 100 },
-  ...{ utilizationPercent: 55, temperatureCelsius: null, powerWatts: 300, driverVersion: "1" },
+  index: 0,
+  uuid: "GPU-1",
+  name: "NVIDIA H100",
+  type: "H100",
+  memoryTotalMib: 1_000,
+  memoryUsedMib: 100,
+  utilizationPercent: 55,
+  temperatureCelsius: null,
+  powerWatts: 300,
+  driverVersion: "1",
 };
 
 test("devices are shown as last seen, and a driver that hangs holds up nobody", async () => {

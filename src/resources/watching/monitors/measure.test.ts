@@ -86,7 +86,14 @@ function score(app: TestApp, deploymentId: string, values: readonly (number | bo
   const traceId = newId("trc", app.ctx.clock.now());
   const times = { startedAt: app.ctx.clock.now(), durationMs: 1 };
   traces.record(app.ctx, {
-    ...{ id: traceId, workspaceId, source: "chat", deploymentId, status: 200, capture: "none", spans: [], ...times },
+    id: traceId,
+    workspaceId,
+    source: "chat",
+    deploymentId,
+    status: 200,
+    capture: "none",
+    spans: [],
+    ...times,
   });
   write(app.ctx.db, () => {
     for (const value of values) traces.addScore(app.ctx, { workspaceId, traceId, name, value, source: "person" });
@@ -129,8 +136,15 @@ test("failed attempts of webhooks are counted in the window, by endpoint", async
     ] as const)
       tx.insert(webhookAttempts)
         .values({
-          ...{ deliveryId: delivery?.id ?? "", number, attemptedAt: clock.now() - agoMs, trigger: "scheduled" },
-          ...{ durationMs: 1, responseCode, responseBody: null, errorCode: null, errorMessage: null },
+          deliveryId: delivery?.id ?? "",
+          number,
+          attemptedAt: clock.now() - agoMs,
+          trigger: "scheduled",
+          durationMs: 1,
+          responseCode,
+          responseBody: null,
+          errorCode: null,
+          errorMessage: null,
         })
         .run();
   });
@@ -143,9 +157,16 @@ test("failed attempts of webhooks are counted in the window, by endpoint", async
 });
 
 const card = (index: number): Gpu => ({
-  ...{ index, uuid: `GPU-${index}`, name: "Card", type: "card", driverVersion: "1" },
-  ...{ memoryTotalMib: 1000, memoryUsedMib: 250 * (index + 1) },
-  ...{ utilizationPercent: null, temperatureCelsius: 70 + index, powerWatts: null },
+  index,
+  uuid: `GPU-${index}`,
+  name: "Card",
+  type: "card",
+  driverVersion: "1",
+  memoryTotalMib: 1000,
+  memoryUsedMib: 250 * (index + 1),
+  utilizationPercent: null,
+  temperatureCelsius: 70 + index,
+  powerWatts: null,
 });
 
 function charge(app: TestApp, usd: number) {

@@ -16,10 +16,22 @@ test("a monitor is created with defaults, read, listed, changed and deleted in i
   const { app, create, get } = started();
   const made = await create({ metadata: { team: "a" } });
   expect(made).toMatchObject({
-    ...{ object: "monitor", name: "m", metric: "balance", unit: "usd", comparison: "below", severity: "no_data" },
-    ...{ window_seconds: 300, evaluations: 1, recovery_evaluations: 1, no_data: "no_data", min_samples: 1 },
+    object: "monitor",
+    name: "m",
+    metric: "balance",
+    unit: "usd",
+    comparison: "below",
+    severity: "no_data",
+    window_seconds: 300,
+    evaluations: 1,
+    recovery_evaluations: 1,
+    no_data: "no_data",
+    min_samples: 1,
     thresholds: { alert: 1, warning: null, alert_recovery: null, warning_recovery: null },
-    ...{ value: null, muted_until: null, evaluated_at: null, metadata: { team: "a" } },
+    value: null,
+    muted_until: null,
+    evaluated_at: null,
+    metadata: { team: "a" },
   });
   expect(made.id).toStartWith("mon_");
   expect(await get(made.id)).toEqual(made);
@@ -128,8 +140,16 @@ test("slow answers trigger a monitor, fast ones let it recover, and the history 
   const told = events.filter((event: { type: string }) => /monitor\.(triggered|recovered)/.test(event.type));
   expect(told.map((event: { id: string }) => event.id).sort()).toEqual([data[0].id, data[1].id].sort());
   expect(told.find((event: { type: string }) => event.type === "monitor.triggered").data).toEqual({
-    ...{ object: "monitor", id: made.id, name: "m", metric: "latency_p95", deployment_id: id, job_id: null },
-    ...{ severity: "alert", previous_severity: "ok", value: 2000, threshold: 1000 },
+    object: "monitor",
+    id: made.id,
+    name: "m",
+    metric: "latency_p95",
+    deployment_id: id,
+    job_id: null,
+    severity: "alert",
+    previous_severity: "ok",
+    value: 2000,
+    threshold: 1000,
   });
   expect((await app.call("GET", `${PATH}/${made.id}/history`, undefined, { key: app.keyB })).status).toBe(404);
   clock.advance(91 * 86_400_000);
@@ -141,8 +161,13 @@ test("a test evaluates now and changes nothing", async () => {
   const made = await create({ thresholds: { alert: 1e6 } });
   const tested = await app.call("POST", `${PATH}/${made.id}/test`);
   expect(tested.body).toMatchObject({
-    ...{ object: "monitor.test", monitor_id: made.id, value: 100, level: "alert", severity: "alert" },
-    ...{ current_severity: "no_data", event: "monitor.triggered" },
+    object: "monitor.test",
+    monitor_id: made.id,
+    value: 100,
+    level: "alert",
+    severity: "alert",
+    current_severity: "no_data",
+    event: "monitor.triggered",
   });
   expect(await get(made.id)).toEqual(made);
   expect(eventsOf(app, made.id)).toEqual(["monitor.created"]);

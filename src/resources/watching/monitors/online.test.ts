@@ -18,8 +18,14 @@ type Answer = { output: unknown; status?: number; capture?: "none" | "full" };
 function answer(app: TestApp, deploymentId: string, answers: readonly Answer[]) {
   for (const { output, status = 200, capture = "full" } of answers)
     traces.record(app.ctx, {
-      ...{ workspaceId: app.workspaceA, source: "chat", deploymentId, status, capture, spans: [] },
-      ...{ startedAt: app.ctx.clock.now(), durationMs: 1 },
+      workspaceId: app.workspaceA,
+      source: "chat",
+      deploymentId,
+      status,
+      capture,
+      spans: [],
+      startedAt: app.ctx.clock.now(),
+      durationMs: 1,
       content: () => ({ input: [{ role: "user", content: "hi" }], output }),
     });
   flush(app.ctx);

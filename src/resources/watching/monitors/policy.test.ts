@@ -3,8 +3,14 @@ import { judge, levelOf, type Measurement, NEW_STATE, type Rule, type State, thr
 
 const RULE: Rule = {
   comparison: "above",
-  ...{ alert: 100, warning: 50, alertRecovery: null, warningRecovery: null },
-  ...{ evaluations: 1, recoveryEvaluations: 1, noData: "no_data", minSamples: 1 },
+  alert: 100,
+  warning: 50,
+  alertRecovery: null,
+  warningRecovery: null,
+  evaluations: 1,
+  recoveryEvaluations: 1,
+  noData: "no_data",
+  minSamples: 1,
 };
 const OK: State = { ...NEW_STATE, severity: "ok" };
 

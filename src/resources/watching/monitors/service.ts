@@ -110,7 +110,10 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateM
       const { alert, warning, alertRecovery, warningRecovery } = mustBeOrdered(comparison, thresholds);
       const rule = {
         comparison,
-        ...{ alert, warning, alertRecovery, warningRecovery },
+        alert,
+        warning,
+        alertRecovery,
+        warningRecovery,
         windowMs: milliseconds(input.window_seconds) ?? before.windowMs,
         referenceMs: milliseconds(input.reference_window_seconds) ?? before.referenceMs,
         evaluations: input.evaluations ?? before.evaluations,

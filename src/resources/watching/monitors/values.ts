@@ -98,7 +98,9 @@ export function valuesOf(ctx: Ctx, workspaceId: string, id: string, query: Value
     until: isoTime(until),
     data: rows.map((row) => ({
       at: isoTime(row.at ?? 0),
-      ...{ value: row.low === null ? null : row.value, low: row.low, high: row.high },
+      value: row.low === null ? null : row.value,
+      low: row.low,
+      high: row.high,
       severity: RANKED[row.rank] ?? "ok",
     })),
   };

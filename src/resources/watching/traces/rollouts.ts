@@ -34,8 +34,17 @@ export function storeRollouts(ctx: Ctx, tx: Tx, { workspaceId, jobId, step, mode
     const row = toRow(
       ctx,
       {
-        ...{ workspaceId, source: "rollout", jobId, step, model, capture: "full", startedAt: now, durationMs: 0 },
-        ...{ status: failed ? 500 : 200, errorCode: failed ? "reward_error" : null, completionTokens: tokens },
+        workspaceId,
+        source: "rollout",
+        jobId,
+        step,
+        model,
+        capture: "full",
+        startedAt: now,
+        durationMs: 0,
+        status: failed ? 500 : 200,
+        errorCode: failed ? "reward_error" : null,
+        completionTokens: tokens,
         spans: [],
         metadata: { truncated },
         content: () => ({ input: prompt, output: [{ role: "assistant", content: completion }] }),
@@ -45,17 +54,20 @@ export function storeRollouts(ctx: Ctx, tx: Tx, { workspaceId, jobId, step, mode
     const traceSeq = insertTrace(tx, row);
     if (reward === null || traceSeq === undefined) continue;
     insertScore(tx, {
-      ...{ id: newId("scr", now), workspaceId, traceId: row.id, name: "reward", kind: "number", value: reward },
-      ...{
-        traceSeq,
-        traceAt: now,
-        label: null,
-        source: "code",
-        evaluatorId: null,
-        keyId: null,
-        comment: null,
-        createdAt: now,
-      },
+      id: newId("scr", now),
+      workspaceId,
+      traceId: row.id,
+      name: "reward",
+      kind: "number",
+      value: reward,
+      traceSeq,
+      traceAt: now,
+      label: null,
+      source: "code",
+      evaluatorId: null,
+      keyId: null,
+      comment: null,
+      createdAt: now,
     });
   }
 }

@@ -64,7 +64,10 @@ test("capture metadata keeps plain parameters and metadata, but no content", asy
   const more = { metadata: { conversation_id: "c1", team: "x", n: 3, deep: {} }, temperature: 0.5, stop: ["END"] };
   const trace = await traceOf(on, await chat(more));
   expect(trace).toMatchObject({
-    ...{ capture: "metadata", conversation_id: "c1", input: null, output: null },
+    capture: "metadata",
+    conversation_id: "c1",
+    input: null,
+    output: null,
     metadata: { conversation_id: "c1", team: "x", n: "3" },
     parameters: { temperature: 0.5, n: 1, stream: false },
   });
@@ -180,7 +183,10 @@ test("conversations: ordered traces under the id of the client, listed and repla
   const replayed = (await on.call("POST", "/v1/conversations/talk-1/replay", {})).body;
   expect(replayed.data).toHaveLength(2);
   expect(replayed.data[0]).toMatchObject({
-    ...{ trace_id: one.traces[0].id, deployment_id: id, status: 200, error: null },
+    trace_id: one.traces[0].id,
+    deployment_id: id,
+    status: 200,
+    error: null,
     output: [{ content: "w0 w1 w2 " }],
     recorded_output: [{ content: "w0 w1 w2 " }],
   });

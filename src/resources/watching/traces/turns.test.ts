@@ -9,8 +9,11 @@ afterEach(closeAll);
 const hex = (number: number, digits: number) => number.toString(16).padStart(digits, "0");
 const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });
 const span = (i: number) => ({
-  ...{ traceId: hex(i, 32), spanId: hex(i, 16), name: "chat" },
-  ...{ startTimeUnixNano: "1700000000000000000", endTimeUnixNano: "1700000001000000000" },
+  traceId: hex(i, 32),
+  spanId: hex(i, 16),
+  name: "chat",
+  startTimeUnixNano: "1700000000000000000",
+  endTimeUnixNano: "1700000001000000000",
   attributes: [attribute("gen_ai.operation.name", "chat"), attribute("gen_ai.request.model", `m${i}`)],
 });
 

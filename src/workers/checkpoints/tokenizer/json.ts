@@ -1,12 +1,11 @@
 /** tokenizer.json → vocabulary: byte-level BPE, and BPE with byte fallback as converted from SentencePiece. */
+
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
+import { isObject } from "../../../lib/json/object.ts";
 import { preTokenizerName } from "./pre.ts";
 import { type AddedToken, createTables, shown, TOKEN, type Vocabulary } from "./vocabulary.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 const UNKNOWN_SCORE = -1e9; // tokens that no merge makes are never made by a merge here either
 const SPACE = "▁";
 

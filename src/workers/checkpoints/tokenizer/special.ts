@@ -1,10 +1,10 @@
 /** Special tokens, the chat template and sampling defaults, from the small JSON files of the folder. */
+
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
+import { isObject } from "../../../lib/json/object.ts";
 import type { AddedToken } from "./vocabulary.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const object = (value: unknown): Json => (isObject(value) ? value : {});
 
 export type SmallFiles = {

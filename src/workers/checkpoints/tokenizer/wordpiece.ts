@@ -1,12 +1,13 @@
 /** tokenizer.json with WordPiece → the tokenizer of GGUF, whose words begin with ▁ where WordPiece marks the others with ##. */
-import { type Metadata, type NewValue, textValue, uint32Value } from "../../../lib/gguf/write.ts";
+
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
+import { type Metadata, type NewValue, textValue, uint32Value } from "../../../lib/gguf/write.ts";
+import { isObject } from "../../../lib/json/object.ts";
 import { addedTokens } from "./json.ts";
 import { type AddedToken, createTables, shown, TOKEN } from "./vocabulary.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-const object = (value: unknown): Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
+const object = (value: unknown): Json => (isObject(value) ? (value as Json) : {});
 
 const MARK = "##";
 /** Key in GGUF → field of tokenizer_config.json and the usual name. */

@@ -27,7 +27,11 @@ async function* slow({ signal }: Reading) {
 
 test("P9 validate: num_rows is an integer when counting takes too long, and num_rows_exact says so", async () => {
   expect(await validate(taskFor(S3, 1), fake({ rows: slow }), never)).toEqual({
-    ...{ type: "validated", num_rows: 120, num_rows_exact: false, columns: ["prompt"], error: null },
+    type: "validated",
+    num_rows: 120,
+    num_rows_exact: false,
+    columns: ["prompt"],
+    error: null,
   });
   const stuck = fake({ rows: slow, count: ({ reason }) => new Promise((_, no) => setTimeout(() => no(reason), 5)) });
   expect(await validate(taskFor(S3, 1), stuck, never)).toMatchObject({ num_rows: 100, num_rows_exact: false });

@@ -1,6 +1,7 @@
 /** Collects what the last layer of each model reads, for the file and for a re-encoded copy. */
-import { imageLogit, judgeImage } from "../calibration.ts";
+
 import type { Evidence, ModelEvidence, ModelName } from "../../protocol_detector.ts";
+import { imageLogit, judgeImage } from "../calibration.ts";
 import { type Results, WHOLE } from "../messages.ts";
 import type { Models } from "../models.ts";
 

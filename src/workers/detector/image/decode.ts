@@ -2,8 +2,10 @@
  * Decodes an image to the pixels that the detectors were trained on: 8-bit sRGB, upright, on grey where it is
  * transparent. Nothing is resized. The header is checked before anything is decoded.
  */
+
 import type { Metadata, Sharp, SharpOptions } from "sharp";
 import { type ImageFormat, sniff } from "../../../lib/detection/sniff.ts";
+import { errorText } from "../../../lib/error_text.ts";
 import type { loadSharp } from "../../../native/sharp.ts";
 import { Refusal } from "../refusal.ts";
 
@@ -139,7 +141,7 @@ async function told<T>(work: Promise<T>, what: string): Promise<T> {
   try {
     return await work;
   } catch (cause) {
-    const reason = (cause instanceof Error ? cause.message : String(cause)).split("\n")[0]!.slice(0, 200);
+    const reason = errorText(cause).split("\n")[0]!.slice(0, 200);
     throw new Refusal("INVALID_IMAGE", `The image's ${what} cannot be decoded: ${reason}`, { cause });
   }
 }

@@ -3,6 +3,7 @@
  * limited. Tags are ignored. Keys of maps are text, or integers as decimal text; other keys are dropped. Throws on
  * invalid input.
  */
+import { isObject } from "../../../lib/json/object.ts";
 export type Cbor = null | boolean | number | bigint | string | Uint8Array | Cbor[] | { [key: string]: Cbor };
 
 const MAX_DEPTH = 32;
@@ -110,6 +111,5 @@ class Reader {
 }
 
 export type CborMap = { [key: string]: Cbor };
-export const isMap = (value: Cbor | undefined): value is CborMap =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+export const isMap = (value: Cbor | undefined): value is CborMap => isObject(value) && !(value instanceof Uint8Array);
 export const asList = (value: Cbor | undefined): Cbor[] => (Array.isArray(value) ? value : []);

@@ -6,8 +6,8 @@ import { encode, type FolderOptions, filesIn, SIZE, type Weight, writeFolder } f
 import { greedy } from "../../../../test/serving/reference.ts";
 import { FAMILIES } from "../../../lib/checkpoints/families.ts";
 import { decode } from "../../../lib/checkpoints/numbers.ts";
-import { rotatedRow } from "../../checkpoints/tensors.ts";
 import { type Header, parseGguf } from "../../../lib/gguf/parse.ts";
+import { rotatedRow } from "../../checkpoints/tensors.ts";
 import { convert } from "./convert.ts";
 import type { Quantize } from "./sources.ts";
 

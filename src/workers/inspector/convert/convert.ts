@@ -5,15 +5,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatBytes } from "../../../lib/bytes.ts";
-import { textConfig } from "../../checkpoints/config.ts";
-import { encoderOfConfig, poolingTypeOf, requireEncoder } from "../../checkpoints/encoder.ts";
 import { CheckpointError, familyOfConfig } from "../../../lib/checkpoints/families.ts";
-import { ggufMetadata } from "../../checkpoints/metadata.ts";
-import { requireSupported } from "../../checkpoints/supported.ts";
-import { addedTokens, vocabularyOfJson } from "../../checkpoints/tokenizer/json.ts";
-import { vocabularyOfSentencepiece } from "../../checkpoints/tokenizer/sentencepiece.ts";
-import { otherAddedTokens } from "../../checkpoints/tokenizer/special.ts";
-import type { Vocabulary } from "../../checkpoints/tokenizer/vocabulary.ts";
 import { describe } from "../../../lib/gguf/describe.ts";
 import { parseGguf } from "../../../lib/gguf/parse.ts";
 import {
@@ -24,6 +16,14 @@ import {
   tensorBytes,
 } from "../../../lib/gguf/write.ts";
 import { UNCOUNTED, type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { textConfig } from "../../checkpoints/config.ts";
+import { encoderOfConfig, poolingTypeOf, requireEncoder } from "../../checkpoints/encoder.ts";
+import { ggufMetadata } from "../../checkpoints/metadata.ts";
+import { requireSupported } from "../../checkpoints/supported.ts";
+import { addedTokens, vocabularyOfJson } from "../../checkpoints/tokenizer/json.ts";
+import { vocabularyOfSentencepiece } from "../../checkpoints/tokenizer/sentencepiece.ts";
+import { otherAddedTokens } from "../../checkpoints/tokenizer/special.ts";
+import type { Vocabulary } from "../../checkpoints/tokenizer/vocabulary.ts";
 import type { ModelShape } from "../../protocol.ts";
 import { encoderFor } from "./encode.ts";
 import { planOfEncoder } from "./encoder.ts";

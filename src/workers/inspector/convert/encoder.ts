@@ -1,4 +1,7 @@
 /** The plan of an encoder's GGUF file, from a Hugging Face folder. */
+
+import { CheckpointError } from "../../../lib/checkpoints/families.ts";
+import type { Metadata, TensorSource } from "../../../lib/gguf/write.ts";
 import { count } from "../../checkpoints/config.ts";
 import {
   type Encoder,
@@ -9,11 +12,9 @@ import {
   poolingTypeOf,
   requireEncoder,
 } from "../../checkpoints/encoder.ts";
-import { CheckpointError } from "../../../lib/checkpoints/families.ts";
 import { generalMetadata } from "../../checkpoints/metadata.ts";
 import { otherAddedTokens } from "../../checkpoints/tokenizer/special.ts";
 import { wordPieceMetadata } from "../../checkpoints/tokenizer/wordpiece.ts";
-import type { Metadata, TensorSource } from "../../../lib/gguf/write.ts";
 import { type Folder, type StoredTensor, shown } from "./folder.ts";
 import { MAX_LAYERS, sourceOf, type Target } from "./sources.ts";
 
@@ -25,7 +26,10 @@ export function planOfEncoder(encoder: Encoder, { small, tensors }: Folder, name
   const sources = encoderSources(encoder, config, tensors, target);
   const rows = (gguf: string) => sources.find((source) => source.name === gguf)?.dims[1] ?? 0;
   const facts = {
-    ...{ encoder, config, pooling: poolingTypeOf(encoder, small), labels: rows("cls.output.weight") },
+    encoder,
+    config,
+    pooling: poolingTypeOf(encoder, small),
+    labels: rows("cls.output.weight"),
   };
   const type = target.quantize ?? sources[0]?.type ?? "F32";
   const tokenizer = wordPieceMetadata(small, rows("token_embd.weight"), otherAddedTokens(small), encoder.ranks);
@@ -46,7 +50,12 @@ function encoderSources(
     throw new CheckpointError(`config.json has ${layers} layers, which is out of range`);
   const heads = count(config, "num_attention_heads");
   const model = {
-    ...{ architecture: encoder.architecture, layers, experts: 0, heads, kvHeads: heads, hasOutput: false },
+    architecture: encoder.architecture,
+    layers,
+    experts: 0,
+    heads,
+    kvHeads: heads,
+    hasOutput: false,
   };
   const tensors = new Map<string, StoredTensor>();
   for (const [full, tensor] of stored) {

@@ -1,10 +1,12 @@
 /** Opens a Hugging Face folder: its small files are parsed, the headers of its shards checked, and their files kept open. */
+
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
+import { isObject } from "../../../lib/json/object.ts";
+import { MIB } from "../../../lib/units.ts";
 import { type PlacedTensor, parseSafetensors, SafetensorsError } from "../../checkpoints/safetensors.ts";
 import type { SmallFiles } from "../../checkpoints/tokenizer/special.ts";
-import { MIB } from "../../../lib/units.ts";
 
 /** Name in the folder → path that this process may read. */
 export type Files = Readonly<Record<string, string>>;
@@ -185,8 +187,5 @@ async function readJson(files: Files, name: string): Promise<unknown> {
     throw new CheckpointError(`${name} is not JSON`); // also for a text that is nested too deeply
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 export const shown = (name: string) => JSON.stringify(name.slice(0, 80));

@@ -1,11 +1,12 @@
 /** Finds the tensors of a GGUF file in the shards of a Hugging Face folder. */
-import { type Config, count, headLength } from "../../checkpoints/config.ts";
+
 import { CheckpointError, type Family } from "../../../lib/checkpoints/families.ts";
 import { type MixedModel, mixedType, type Quantization, type StoredType } from "../../../lib/checkpoints/mix.ts";
 import { WEIGHT_BYTES } from "../../../lib/checkpoints/numbers.ts";
+import type { TensorSource } from "../../../lib/gguf/write.ts";
+import { type Config, count, headLength } from "../../checkpoints/config.ts";
 import { ropeTensors } from "../../checkpoints/rope.ts";
 import { type TensorName, tensorNames } from "../../checkpoints/tensors.ts";
-import type { TensorSource } from "../../../lib/gguf/write.ts";
 import type { Encode } from "./encode.ts";
 import { type StoredTensor, shown } from "./folder.ts";
 import { columnsOf, mxfp4Rows, rowsOf, scaleOf, strided, transposedRows } from "./rows.ts";

@@ -5,10 +5,10 @@ import expected from "../../../../test/fixtures/tokenized.json";
 import { tempDir } from "../../../../test/harness.ts";
 import { filesIn, writeFolder } from "../../../../test/hugging_face.ts";
 import { inOrder, TEXTS, tokenizers } from "../../../../test/tokenizers.ts";
-import { parseSentencepiece, vocabularyOfSentencepiece } from "../../checkpoints/tokenizer/sentencepiece.ts";
-import { TOKEN } from "../../checkpoints/tokenizer/vocabulary.ts";
 import { loadModel } from "../../../native/llama/load.ts";
 import { openLlama } from "../../../native/llama/symbols.ts";
+import { parseSentencepiece, vocabularyOfSentencepiece } from "../../checkpoints/tokenizer/sentencepiece.ts";
+import { TOKEN } from "../../checkpoints/tokenizer/vocabulary.ts";
 import { Vocab } from "../../serving/engine/vocab.ts";
 import { convert } from "./convert.ts";
 

@@ -4,6 +4,7 @@
  * QuickJS's own natives (a regular expression, a large multiplication) cannot be interrupted. The parent kills the
  * process at its deadline.
  */
+
 import variant from "@jitl/quickjs-singlefile-mjs-release-sync";
 import {
   newQuickJSWASMModuleFromVariant,
@@ -11,6 +12,7 @@ import {
   type QuickJSContext,
   type QuickJSHandle,
 } from "quickjs-emscripten-core";
+import { errorText } from "../../../lib/error_text.ts";
 import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
 import { harness } from "./harness.ts";
@@ -56,7 +58,7 @@ function contained<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw new Violation(`the JavaScript engine failed: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Violation(`the JavaScript engine failed: ${errorText(error)}`);
   }
 }
 

@@ -1,8 +1,5 @@
 /** JSON values inside other text. Pure. */
 
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** Returns undefined for text that is not JSON. */
 export function parseJson(text: string): unknown {
   try {

@@ -1,5 +1,6 @@
 /** Calls written as JSON objects with the name of the function inside, alone or in a list. Pure. */
-import { createJsonScan, isObject, objectLength, parseJson } from "./json.ts";
+import { isObject } from "../../../lib/json/object.ts";
+import { createJsonScan, objectLength, parseJson } from "./json.ts";
 import type { ParsedCall, Sink } from "./sink.ts";
 import { literally, type Reading, type Source, skip } from "./source.ts";
 

@@ -1,5 +1,6 @@
 /** Collects the findings of a reader: text, thoughts, and calls whose arguments come in pieces. Pure. */
-import { isObject, parseJson } from "./json.ts";
+import { isObject } from "../../../lib/json/object.ts";
+import { parseJson } from "./json.ts";
 
 export type ParsedCall = { name: string; arguments: string };
 /** A call without a name continues the arguments of the call before it. */

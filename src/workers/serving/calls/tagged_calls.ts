@@ -1,6 +1,8 @@
 /** Calls written as tags: one for the function and one for each argument, whose value is text. Pure. */
+
 import type { Tool } from "../../../lib/chat/messages.ts";
-import { isObject, parseJson } from "./json.ts";
+import { isObject } from "../../../lib/json/object.ts";
+import { parseJson } from "./json.ts";
 import { passText } from "./parser.ts";
 import type { Sink } from "./sink.ts";
 import { head, literally, type Reading, type Source, skip } from "./source.ts";

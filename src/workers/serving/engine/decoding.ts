@@ -2,6 +2,7 @@
  * One open model on the decoding thread: what decodes it, and its shutdown. Our kernels decode where they can. They know
  * neither adapters nor embeddings: the first of these switches to the library, once running sequences have ended.
  */
+import { errorText } from "../../../lib/error_text.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Device } from "../../../native/llama/load.ts";
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
@@ -117,7 +118,7 @@ export class Decoding implements OpenModel {
     try {
       this.#scheduler.submit(message);
     } catch (error) {
-      const because = error instanceof Error ? error.message : String(error);
+      const because = errorText(error);
       message.seeds.forEach((_, i) => {
         this.#options.post({ type: "failed", sequence: message.sequence + i, error: because });
       });

@@ -1,5 +1,7 @@
 /** Merges two JSON schemas into one that accepts what both accept. */
+
 import { AppError } from "../../../lib/errors.ts";
+import { isObject } from "../../../lib/json/object.ts";
 import { numericBounds } from "./numeric_bounds.ts";
 
 export type Schema = { readonly [keyword: string]: unknown };
@@ -30,8 +32,7 @@ const NUMERIC = new Set(["minimum", "maximum", "exclusiveMinimum", "exclusiveMax
 const HIGHER = new Set(["minLength", "minItems", "minProperties"]);
 const LOWER = new Set(["maxLength", "maxItems", "maxProperties"]);
 
-export const isSchema = (value: unknown): value is Schema =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isSchema = (value: unknown): value is Schema => isObject(value);
 
 export const refuse = (at: string, message: string) => new AppError("schema", `${at}: ${message}`, { param: at });
 

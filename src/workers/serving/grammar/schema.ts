@@ -64,9 +64,6 @@ export function schemaGrammar(schema: unknown, at: string): string {
   return rules.toGrammar(compileSchema(schema, at, rules));
 }
 
-/** Any JSON object. */
-export const jsonObjectGrammar = () => createRules().toGrammar("object");
-
 export function compileSchema(schema: unknown, at: string, rules: Rules): string {
   return new Compiler(schema, at, rules).compile();
 }

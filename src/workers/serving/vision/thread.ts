@@ -1,4 +1,5 @@
 /** The thread that reads images: an encoder blocks its caller for seconds, and neither answers nor decoding may wait. */
+import { errorText } from "../../../lib/error_text.ts";
 import { GgufError } from "../../../lib/gguf/parse.ts";
 import { describeProjector, type Projector } from "../../../lib/vision/projector.ts";
 import { openBackend } from "../../../native/ggml/ggml.ts";
@@ -15,7 +16,7 @@ declare const self: {
 
 let opened: { encoder: Encoder; projector: Projector } | null = null;
 
-const reason = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const reason = (error: unknown) => errorText(error);
 
 self.onmessage = ({ data: message }) => {
   if (message.type === "open") open(message);

@@ -2,7 +2,9 @@
  * Turns rows into examples of a method. Every row is tokenized once at the start to get its length, so that rows that
  * do not fit are known before training. Its tokens are made again when it is drawn.
  */
+
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
+import { errorText } from "../../../lib/error_text.ts";
 import { labelFault, type Row } from "../../../lib/rows/format.ts";
 import { pack } from "../trainee/pack.ts";
 import type { Piece } from "../trainee/types.ts";
@@ -193,7 +195,7 @@ function inRow<T>(index: number, read: () => T): T {
     return read();
   } catch (cause) {
     if (cause instanceof Trouble) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorText(cause);
     throw new Trouble(
       "bad_rows",
       `Row ${index + 1} of the dataset cannot be used: ${why}`,

@@ -1,4 +1,5 @@
 /** Rows as the model reads them, and statistics of their lengths and duplicates. Loads the vocabulary and no weights. */
+import { errorText } from "../../../lib/error_text.ts";
 import type { Row } from "../../../lib/rows/format.ts";
 import type { FromTrainer, InspectTask } from "../../protocol_trainer.ts";
 import { createEncoder, type Encoder, type Part, type Said } from "./encode.ts";
@@ -58,7 +59,7 @@ function sequencesOf(row: Row, { method, rows: { format } }: InspectTask, encode
 }
 
 const lengthOf = (parts: readonly Part[]) => parts.reduce((sum, { tokens }) => sum + tokens.length, 0);
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error)).slice(0, 500);
+const messageOf = (error: unknown) => errorText(error).slice(0, 500);
 
 /** Lengths are measured on rows at even distances, at most `sample` of them. Duplicates are counted among all rows. */
 async function statisticsOf(

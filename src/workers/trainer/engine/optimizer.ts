@@ -154,7 +154,9 @@ const updateGraph = (
 type MomentTensors = readonly { name: string; first: Tensor; second: Tensor }[];
 
 const readMoments = (ggml: Ggml, { name, first, second }: MomentTensors[number]): Moments => ({
-  ...{ name, first: getFloats(ggml, first), second: getFloats(ggml, second) },
+  name,
+  first: getFloats(ggml, first),
+  second: getFloats(ggml, second),
 });
 
 function putMoments(trainable: readonly Trainable[], saved: Iterable<Moments>, put: (moments: Moments) => void) {

@@ -110,7 +110,9 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
     const begun = world.now();
     const tally = await learn(drawn, seedOf(seed, step));
     const times = {
-      ...{ sync_time: syncTime, rollout_time: rolloutTime, reward_time: rewardTime },
+      sync_time: syncTime,
+      rollout_time: rolloutTime,
+      reward_time: rewardTime,
       update_time: (world.now() - begun) / 1000,
     };
     const samples = drawn.map(({ sample }) => sample);

@@ -3,11 +3,22 @@ import { StepRecord, type TrainSample } from "../../protocol_trainer.ts";
 import { createJournal } from "./journal.ts";
 
 const sample: TrainSample = {
-  ...{ prompt: "p", completion: "c".repeat(100), reward: 1, sub_rewards: {}, advantage: null },
-  ...{ tokens: 1, truncated: false, error: null },
+  prompt: "p",
+  completion: "c".repeat(100),
+  reward: 1,
+  sub_rewards: {},
+  advantage: null,
+  tokens: 1,
+  truncated: false,
+  error: null,
 };
 const record = (step: number): StepRecord => ({
-  ...{ time: step, step, epoch: 0, values: { loss: 1 / step }, samples: [sample], alarms: [] },
+  time: step,
+  step,
+  epoch: 0,
+  values: { loss: 1 / step },
+  samples: [sample],
+  alarms: [],
 });
 const read = (text: string) =>
   text

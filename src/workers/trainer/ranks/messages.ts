@@ -36,7 +36,10 @@ export function encodeRollouts(groups: readonly Rollout[][]): Uint8Array {
   const heads = groups.map((group) =>
     group.map(
       ({ tokens, logps, text, truncated }): Head => ({
-        ...{ tokens: tokens.length, isScored: logps !== null, text, truncated },
+        tokens: tokens.length,
+        isScored: logps !== null,
+        text,
+        truncated,
       }),
     ),
   );
@@ -51,7 +54,10 @@ export function decodeRollouts(bytes: Uint8Array): Rollout[][] {
   const next = (count: number) => rest(4 * count);
   return heads.map((group) =>
     group.map(({ tokens, isScored, text, truncated }) => ({
-      ...{ tokens: intsOf(next(tokens)), logps: isScored ? floatsOf(next(tokens)) : null, text, truncated },
+      tokens: intsOf(next(tokens)),
+      logps: isScored ? floatsOf(next(tokens)) : null,
+      text,
+      truncated,
     })),
   );
 }

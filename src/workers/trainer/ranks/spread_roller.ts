@@ -10,7 +10,13 @@ export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
     get facts() {
       return roller.facts;
     },
-    ...{ isExact, tokenize, detokenize, sync, merge, reload, close },
+    isExact,
+    tokenize,
+    detokenize,
+    sync,
+    merge,
+    reload,
+    close,
     async roll(requests, sampling, signal) {
       const parts = partsOf(
         requests.map(({ samples }) => samples),

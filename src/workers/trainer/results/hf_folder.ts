@@ -1,12 +1,12 @@
 /** A merged model as a Hugging Face folder: config, tokenizer and safetensors, as the entries of an archive. */
 import type { TarEntry } from "../../../lib/archive/tar_write.ts";
-import { configOf, configText } from "../../checkpoints/config.ts";
 import type { Family } from "../../../lib/checkpoints/families.ts";
-import { ropeTensors } from "../../checkpoints/rope.ts";
-import { round } from "../../checkpoints/values.ts";
 import { string } from "../../../lib/gguf/facts.ts";
 import type { Header } from "../../../lib/gguf/parse.ts";
 import type { Backend } from "../../../native/ggml/ggml.ts";
+import { configOf, configText } from "../../checkpoints/config.ts";
+import { ropeTensors } from "../../checkpoints/rope.ts";
+import { round } from "../../checkpoints/values.ts";
 import { WorkerError } from "../../protocol.ts";
 import { readVocabulary, type Vocabulary } from "./gguf_tokens.ts";
 import { tokenizerConfig, tokenizerJson } from "./hf_tokenizer.ts";

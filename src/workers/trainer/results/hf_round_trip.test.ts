@@ -47,7 +47,9 @@ async function exported(base: string, into: string, type: "F32" | "BF16") {
 const half = Array.from({ length: 6 }, (_, i) => i);
 const LONGROPE = {
   rope_parameters: {
-    ...{ rope_type: "longrope", rope_theta: 10_000, original_max_position_embeddings: 128 },
+    rope_type: "longrope",
+    rope_theta: 10_000,
+    original_max_position_embeddings: 128,
     partial_rotary_factor: 0.75,
     short_factor: half.map((i) => 1 + 0.1 * i),
     long_factor: half.map((i) => 2 + 0.3 * i),
@@ -55,8 +57,13 @@ const LONGROPE = {
 };
 const YARN = {
   rope_parameters: {
-    ...{ rope_type: "yarn", rope_theta: 150_000, factor: 4, original_max_position_embeddings: 64, truncate: false },
-    ...{ beta_fast: 32, beta_slow: 1 },
+    rope_type: "yarn",
+    rope_theta: 150_000,
+    factor: 4,
+    original_max_position_embeddings: 64,
+    truncate: false,
+    beta_fast: 32,
+    beta_slow: 1,
   },
 };
 const CASES: [name: string, architecture: string, config: object][] = [

@@ -1,14 +1,8 @@
 /** The weights of a merged model as safetensors files with Hugging Face's names, in shards. */
 import { type Family, familyOf } from "../../../lib/checkpoints/families.ts";
-import { encodeSafetensorsHeader, type TensorSpec } from "../../checkpoints/safetensors.ts";
-import {
-  type Change,
-  type Size,
-  type TensorName,
-  tensorNames,
-  unrotatedRow,
-} from "../../checkpoints/tensors.ts";
 import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../checkpoints/safetensors.ts";
+import { type Change, type Size, type TensorName, tensorNames, unrotatedRow } from "../../checkpoints/tensors.ts";
 import { WorkerError } from "../../protocol.ts";
 import { expertChunks } from "./hf_experts.ts";
 import type { MergedTensors } from "./merged_gguf.ts";

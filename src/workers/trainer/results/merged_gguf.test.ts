@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../../../test/harness.ts";
+import { putFloats } from "../../../../test/ml/put_floats.ts";
 import { type ModelOptions, makeModel } from "../../../../test/models.ts";
 import {
   decodedTensors,
@@ -14,7 +15,7 @@ import {
 } from "../../../../test/results_kit.ts";
 import { sampleOf } from "../../../../test/sweep.ts";
 import { describe as shapeOf } from "../../../lib/gguf/describe.ts";
-import { getFloats, openBackend, putFloats } from "../../../native/ggml/ggml.ts";
+import { getFloats, openBackend } from "../../../native/ggml/ggml.ts";
 import { sha256File } from "../../../platform/files.ts";
 import { type Lora, loadWeights } from "../engine/weights.ts";
 import { type Adapter, adapterOf, trainedRows } from "./adapter.ts";

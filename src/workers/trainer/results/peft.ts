@@ -5,8 +5,8 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { encodeSafetensorsHeader, type TensorSpec } from "../../checkpoints/safetensors.ts";
 import { UNCOUNTED, type Written, writeFileAtomic, writeStreamAtomic } from "../../../platform/files.ts";
+import { encodeSafetensorsHeader, type TensorSpec } from "../../checkpoints/safetensors.ts";
 import { pairsNeighbours } from "../engine/architecture.ts";
 import { type Adapter, type AdapterLayer, mustBeProducts } from "./adapter.ts";
 import { toBf16 } from "./hf_weights.ts";

@@ -2,7 +2,12 @@ import { expect, test } from "bun:test";
 import { type ExactFacts, reasonNotExact } from "./exact.ts";
 
 const FACTS: ExactFacts = {
-  ...{ wanted: null, lora: { dropout: 0 }, in4Bit: false, maxCompletionLength: 512, notDrawn: null, majors: [9] },
+  wanted: null,
+  lora: { dropout: 0 },
+  in4Bit: false,
+  maxCompletionLength: 512,
+  notDrawn: null,
+  majors: [9],
 };
 const reason = (over: Partial<ExactFacts>) => reasonNotExact({ ...FACTS, ...over });
 

@@ -3,6 +3,8 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
+import { UNCOUNTED, writeStreamAtomic } from "../../../platform/files.ts";
 import {
   encodeSafetensorsHeader,
   type PlacedTensor,
@@ -10,8 +12,6 @@ import {
   SafetensorsError,
   type TensorSpec,
 } from "../../checkpoints/safetensors.ts";
-import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
-import { UNCOUNTED, writeStreamAtomic } from "../../../platform/files.ts";
 import type { Moments, Optimizer } from "../engine/optimizer.ts";
 import type { Trainable, Weights } from "../engine/weights.ts";
 

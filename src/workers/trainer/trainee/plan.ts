@@ -35,9 +35,13 @@ export function planMicro(
   const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention, align };
   const full = ({ tokens, rows, scored }: Pick<MicroBatch, "tokens" | "rows" | "scored">): Micro => {
     const micro = {
-      ...{ tokens, rows, scored },
+      tokens,
+      rows,
+      scored,
       ...blocksFor(of, { tokens, rows, scored }, { device, microDivisor }),
-      ...{ trainsAll: lora === null, weightBytes: header.dataBytes / elementsOf(header), isFused },
+      trainsAll: lora === null,
+      weightBytes: header.dataBytes / elementsOf(header),
+      isFused,
       holdsTurned: holdsTurned(device, header.dataBytes),
     };
     return { ...micro, recomputes: options.checkpointing && recomputes(of, micro, { device, microDivisor }) };

@@ -1,4 +1,5 @@
 /** The settings of runs as flat rows, and which of them differ. */
+import { isObject } from "../../../../lib/json/object.ts";
 import type { TrainingJob } from "../types.ts";
 
 export type Difference = { name: string; values: string[]; differs: boolean };
@@ -7,12 +8,19 @@ export type Difference = { name: string; values: string[]; differs: boolean };
 export function settingsOf(job: TrainingJob): Map<string, string> {
   const { base_model, method, dataset, eval_dataset, seed, gpu, gpu_requested, reward_functions, lora, lock } = job;
   const tree = {
-    ...{ base_model, method, seed, gpu: gpu ?? gpu_requested, lora, reward_functions },
+    base_model,
+    method,
+    seed,
+    gpu: gpu ?? gpu_requested,
+    lora,
+    reward_functions,
     dataset: dataset && `${dataset.id}${dataset.snapshot_id ?? ""}`,
     eval_dataset: eval_dataset && `${eval_dataset.id}${eval_dataset.snapshot_id ?? ""}`,
     reward: job.reward_source ?? lock.reward_sha256,
     ...job.hyperparameters,
-    ...{ priority: job.priority, checkpoint: job.checkpoint, app_version: lock.app_version },
+    priority: job.priority,
+    checkpoint: job.checkpoint,
+    app_version: lock.app_version,
   };
   const rows = new Map<string, string>();
   flatten(tree, "", rows);
@@ -20,7 +28,7 @@ export function settingsOf(job: TrainingJob): Map<string, string> {
 }
 
 function flatten(value: unknown, name: string, rows: Map<string, string>) {
-  const isTree = typeof value === "object" && value !== null && !Array.isArray(value);
+  const isTree = isObject(value);
   if (!isTree) {
     rows.set(name, typeof value === "string" ? value : JSON.stringify(value ?? null));
     return;

@@ -1,13 +1,16 @@
 /** Several runs over each other, by step, time or tokens, and the settings in which they differ. */
+
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, api, messageOf } from "../../../data/api.ts";
+import { errorText } from "../../../../lib/error_text.ts";
+import { isJobOver } from "../../../../lib/training/job_status.ts";
+import { ApiError, api } from "../../../data/api.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { IconButton } from "../../../kit/button.tsx";
 import { SelectField } from "../../../kit/field.tsx";
 import { Empty, ErrorBox, Page as Frame, Skeleton } from "../../../kit/page.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import type { Axis } from "../series.ts";
-import { isOver, type JobMetrics, jobPath, type TrainingJob } from "../types.ts";
+import { type JobMetrics, jobPath, type TrainingJob } from "../types.ts";
 import { CURVES, Overlay, type Run } from "./overlay.tsx";
 import { Settings, Summary } from "./settings.tsx";
 
@@ -74,7 +77,7 @@ async function readRuns(ids: readonly string[]): Promise<State> {
       const [job, { data: points }] = await Promise.all([api<TrainingJob>(jobPath(id)), metrics]);
       return { job, points, token: `--c${i + 1}` };
     } catch (cause) {
-      return cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause));
+      return cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause));
     }
   };
   const all = await Promise.all(ids.map(read));
@@ -95,7 +98,8 @@ function useRuns(ids: readonly string[]) {
       if (isLeft) return;
       const isLost = next.error?.status === 0; // the curves stay, and come again with the connection
       setState((before) => (isLost && before?.of === of ? before : next));
-      if (isLost || next.runs.some(({ job }) => !isOver(job.status))) timer = setTimeout(() => void round(), EVERY_MS);
+      if (isLost || next.runs.some(({ job }) => !isJobOver(job.status)))
+        timer = setTimeout(() => void round(), EVERY_MS);
     };
     void round();
     return () => {

@@ -6,23 +6,40 @@ import { pathOf } from "./svg.ts";
 
 const EVIL = `</script><img src=x onerror=alert(1)>"'&`;
 const job = {
-  ...{ id: "job_1", output_name: EVIL, status: "completed", method: "grpo", base_model: EVIL, lora: null, gpu: null },
-  ...{
-    progress: { step: 3, total_steps: 3 },
-    headline_metric: { name: "reward", value: 1 },
-    cost_usd: 0,
-    energy_wh: 2,
-  },
-  ...{ started_at: null, completed_at: null, dataset: { id: EVIL, snapshot_id: null }, reward_source: EVIL },
-  ...{ hyperparameters: { [EVIL]: EVIL }, error: { message: EVIL }, lock: { app_version: "1", seed: 1 } },
+  id: "job_1",
+  output_name: EVIL,
+  status: "completed",
+  method: "grpo",
+  base_model: EVIL,
+  lora: null,
+  gpu: null,
+  progress: { step: 3, total_steps: 3 },
+  headline_metric: { name: "reward", value: 1 },
+  cost_usd: 0,
+  energy_wh: 2,
+  started_at: null,
+  completed_at: null,
+  dataset: { id: EVIL, snapshot_id: null },
+  reward_source: EVIL,
+  hyperparameters: { [EVIL]: EVIL },
+  error: { message: EVIL },
+  lock: { app_version: "1", seed: 1 },
 } as unknown as TrainingJob;
 const points: Point[] = [1, 2, 3].map((step) => ({
-  ...{ step, epoch: 0, time: "2026-01-01T00:00:00.000Z" },
+  step,
+  epoch: 0,
+  time: "2026-01-01T00:00:00.000Z",
   values: { reward: step / 3, reward_std: 0.1, loss: 1 / step, [`rewards/${EVIL}/mean`]: 1, "rewards/b/mean": step },
 }));
 const event = { level: "warn", type: EVIL, message: EVIL, data: { step: 2 }, created_at: "" } as unknown as JobEvent;
 const sample = {
-  ...{ step: 3, prompt: EVIL, completion: EVIL, error: EVIL, reward: 1, advantage: 0, sub_rewards: { [EVIL]: null } },
+  step: 3,
+  prompt: EVIL,
+  completion: EVIL,
+  error: EVIL,
+  reward: 1,
+  advantage: 0,
+  sub_rewards: { [EVIL]: null },
 } as unknown as JobSample;
 
 /** Every element of the text with its attributes, as a parser sees them. */

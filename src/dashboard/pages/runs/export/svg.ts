@@ -45,7 +45,8 @@ function scaleOf(x: readonly number[], columns: readonly Values[], { width, heig
   const [first, last] = [x[0] ?? 0, x.at(-1) ?? 1];
   const span = last === first ? 1 : last - first;
   return {
-    ...{ low, high },
+    low,
+    high,
     x: (value) => LEFT + ((value - first) / span) * (width - LEFT - RIGHT),
     y: (value) => TOP + (1 - (value - low) / (high - low)) * (height - TOP - BOTTOM),
   };

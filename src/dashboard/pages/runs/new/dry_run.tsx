@@ -1,6 +1,7 @@
 /** The dry run: what the server would answer now, asked again after each pause in typing. */
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, api, messageOf } from "../../../data/api.ts";
+import { errorText } from "../../../../lib/error_text.ts";
+import { ApiError, api } from "../../../data/api.ts";
 import { bytes, duration, money, number, percent } from "../../../data/format.ts";
 import { Card, Stat } from "../../../kit/card.tsx";
 import { Pill } from "../../../kit/pill.tsx";
@@ -28,7 +29,7 @@ export function useDryRun(body: Record<string, unknown> | undefined): DryRun {
       } catch (error) {
         if (leave.signal.aborted) return;
         const param = error instanceof ApiError ? error.param : null;
-        setState({ isBusy: false, answer: undefined, faults: [{ message: messageOf(error), param }] });
+        setState({ isBusy: false, answer: undefined, faults: [{ message: errorText(error), param }] });
       }
     }, PAUSE_MS);
     return () => {

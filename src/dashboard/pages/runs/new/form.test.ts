@@ -13,8 +13,13 @@ const filled = {
 test("empty fields are left out, so that the server decides", () => {
   expect(bodyOf(filled, undefined)).toEqual({
     body: {
-      ...{ base_model: "verk-tiny", dataset: "ds_1", method: "grpo", hyperparameters: { max_steps: 5 } },
-      ...{ reward_source: null, reward_functions: [{ id: "exact_match" }], lora: { r: 16, alpha: 32 } },
+      base_model: "verk-tiny",
+      dataset: "ds_1",
+      method: "grpo",
+      hyperparameters: { max_steps: 5 },
+      reward_source: null,
+      reward_functions: [{ id: "exact_match" }],
+      lora: { r: 16, alpha: 32 },
     },
   });
 });
@@ -45,18 +50,24 @@ test("what is no number and no JSON is named by its pointer", () => {
 
 test("a cloned run fills the form", () => {
   const job = {
-    ...{
-      output_name: "sums",
-      base_model: "verk-tiny",
-      method: "grpo",
-      seed: 7,
-      dataset: { id: "ds_1" },
-      lora: { r: 8 },
-    },
-    ...{ eval_dataset: null, reward_source: null, hyperparameters: { max_steps: 40, top_p: 1 }, max_cost_usd: null },
+    output_name: "sums",
+    base_model: "verk-tiny",
+    method: "grpo",
+    seed: 7,
+    dataset: { id: "ds_1" },
+    lora: { r: 8 },
+    eval_dataset: null,
+    reward_source: null,
+    hyperparameters: { max_steps: 40, top_p: 1 },
+    max_cost_usd: null,
   } as unknown as TrainingJob;
   expect(formOf(job)).toMatchObject({
-    ...{ name: "sums-again", model: "verk-tiny", dataset: "ds_1", reward: "keep", rank: "8", seed: "7" },
+    name: "sums-again",
+    model: "verk-tiny",
+    dataset: "ds_1",
+    reward: "keep",
+    rank: "8",
+    seed: "7",
     numbers: { max_steps: "40", num_generations: "" },
   });
 });

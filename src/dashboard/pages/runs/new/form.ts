@@ -1,4 +1,5 @@
 /** The form of a new run: its state, and the request that it makes. */
+import { isObject } from "../../../../lib/json/object.ts";
 import { REWARD } from "../../../../lib/training/sums.ts";
 import { hasReward, METHODS, type Method, REWARDED } from "../methods.ts";
 import type { TrainingJob } from "../types.ts";
@@ -32,8 +33,18 @@ export const NUMBERS: readonly NumberField[] = [
 ];
 
 export const EMPTY: Form = {
-  ...{ name: "", model: "", method: "grpo", dataset: "", evalDataset: "", reward: "code", code: REWARD },
-  ...{ rank: "16", seed: "", maxCost: "", numbers: {}, more: "" },
+  name: "",
+  model: "",
+  method: "grpo",
+  dataset: "",
+  evalDataset: "",
+  reward: "code",
+  code: REWARD,
+  rank: "16",
+  seed: "",
+  maxCost: "",
+  numbers: {},
+  more: "",
 };
 
 /** The form with the settings of a run. */
@@ -43,7 +54,10 @@ export function formOf(job: TrainingJob): Form {
   const text = (value: unknown) => (typeof value === "number" ? String(value) : "");
   return {
     ...EMPTY,
-    ...{ name: `${job.output_name}-again`.slice(0, 100), model: job.base_model, method, seed: String(job.seed) },
+    name: `${job.output_name}-again`.slice(0, 100),
+    model: job.base_model,
+    method,
+    seed: String(job.seed),
     dataset: job.dataset?.id ?? "",
     evalDataset: job.eval_dataset?.id ?? "",
     ...(job.reward_source === null ? { reward: "keep" } : { reward: "code", code: job.reward_source }),
@@ -85,7 +99,8 @@ export function bodyOf(form: Form, source: string | undefined): Made {
     body: {
       ...Object.fromEntries(texts),
       ...(source === undefined ? {} : { source_job: source }),
-      ...{ method: form.method, hyperparameters },
+      method: form.method,
+      hyperparameters,
       ...(hasReward(form.method) ? rewardOf(form) : {}),
       ...(rank === undefined ? {} : { lora: rank === 0 ? null : { r: rank, alpha: 2 * rank } }),
       ...(seed === undefined ? {} : { seed }),
@@ -103,7 +118,7 @@ function moreOf(text: string, faults: Record<string, string>): Record<string, un
   if (text.trim() === "") return {};
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+    if (isObject(value)) return { ...value };
     faults["/hyperparameters"] = 'must be an object in braces, such as {"temperature": 0.9}';
   } catch (error) {
     faults["/hyperparameters"] = `is not JSON: ${error instanceof Error ? error.message : ""}`;

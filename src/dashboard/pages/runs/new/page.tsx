@@ -30,7 +30,9 @@ export function Page() {
 /** The address may name the model, the dataset and the method. */
 const startOf = (): Form => ({
   ...EMPTY,
-  ...{ model: queryOf("model") ?? "", dataset: queryOf("dataset") ?? "", reward: queryOf("reward") ?? EMPTY.reward },
+  model: queryOf("model") ?? "",
+  dataset: queryOf("dataset") ?? "",
+  reward: queryOf("reward") ?? EMPTY.reward,
   method: METHODS.find((method) => method === queryOf("method")) ?? EMPTY.method,
 });
 

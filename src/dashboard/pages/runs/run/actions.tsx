@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { isJobOver } from "../../../../lib/training/job_status.ts";
 import { api } from "../../../data/api.ts";
 import { deleteResource, load, reload } from "../../../data/resource.ts";
 import { may } from "../../../data/session.ts";
@@ -7,7 +8,7 @@ import { Confirm } from "../../../kit/dialog.tsx";
 import { navigate } from "../../../shell/router.ts";
 import { attempt } from "../../../shell/toasts.tsx";
 import { saveRun } from "../export/save.ts";
-import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { Deploy } from "./deploy.tsx";
 
 type ActionsProps = {
@@ -43,12 +44,12 @@ export function Actions({ job, checkpoints, points, events }: ActionsProps) {
       </Button>
       {mayWrite && PAUSABLE.includes(job.status) && <Button onClick={() => move("pause", "Paused")}>Pause</Button>}
       {mayWrite && job.status === "paused" && <Button onClick={() => move("resume", "Resumed")}>Resume</Button>}
-      {mayWrite && !isOver(job.status) && job.status !== "cancelling" && (
+      {mayWrite && !isJobOver(job.status) && job.status !== "cancelling" && (
         <Button kind="danger" onClick={() => setOpen("cancel")}>
           Cancel
         </Button>
       )}
-      {mayWrite && isOver(job.status) && (
+      {mayWrite && isJobOver(job.status) && (
         <Button kind="danger" onClick={() => setOpen("delete")}>
           Delete
         </Button>

@@ -3,8 +3,19 @@ import type { JobSample } from "../types.ts";
 import { previousOf } from "./earlier.ts";
 
 const sample = (step: number, prompt: unknown, completion: string, reward: number | null = 0): JobSample => ({
-  ...{ object: "training_job.sample", id: `${step}-0`, job_id: "job_1", step, number: 0, prompt, completion, reward },
-  ...{ sub_rewards: {}, advantage: 0, tokens: 1, truncated: false, error: null },
+  object: "training_job.sample",
+  id: `${step}-0`,
+  job_id: "job_1",
+  step,
+  number: 0,
+  prompt,
+  completion,
+  reward,
+  sub_rewards: {},
+  advantage: 0,
+  tokens: 1,
+  truncated: false,
+  error: null,
 });
 
 test("of several answers in the newest step the best one counts, and one without a reward last", () => {

@@ -1,10 +1,13 @@
 /** A run while it runs. Its log stream says when a step is done; then the metrics of the new steps are loaded. */
+
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ApiError, api, messageOf } from "../../../data/api.ts";
+import { errorText } from "../../../../lib/error_text.ts";
+import { isJobOver } from "../../../../lib/training/job_status.ts";
+import { ApiError, api } from "../../../data/api.ts";
 import { follow } from "../../../data/follow.ts";
 import { type Resource, useResource } from "../../../data/resource.ts";
 import { loadPlot } from "../../../kit/chart/chart.tsx";
-import { isOver, type JobMetrics, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { type JobMetrics, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { afterPaint } from "../when_seen.tsx";
 
 export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
@@ -44,7 +47,7 @@ export function useLiveRun(id: string): LiveRun {
         setPoints(known);
         setError(undefined);
       } catch (cause) {
-        if (!stopped) setError(cause instanceof ApiError ? cause : new ApiError(0, null, messageOf(cause)));
+        if (!stopped) setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
       }
     };
     const update = paced(async () => void (await Promise.all([read(), refresh.current()])));
@@ -58,9 +61,9 @@ export function useLiveRun(id: string): LiveRun {
         lines.push(JSON.parse(data) as LogLine);
         if (lines.length > MOST_LINES) lines.splice(0, lines.length - MOST_LINES);
         show();
-        if (!isOver(status)) update();
+        if (!isJobOver(status)) update();
       },
-      isOver: () => isOver(status),
+      isOver: () => isJobOver(status),
     });
     return () => {
       stopped = true;

@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { isJobOver } from "../../../../lib/training/job_status.ts";
 import type { ApiError } from "../../../data/api.ts";
 import { duration, money, NONE, number, percent, plural } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
@@ -12,7 +13,7 @@ import { methodName } from "../list.tsx";
 import { hasReward } from "../methods.ts";
 import { alarmsOf } from "../panels.ts";
 import { endsOf, recentMean } from "../series.ts";
-import { isOver, type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
+import { type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { AfterPaint } from "../when_seen.tsx";
 import { Actions } from "./actions.tsx";
 import { MainChart, Panels } from "./charts.tsx";
@@ -32,12 +33,12 @@ function Run({ id }: { id: string }) {
   const { job, points, error, log } = useLiveRun(id);
   const step = job.data?.progress.step ?? 0;
   const checkpoints = useResource<ListPage<JobCheckpoint>>(`${jobPath(id)}/checkpoints?limit=100`, {
-    ...{ events: ["job."] },
-    ...(job.data && !isOver(job.data.status) ? { everyMs: 3_000 } : {}),
+    events: ["job."],
+    ...(job.data && !isJobOver(job.data.status) ? { everyMs: 3_000 } : {}),
   });
   const events = useResource<ListPage<JobEvent>>(`${jobPath(id)}/events?limit=100`, {
-    ...{ events: ["job."] },
-    ...(job.data && !isOver(job.data.status) ? { everyMs: 3_000 } : {}),
+    events: ["job."],
+    ...(job.data && !isJobOver(job.data.status) ? { everyMs: 3_000 } : {}),
   });
   const known = job.data;
   const above = [["Runs", "/runs"]] as const;
@@ -67,11 +68,11 @@ function Run({ id }: { id: string }) {
         {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
-            <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isOver(known.status)} />
+            <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isJobOver(known.status)} />
             <AfterPaint>
-              {hasReward(known.method) && (step > 0 || !isOver(known.status)) && <Samples job={known} />}
+              {hasReward(known.method) && (step > 0 || !isJobOver(known.status)) && <Samples job={known} />}
               <Panels points={points ?? NONE_YET} alarms={alarms} />
-              <Log lines={log} id={id} isOver={isOver(known.status)} />
+              <Log lines={log} id={id} isOver={isJobOver(known.status)} />
             </AfterPaint>
           </div>
           <div class="grid">
@@ -101,7 +102,7 @@ const Waiting = () => (
 
 /** "step 25 of 40 · 27 s left" */
 function detailOf({ status, progress: { step, total_steps: total, eta_seconds: left } }: TrainingJob) {
-  if (isOver(status)) return step > 0 ? plural(step, "step") : undefined;
+  if (isJobOver(status)) return step > 0 ? plural(step, "step") : undefined;
   const parts = [total > 0 && step > 0 && `step ${step} of ${total}`, left !== null && `${duration(left)} left`];
   return parts.filter(Boolean).join(" · ") || undefined;
 }

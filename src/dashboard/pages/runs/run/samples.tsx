@@ -1,6 +1,9 @@
 /** The answers of the model in a step, best advantage first. The step is in the address; arrow keys move it. */
+
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, messageOf } from "../../../data/api.ts";
+import { errorText } from "../../../../lib/error_text.ts";
+import { isJobOver } from "../../../../lib/training/job_status.ts";
+import { ApiError } from "../../../data/api.ts";
 import { connection } from "../../../data/events.ts";
 import { count, number } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
@@ -9,7 +12,7 @@ import { Empty, Skeleton } from "../../../kit/page.tsx";
 import { Pill } from "../../../kit/pill.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import { promptText, SampleView } from "../sample.tsx";
-import { isOver, type JobSample, type TrainingJob } from "../types.ts";
+import type { JobSample, TrainingJob } from "../types.ts";
 import { byAdvantage, promptKey, samplesOf, useEarlier } from "./earlier.ts";
 
 export function Samples({ job }: { job: TrainingJob }) {
@@ -17,7 +20,7 @@ export function Samples({ job }: { job: TrainingJob }) {
   const pinned = stepOf(last);
   const isPinned = pinned !== undefined;
   const step = pinned ?? last;
-  const { samples, error } = useSamples(job.id, job.progress.step === 0 ? 0 : step, isOver(job.status));
+  const { samples, error } = useSamples(job.id, job.progress.step === 0 ? 0 : step, isJobOver(job.status));
   const earlier = useEarlier(job.id, samples);
   useArrows(last);
   return (
@@ -69,7 +72,7 @@ function useSamples(id: string, step: number, isEnded: boolean) {
     let isLeft = false;
     const fail = (cause: unknown) => {
       const isLost = cause instanceof ApiError && cause.status === 0;
-      setState((before) => (isLost && before?.of === id ? before : { of: id, error: messageOf(cause) }));
+      setState((before) => (isLost && before?.of === id ? before : { of: id, error: errorText(cause) }));
     };
     const show = (samples: readonly JobSample[]) =>
       setState((before) => (samples.length === 0 && !isEnded && before?.of === id ? before : { of: id, samples }));

@@ -1,5 +1,7 @@
 /** The side of the run page: settings, checkpoints, energy, and the lock that repeats the run. */
+
 import { useState } from "preact/hooks";
+import { isJobOver } from "../../../../lib/training/job_status.ts";
 import { bytes, count, money, NONE, number, plural, words } from "../../../data/format.ts";
 import { type Page as ListPage, type Resource, useResource } from "../../../data/resource.ts";
 import { may } from "../../../data/session.ts";
@@ -13,7 +15,7 @@ import { Elapsed, Time } from "../../../kit/time.tsx";
 import { hasPage } from "../../../shell/router.ts";
 import { type Column, keyOf } from "../../playground/columns.ts";
 import { endsOf } from "../series.ts";
-import { isOver, type JobCheckpoint, type Point, type TrainingJob } from "../types.ts";
+import type { JobCheckpoint, Point, TrainingJob } from "../types.ts";
 import { Deploy } from "./deploy.tsx";
 
 export function Setup({ job }: { job: TrainingJob }) {
@@ -148,7 +150,7 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
 }
 
 function noneYet({ status, checkpoint: { save_steps: every } }: TrainingJob): string {
-  if (isOver(status)) return "None was saved.";
+  if (isJobOver(status)) return "None was saved.";
   return every === 0 ? "One is saved at the end." : `One is saved every ${plural(every, "step")}; none yet.`;
 }
 

@@ -39,8 +39,14 @@ export function create(ctx: Ctx, { workspaceId, by, email, role, expires_in_hour
       .where(and(ofWorkspace, lte(invitations.expiresAt, now)))
       .run();
     const values = {
-      ...{ id: newId("inv", now), workspaceId, email, role, hash: hashOf(token), invitedBy: by?.userId ?? null },
-      ...{ createdAt: now, expiresAt: now + hours * HOUR_MS },
+      id: newId("inv", now),
+      workspaceId,
+      email,
+      role,
+      hash: hashOf(token),
+      invitedBy: by?.userId ?? null,
+      createdAt: now,
+      expiresAt: now + hours * HOUR_MS,
     };
     return tx.insert(invitations).values(values).returning().get();
   });

@@ -19,8 +19,13 @@ export const isUnknownKey = (error: unknown): boolean =>
 export async function verifyIdToken(token: string, expected: Expected): Promise<IdToken> {
   const { keys, issuer, clientId, nonce, nowMs } = expected;
   const { payload } = await jwtVerify(token, createLocalJWKSet(keys), {
-    ...{ algorithms: ALGORITHMS, issuer, audience: clientId, requiredClaims: ["sub", "exp", "iat", "nonce"] },
-    ...{ clockTolerance: SKEW_SECONDS, maxTokenAge: LONGEST_AGE_SECONDS, currentDate: new Date(nowMs) },
+    algorithms: ALGORITHMS,
+    issuer,
+    audience: clientId,
+    requiredClaims: ["sub", "exp", "iat", "nonce"],
+    clockTolerance: SKEW_SECONDS,
+    maxTokenAge: LONGEST_AGE_SECONDS,
+    currentDate: new Date(nowMs),
   }).catch((cause: Error) => {
     throw new OidcError("invalid_token", `the ID token is not valid: ${cause.message}`, { cause });
   });

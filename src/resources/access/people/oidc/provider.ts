@@ -39,8 +39,16 @@ const Word = z.string().max(300).optional();
 const Part = z.string().max(3_000).optional();
 /** Members of a public key (RFC 7517, RFC 7518). Certificates and others are dropped. */
 const Key = z.object({
-  ...{ kty: z.string().max(20), use: Word, key_ops: z.array(z.string().max(50)).max(20).optional(), alg: Word },
-  ...{ kid: Word, n: Part, e: Part, crv: Word, x: Part, y: Part },
+  kty: z.string().max(20),
+  use: Word,
+  key_ops: z.array(z.string().max(50)).max(20).optional(),
+  alg: Word,
+  kid: Word,
+  n: Part,
+  e: Part,
+  crv: Word,
+  x: Part,
+  y: Part,
 });
 const DISCOVERY = outside("the provider's discovery document", Metadata);
 const KEYS = outside("the provider's set of keys", z.object({ keys: z.array(Key).max(100) }));
@@ -81,7 +89,10 @@ export async function exchange(ctx: Ctx, provider: Provider, { code, verifier, r
   const { client_id: id } = ctx.config.oidc;
   const secret = clientSecretOf(ctx);
   const form = new URLSearchParams({
-    ...{ grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier },
+    grant_type: "authorization_code",
+    code,
+    redirect_uri: redirectUri,
+    code_verifier: verifier,
   });
   const headers: Record<string, string> = { "content-type": "application/x-www-form-urlencoded" };
   const isBasic = provider.token_endpoint_auth_methods_supported.includes("client_secret_basic");
@@ -139,7 +150,9 @@ async function send<T>(ctx: Ctx, form: Outside<T>, url: string, request: Sent = 
   const answer = await dial(url, {
     ...request,
     headers: { accept: "application/json", ...request.headers },
-    ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: form.mostBytes, allowHttp: issuer.protocol === "http:" },
+    timeoutMs: TIMEOUT_MS,
+    maxResponseBytes: form.mostBytes,
+    allowHttp: issuer.protocol === "http:",
   }).catch((cause: Error) => {
     throw new OidcError("provider", `${path}: ${cause.message}`, { cause });
   });

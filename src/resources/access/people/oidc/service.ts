@@ -27,12 +27,12 @@ export async function start(ctx: Ctx, request: Request, returnTo: string) {
   const signIn = newSignIn(ctx, returnTo);
   const url = new URL(provider.authorization_endpoint);
   const parameters = {
-    ...{ response_type: "code", client_id: clientId, redirect_uri: redirectUriOf(ctx, request) },
-    ...{
-      scope: [...new Set(["openid", ...scopes])].join(" "),
-      state: stateOf(ctx, signIn),
-      nonce: nonceOf(ctx, signIn),
-    },
+    response_type: "code",
+    client_id: clientId,
+    redirect_uri: redirectUriOf(ctx, request),
+    scope: [...new Set(["openid", ...scopes])].join(" "),
+    state: stateOf(ctx, signIn),
+    nonce: nonceOf(ctx, signIn),
     code_challenge: createHash("sha256").update(verifierOf(ctx, signIn)).digest("base64url"),
     code_challenge_method: "S256",
   };
@@ -74,7 +74,11 @@ async function redeem(ctx: Ctx, provider: Provider, { signIn, code, redirectUri 
   const tokens = await exchange(ctx, provider, { code, verifier: verifierOf(ctx, signIn), redirectUri });
   const verify = ({ keys }: Provider) =>
     verifyIdToken(tokens.id_token, {
-      ...{ keys, issuer: provider.issuer, clientId, nonce: nonceOf(ctx, signIn), nowMs: ctx.clock.now() },
+      keys,
+      issuer: provider.issuer,
+      clientId,
+      nonce: nonceOf(ctx, signIn),
+      nowMs: ctx.clock.now(),
     });
   const token = await verify(provider).catch(async (error: unknown) => {
     if (!isUnknownKey(error)) throw error;

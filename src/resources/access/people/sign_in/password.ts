@@ -27,8 +27,12 @@ function saltOf(hash: string): string {
 async function hashWith(password: string, salt: string): Promise<string> {
   const [, , memory, passes, lanes, nonce = ""] = HASH.exec(`${salt}A`) ?? [];
   const tag = await promisify(argon2)("argon2id", {
-    ...{ message: normal(password), nonce: Buffer.from(nonce, "base64"), tagLength: 32 },
-    ...{ memory: Number(memory), passes: Number(passes), parallelism: Number(lanes) },
+    message: normal(password),
+    nonce: Buffer.from(nonce, "base64"),
+    tagLength: 32,
+    memory: Number(memory),
+    passes: Number(passes),
+    parallelism: Number(lanes),
   });
   return salt + base64(tag);
 }

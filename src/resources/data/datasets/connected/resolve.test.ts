@@ -102,7 +102,10 @@ describeWith("a connected source in MinIO", nativeMinio, (server) => {
     expect(await exported(id, "@snap-1")).toBe(first);
     expect(await exported(id, "@snap-2")).toBe(rowsOf(0, 2) + rowsOf(7, 2));
     expect((await app.call("GET", `/v1/datasets/${id}`)).body).toMatchObject({
-      ...{ snapshot_count: 2, format: "prompt", latest_snapshot_id: "@snap-2", num_rows: null },
+      snapshot_count: 2,
+      format: "prompt",
+      latest_snapshot_id: "@snap-2",
+      num_rows: null,
     });
     expect(app.ctx.db.select().from(events).where(eq(events.type, "dataset.snapshot_created")).all()).toHaveLength(2);
     const list = (await app.call("GET", `/v1/datasets/${id}/resolutions`)).body.data;

@@ -98,8 +98,14 @@ describe("snapshots", () => {
     await snapshot(id);
     const path = `/v1/datasets/${id}/snapshots/@snap-1/diff/@snap-2`;
     expect((await app.call("GET", path)).body).toEqual({
-      ...{ object: "dataset.diff", dataset_id: id, from: "@snap-1", to: "@snap-2" },
-      ...{ added: 1, superseded: 1, tombstoned: 1, has_more: false },
+      object: "dataset.diff",
+      dataset_id: id,
+      from: "@snap-1",
+      to: "@snap-2",
+      added: 1,
+      superseded: 1,
+      tombstoned: 1,
+      has_more: false,
       data: [
         { object: "dataset_change", change: "added", row_id: 3, target_row_id: null, data: { prompt: "c" } },
         { object: "dataset_change", change: "superseded", row_id: 4, target_row_id: 1, data: { prompt: "A" } },

@@ -26,9 +26,18 @@ describe("a stream", () => {
     });
     expect(status).toBe(201);
     expect(body).toMatchObject({
-      ...{ object: "dataset", source_type: "upload", format: "chat", head_row: 0, num_rows: 0 },
-      ...{ auto_snapshot_rows: 5, latest_snapshot_id: null, unsnapshotted_rows: null, snapshot_count: 0 },
-      ...{ source_uri: null, hub_dataset: null, metadata: { a: "b" } },
+      object: "dataset",
+      source_type: "upload",
+      format: "chat",
+      head_row: 0,
+      num_rows: 0,
+      auto_snapshot_rows: 5,
+      latest_snapshot_id: null,
+      unsnapshotted_rows: null,
+      snapshot_count: 0,
+      source_uri: null,
+      hub_dataset: null,
+      metadata: { a: "b" },
     });
     expect((await app.call("GET", `/v1/datasets/${body.id}/rows`)).body).toEqual({
       object: "list",
@@ -41,8 +50,15 @@ describe("a stream", () => {
   test("counts its rows 1, 2, 3 and tells of each batch once", async () => {
     const id = await create();
     expect((await append(id, prompts("a", "b"))).body).toMatchObject({
-      ...{ object: "dataset.append", dataset_id: id, first_row_id: 1, last_row_id: 2, appended: 2 },
-      ...{ superseded: 0, tombstoned: 0, head_row: 2, unsnapshotted_rows: 2 },
+      object: "dataset.append",
+      dataset_id: id,
+      first_row_id: 1,
+      last_row_id: 2,
+      appended: 2,
+      superseded: 0,
+      tombstoned: 0,
+      head_row: 2,
+      unsnapshotted_rows: 2,
     });
     const second = await append(id, [...prompts("c"), { _op: "supersede", _row_id: 1, prompt: "A" }]);
     expect(second.body).toMatchObject({ first_row_id: 3, last_row_id: 4, appended: 1, superseded: 1, head_row: 4 });

@@ -1,8 +1,8 @@
 /** The question to a judge, and the form of its verdict. Pure. */
 import { z } from "zod";
-import { asText, fieldOf } from "../field.ts";
 import type { GenerationParams } from "../../../serving/deployments/chat/generate.ts";
 import type { JudgeConfig } from "../config.ts";
+import { asText, fieldOf } from "../field.ts";
 import { type EvaluationItem, inputText } from "../item.ts";
 
 const MAX_REASON = 400; // characters

@@ -125,7 +125,10 @@ function record(work: Work, question: QuestionRow, given: Answer): ItemRow | und
 }
 
 const NO_ANSWER: Answer = {
-  ...{ output: null, latencyMs: null, promptTokens: null, completionTokens: null },
+  output: null,
+  latencyMs: null,
+  promptTokens: null,
+  completionTokens: null,
   requestId: null,
   traceId: null,
 };

@@ -36,7 +36,11 @@ export async function scoreItems(work: Work, answered: readonly Answered[]): Pro
 
 const NO_RESULT = "The evaluator returned no result for this item";
 const failed = (error: string): EvaluationResult => ({
-  ...{ score: null, label: null, passed: null, reason: null, latencyMs: 0 },
+  score: null,
+  label: null,
+  passed: null,
+  reason: null,
+  latencyMs: 0,
   error,
 });
 

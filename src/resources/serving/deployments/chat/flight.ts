@@ -194,8 +194,16 @@ export class Flight {
     traces.record(
       ctx,
       toTrace({
-        ...{ id: this.traceId, row, call: this.call, startedAt: this.#createdAt, durationMs: latencyMs, outcome, used },
-        ...{ timeline: this.#timeline, output: this.#output, adapter: chosen ?? this.#replica?.adapter?.name ?? null },
+        id: this.traceId,
+        row,
+        call: this.call,
+        startedAt: this.#createdAt,
+        durationMs: latencyMs,
+        outcome,
+        used,
+        timeline: this.#timeline,
+        output: this.#output,
+        adapter: chosen ?? this.#replica?.adapter?.name ?? null,
         model: this.#replica?.model.model ?? row.model,
       }),
     );

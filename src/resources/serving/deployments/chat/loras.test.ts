@@ -21,8 +21,13 @@ async function served(given = {}): Promise<{ on: DeployingApp; id: string }> {
   const base = models.mustGet(on.ctx, on.workspaceA, "random");
   for (const [i, name] of ["poet", "clerk"].entries())
     await modelResults.registerResult(on.ctx, {
-      ...{ workspaceId: on.workspaceA, jobId: newId("job", i + 1), checkpointId: newId("ckpt", i + 1), step: 1 },
-      ...{ variant: "adapter", name, baseModelId: base.id },
+      workspaceId: on.workspaceA,
+      jobId: newId("job", i + 1),
+      checkpointId: newId("ckpt", i + 1),
+      step: 1,
+      variant: "adapter",
+      name,
+      baseModelId: base.id,
       file: jobFile(on.dir, makeAdapter(dir, { arch: "llama", type: "F32", adapterSeed: i + 1 })),
     });
   const id = await on.deploy({ model: "random", name: "random" });

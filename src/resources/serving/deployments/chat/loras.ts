@@ -158,8 +158,16 @@ async function bring(ctx: Ctx, row: DeploymentRow, host: Host, { lora, model }: 
   const { holder } = lora;
   if (beside === undefined || holder === null) throw new AppError("worker_failed", "The replica ends. Try again");
   const request = {
-    ...{ holder, kind: "deployment", workspaceId: row.workspaceId, bytes: model.shape?.weight_bytes ?? 0, beside },
-    ...{ gpuType: row.gpuType, gpuCount: row.gpuCount, priority: 0, pinned: row.pinned, mayEvict: false },
+    holder,
+    kind: "deployment",
+    workspaceId: row.workspaceId,
+    bytes: model.shape?.weight_bytes ?? 0,
+    beside,
+    gpuType: row.gpuType,
+    gpuCount: row.gpuCount,
+    priority: 0,
+    pinned: row.pinned,
+    mayEvict: false,
   } as const;
   const grant = host.remote ? undefined : await gpu.acquire(ctx, request); // the memory of a node is not leased
   if (grant && grant.status !== "granted")

@@ -1,5 +1,6 @@
 /** The life of replicas: messages from their process, their loss and their end. */
 import type { Ctx } from "../../../../context.ts";
+import { errorText } from "../../../../lib/error_text.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 import { write } from "../../../../platform/db/db.ts";
@@ -65,7 +66,7 @@ async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path, mode
     worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)), model_id: modelId });
   } catch (error) {
     void retire(ctx, replica, "its adapter cannot be read");
-    const message = withoutPaths(error instanceof Error ? error.message : String(error), ctx.config.data_dir);
+    const message = withoutPaths(errorText(error), ctx.config.data_dir);
     replicaLost(ctx, live, { error: message, canRetry: true, model: replica.model });
   }
 }

@@ -11,8 +11,16 @@ afterEach(closeAll);
 
 const MIB = 1_048_576;
 const card: Gpu = {
-  ...{ index: 0, uuid: "GPU-0", name: "NVIDIA H200", type: "H200", memoryTotalMib: 4096, memoryUsedMib: 0 },
-  ...{ utilizationPercent: 0, temperatureCelsius: 30, powerWatts: 80, driverVersion: "1" },
+  index: 0,
+  uuid: "GPU-0",
+  name: "NVIDIA H200",
+  type: "H200",
+  memoryTotalMib: 4096,
+  memoryUsedMib: 0,
+  utilizationPercent: 0,
+  temperatureCelsius: 30,
+  powerWatts: 80,
+  driverVersion: "1",
 };
 const ON = { "serving.standby_card": true, "gpu.reserve_mib": 0 };
 

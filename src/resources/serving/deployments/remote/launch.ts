@@ -38,7 +38,12 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
     const plan = planOf(ctx, row, parts, file);
     const loadMs = loadDeadlineMs(file.bytes);
     const worker: RemoteWorker<FromServing, ToServing> = new RemoteWorker<FromServing, ToServing>({
-      ...{ node, plan, incoming: FromServing, closing: ctx.closing, clock: ctx.clock, log: ctx.log },
+      node,
+      plan,
+      incoming: FromServing,
+      closing: ctx.closing,
+      clock: ctx.clock,
+      log: ctx.log,
       socketDir: join(ctx.config.data_dir, "run"),
       inputs: async () => [file],
       keep: () => remotesOf(live).flatMap((each) => (each === worker || each.name === undefined ? [] : [each.name])),
@@ -49,13 +54,25 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
       },
     });
     const host: Host = {
-      ...{ key: keyOf(ctx, row, parts), worker, remote: worker, cards: [], bytes: bytesOf(ctx, row, parts) },
-      ...{ users: new Map(), pendingUsage: new Map(), loras: new Map() },
-      ...{ parallel: sizeOf(ctx, row, parts.base).parallel, loaded: false, canSee: false, ending: false },
+      key: keyOf(ctx, row, parts),
+      worker,
+      remote: worker,
+      cards: [],
+      bytes: bytesOf(ctx, row, parts),
+      users: new Map(),
+      pendingUsage: new Map(),
+      loras: new Map(),
+      parallel: sizeOf(ctx, row, parts.base).parallel,
+      loaded: false,
+      canSee: false,
+      ending: false,
     };
     hosts.open(ctx, host);
     addReplica(ctx, live, host, {
-      ...{ holder: `${row.id}/${++live.ordinal}`, model, adapter: adapterOf(ctx, parts), bytes: adapterBytes(parts) },
+      holder: `${row.id}/${++live.ordinal}`,
+      model,
+      adapter: adapterOf(ctx, parts),
+      bytes: adapterBytes(parts),
       loadUntil: row.provider === "slurm" ? Number.POSITIVE_INFINITY : ctx.clock.steady() + loadMs, // a queue has no end
     });
   } finally {
@@ -77,7 +94,9 @@ function planOf(ctx: Ctx, row: DeploymentRow, parts: Parts, file: InputFile): Re
     hurry: row.minReplicas === 0,
     decoder: parts.adapter === null ? ctx.config.serving.decoder : "library",
     guesses: ctx.config.serving.guesses,
-    ...{ data_dir: "", threads: 1, gpus: [] }, // the node knows its own
+    data_dir: "",
+    threads: 1,
+    gpus: [], // the node knows its own
   };
   return {
     name: `${row.id}-${randomBytes(4).toString("hex")}`,

@@ -38,8 +38,13 @@ export async function exportFolder(supervisor: Supervisor, wanted: FolderExport)
   signal.addEventListener("abort", stop, { once: true });
   const threads = Math.max(1, availableParallelism() - 1);
   worker.send({
-    ...{ type: "export_folder", data_dir, threads, gpus: [] },
-    ...{ model_path, weights: weightsFor(quantization), out },
+    type: "export_folder",
+    data_dir,
+    threads,
+    gpus: [],
+    model_path,
+    weights: weightsFor(quantization),
+    out,
   });
   try {
     await over.promise;

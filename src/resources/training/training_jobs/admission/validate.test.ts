@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { withFakes } from "../../../../../test/fake_workers/program.ts";
 import { tempDir, until } from "../../../../../test/harness.ts";
 import { type JobsApp, jobsApp } from "../../../../../test/jobs_kit.ts";
 import { Source } from "../../../../lib/source.ts";
-import type { Supervisor } from "../../../../platform/workers/supervisor.ts";
 import type { TrainSample } from "../../../../workers/protocol_trainer.ts";
 import * as datasets from "../../../data/datasets/service.ts";
 import { datasetPins, datasetSnapshots } from "../../../data/datasets/table.ts";
@@ -41,14 +41,9 @@ beforeAll(async () => {
   const dir = tempDir();
   const script = join(dir, "trainers.json");
   writeFileSync(script, JSON.stringify([{}]));
-  const supervise = (real: Supervisor): Supervisor => ({
-    ...real,
-    spawn: (options) =>
-      real.spawn(options.kind === "trainer" ? { ...options, kind: "fake_trainer", args: [script] } : options),
-  });
   app = await jobsApp({
     dir,
-    supervise,
+    supervise: withFakes("trainer", script),
     flags: { "network.allow": ["127.0.0.1"], "billing.local_rate_usd_per_hour": -1 },
   });
 }, 60_000);
@@ -125,8 +120,14 @@ test("a dry run of a source that was never read warns, reads nothing, and create
 });
 
 const sample = (reward: number | null): TrainSample => ({
-  ...{ prompt: "p", completion: "c", reward, sub_rewards: {}, advantage: null },
-  ...{ tokens: 1, truncated: false, error: null },
+  prompt: "p",
+  completion: "c",
+  reward,
+  sub_rewards: {},
+  advantage: null,
+  tokens: 1,
+  truncated: false,
+  error: null,
 });
 
 test("a preview has the mean, the spread, and the share of prompts without a learning signal", () => {

@@ -103,7 +103,12 @@ async function here(ctx: Ctx, request: Placeable, faults: Faults, placement: str
   const rate = billing.rateFor(ctx, LOCAL, type);
   const capacityBytes = Math.max(0, ...capacities);
   return {
-    ...{ provider: LOCAL, region: LOCAL, placement, type, count, capacityBytes },
+    provider: LOCAL,
+    region: LOCAL,
+    placement,
+    type,
+    count,
+    capacityBytes,
     rateMicros: rate === null ? null : rate * count,
   };
 }

@@ -22,10 +22,20 @@ afterEach(closeAll);
 
 const begun: FromTrainer = { type: "begun", step: 0, total_steps: 5, device: "a node", memory_bytes: 1 };
 const step = (n: number): FromTrainer => ({
-  ...{ type: "step", step: n, epoch: 0, values: { loss: 1 / n }, eta_ms: null, samples: [], alarms: [] },
+  type: "step",
+  step: n,
+  epoch: 0,
+  values: { loss: 1 / n },
+  eta_ms: null,
+  samples: [],
+  alarms: [],
 });
 const checkpoint = (n: number): FromTrainer => ({
-  ...{ type: "checkpoint", step: n, path: `/far/checkpoints/step-00000${n}`, size_bytes: 1, metrics: { loss: 1 / n } },
+  type: "checkpoint",
+  step: n,
+  path: `/far/checkpoints/step-00000${n}`,
+  size_bytes: 1,
+  metrics: { loss: 1 / n },
 });
 const log = (line: string): FromTrainer => ({ type: "log", stream: "stdout", line });
 const trained = { type: "trained", stopped_early: null } as FromTrainer;

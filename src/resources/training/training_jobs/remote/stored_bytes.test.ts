@@ -21,7 +21,11 @@ afterEach(closeAll);
 const MB = 1_000_000;
 const begun: FromTrainer = { type: "begun", step: 0, total_steps: 5, device: "a node", memory_bytes: 1 };
 const checkpoint: FromTrainer = {
-  ...{ type: "checkpoint", step: 1, path: "/far/checkpoints/step-000001", size_bytes: 1, metrics: { loss: 1 } },
+  type: "checkpoint",
+  step: 1,
+  path: "/far/checkpoints/step-000001",
+  size_bytes: 1,
+  metrics: { loss: 1 },
 };
 
 type FarFile = { content: Uint8Array; declares?: { bytes?: number; sha256?: string } };
@@ -36,7 +40,9 @@ function fakeLink(files: Record<string, FarFile>) {
         return Buffer.from(
           JSON.stringify(
             Object.entries(files).map(([name, { content, declares }]) => ({
-              ...{ path: `${path}/${name}`, bytes: content.byteLength, sha256: sha256Bytes(content) },
+              path: `${path}/${name}`,
+              bytes: content.byteLength,
+              sha256: sha256Bytes(content),
               ...declares,
             })),
           ),

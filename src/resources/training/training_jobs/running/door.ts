@@ -1,5 +1,7 @@
 /** The one door for what a run reports and for its end, wherever the run is. A message that comes twice changes nothing. */
+
 import type { Ctx } from "../../../../context.ts";
+import { errorText } from "../../../../lib/error_text.ts";
 import type { FromTrainer } from "../../../../workers/protocol_trainer.ts";
 import type { JobLog } from "../logs/file.ts";
 import { type RunEnd, UNREPORTED_END } from "../policy.ts";
@@ -76,7 +78,7 @@ export async function finishOrRetry(ctx: Ctx, id: string, end: RunEnd) {
     await finish(ctx, id, end.stoppedEarly);
   } catch (error) {
     ctx.log.error("cannot store the result of a job", { job: id, error });
-    const message = `The result could not be stored: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `The result could not be stored: ${errorText(error)}`;
     moves.conclude(ctx, id, { ...UNREPORTED_END, message, tail: end.tail });
   }
 }

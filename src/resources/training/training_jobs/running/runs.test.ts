@@ -53,14 +53,17 @@ test("the newest and the best checkpoints stay, and the files of the others are 
 test("a job that stops early is completed with the reason, and its model is the best checkpoint", async () => {
   const on = await app({ lives: [{ bestAt: 3, stopsAt: 5 }] });
   const hyperparameters = {
-    ...{ early_stopping_patience: 2, metric_for_best_model: "eval_loss", greater_is_better: false },
+    early_stopping_patience: 2,
+    metric_for_best_model: "eval_loss",
+    greater_is_better: false,
     load_best_model_at_end: true,
   };
   const id = on.add({ totalSteps: 9, saveSteps: 1, keepLast: 1, hyperparameters });
   const job = await on.reaches(id, "completed");
   expect(job).toMatchObject({ step: 5, totalSteps: 9, stoppedEarly: "eval_loss did not improve", error: null });
   expect(on.notes(id).at(-1)).toMatchObject({
-    ...{ type: "job.completed", message: "Completed after step 5, stopped early: eval_loss did not improve" },
+    type: "job.completed",
+    message: "Completed after step 5, stopped early: eval_loss did not improve",
     data: { stopped_early: "eval_loss did not improve" },
   });
   const kept = keptCheckpoints(on.ctx.db, id);
@@ -72,7 +75,8 @@ test("a job that stops early is completed with the reason, and its model is the 
   expect(resultOf(on.ctx, on.workspaceA, { model: id, checkpoint: null }).checkpointId).toBe(kept[0]!.id); // a deployment of the job
   const { body } = await on.call("GET", `/v1/training_jobs/${id}`);
   expect(body).toMatchObject({
-    ...{ status: "completed", stopped_early: "eval_loss did not improve" },
+    status: "completed",
+    stopped_early: "eval_loss did not improve",
     progress: { step: 5, total_steps: 9, percent: 100 },
   });
 });

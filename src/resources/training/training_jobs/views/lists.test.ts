@@ -21,9 +21,17 @@ beforeAll(async () => {
       for (let number = 0; number < 5; number++)
         tx.insert(trainingSamples)
           .values({
-            ...{ jobId: id, step, number, prompt: [{ role: "user", content: "hi" }], completion: `c${number}` },
-            ...{ reward: number === 4 ? null : number, subRewards: { a: null }, advantage: null, tokens: 3 },
-            ...{ truncated: false, error: number === 4 ? "timeout" : null },
+            jobId: id,
+            step,
+            number,
+            prompt: [{ role: "user", content: "hi" }],
+            completion: `c${number}`,
+            reward: number === 4 ? null : number,
+            subRewards: { a: null },
+            advantage: null,
+            tokens: 3,
+            truncated: false,
+            error: number === 4 ? "timeout" : null,
           })
           .run();
   });
@@ -131,8 +139,17 @@ test("earlier answers to the same prompt are found by the index, newest first", 
       tx
         .insert(trainingSamples)
         .values({
-          ...{ jobId: job, step, number, prompt, completion: `${step}`, reward: 1, subRewards: {}, advantage: null },
-          ...{ tokens: 1, truncated: false, error: null },
+          jobId: job,
+          step,
+          number,
+          prompt,
+          completion: `${step}`,
+          reward: 1,
+          subRewards: {},
+          advantage: null,
+          tokens: 1,
+          truncated: false,
+          error: null,
         })
         .run(),
     );

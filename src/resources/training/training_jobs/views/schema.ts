@@ -1,8 +1,10 @@
 /** Shapes of a job's events, metrics, samples and checkpoints. */
+
 import { z } from "zod";
 import { PageQuery } from "../../../../http/answer/pagination.ts";
 import { DateTime, later, numberText } from "../../../../lib/schema.ts";
 import { isoTime } from "../../../../lib/time.ts";
+import { JOB_STATUSES } from "../../../../lib/training/job_status.ts";
 import {
   type CheckpointRow,
   EVENT_LEVELS,
@@ -10,11 +12,10 @@ import {
   type JobEventRow,
   type JobRow,
   type SampleRow,
-  STATUSES,
 } from "../table.ts";
 
 export const ListQuery = PageQuery.extend({
-  status: z.enum(STATUSES).optional(),
+  status: z.enum(JOB_STATUSES).optional(),
   method: z.enum(JOB_METHODS).optional(),
   dataset_id: z.string().optional().describe("Only jobs that train on this dataset"),
 });

@@ -65,8 +65,15 @@ test("a span of a model call becomes a trace with its tool calls; other spans ar
   expect(data).toHaveLength(1);
   const trace = (await app.call("GET", `/v1/traces/${data[0].id}`)).body;
   expect(trace).toMatchObject({
-    ...{ source: "otlp", model: "gpt-4", status: 200, prompt_tokens: 12, completion_tokens: 34, duration_ms: 1_500 },
-    ...{ conversation_id: "talk-9", capture: "full", started_at: "2026-09-21T14:13:20.000Z" },
+    source: "otlp",
+    model: "gpt-4",
+    status: 200,
+    prompt_tokens: 12,
+    completion_tokens: 34,
+    duration_ms: 1_500,
+    conversation_id: "talk-9",
+    capture: "full",
+    started_at: "2026-09-21T14:13:20.000Z",
     input: [{ role: "user", content: "Hello there" }],
     output: [{ role: "assistant", content: "Hi" }],
     parameters: { temperature: 1 },

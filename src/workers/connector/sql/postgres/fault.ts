@@ -1,3 +1,4 @@
+import { errorText } from "../../../../lib/error_text.ts";
 import { errorCode } from "../../../../platform/files.ts";
 import { SourceError } from "../../types.ts";
 import { told, type Verdict, withoutAddress } from "../fault.ts";
@@ -30,7 +31,7 @@ const TLS = /CERT|TLS|SSL|VERIFY|SIGNATURE|SELF_SIGNED|ALTNAME/;
 export function postgresFault(error: unknown, { server, limits, hide }: Endpoint, connected: boolean): SourceError {
   const where = `${server.host}:${server.port}`;
   const { errno } = error as { errno?: unknown };
-  const said = withoutAddress(hide(error instanceof Error ? error.message : String(error)));
+  const said = withoutAddress(hide(errorText(error)));
   if (typeof errno === "string" && /^[0-9A-Z]{5}$/.test(errno)) {
     if (errno === "57014" && said.includes("timeout"))
       return new SourceError(

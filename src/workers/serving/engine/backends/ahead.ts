@@ -3,7 +3,9 @@
  * vocabulary of the model that will come; both take longer than to copy the weights of a small model. A failure here only
  * costs time: `open` does the work then.
  */
+
 import { statSync } from "node:fs";
+import { errorText } from "../../../../lib/error_text.ts";
 import type { Header } from "../../../../lib/gguf/parse.ts";
 import type { Device } from "../../../../native/cuda/decode/kernels.ts";
 import { openDecodeDevice } from "../../../../native/cuda/decode/open.ts";
@@ -26,7 +28,7 @@ export function prepareAhead({ dataDir, cuda, modelPath, card }: PrepareMessage)
     if (modelPath !== null) model = readModel(llama, modelPath);
     if (card) held = hold(dataDir);
   } catch (error) {
-    console.error(`A wake will take longer: ${error instanceof Error ? error.message : String(error)}`);
+    console.error(`A wake will take longer: ${errorText(error)}`);
   }
 }
 

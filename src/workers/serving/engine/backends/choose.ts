@@ -1,4 +1,5 @@
 /** Decides what decodes a model, and opens our kernels for it. */
+import { errorText } from "../../../../lib/error_text.ts";
 import type { Header } from "../../../../lib/gguf/parse.ts";
 import { type Device, PAGE } from "../../../../native/cuda/decode/kernels.ts";
 import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
@@ -36,7 +37,7 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
   } catch (error) {
     device.close();
     if (error instanceof OutOfMemory) throw error;
-    return error instanceof Error ? error.message : String(error);
+    return errorText(error);
   }
 }
 
@@ -46,7 +47,12 @@ function load(device: Device, open: OpenMessage, header: Header): OpenedKernels 
   try {
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const decoder = openDecoder(device, model, {
-      ...{ slots: parallel, contextLength, pages, promptTokens: PROMPT_TOKENS, ahead: true, guesses },
+      slots: parallel,
+      contextLength,
+      pages,
+      promptTokens: PROMPT_TOKENS,
+      ahead: true,
+      guesses,
     });
     const close = () => {
       decoder.close();

@@ -2,6 +2,7 @@
  * Decoding by our own kernels. Each sequence draws by its own parameters on the device, so a step brings back a few words
  * for each. Prompts are read beside it, as many tokens as running sequences can bear.
  */
+import { errorText } from "../../../../lib/error_text.ts";
 import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
 import { PLAIN } from "../../../decoder/drawing.ts";
 import type { Decoder, DrawnToken } from "../../../decoder/types.ts";
@@ -118,7 +119,7 @@ export class KernelBackend implements Backend {
       if (grammar && always) decoder.mask(id, grammar.mask());
     } catch (error) {
       if (sequence.slot < 0) grammar?.free();
-      this.#results.failed(sequence, error instanceof Error ? error.message : String(error));
+      this.#results.failed(sequence, errorText(error));
       return true;
     }
     this.#results.started(sequence, decoder.stats().cachedTokens - cachedBefore);

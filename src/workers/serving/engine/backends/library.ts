@@ -3,6 +3,7 @@
  * prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache stays and
  * is reused by a later prompt that begins alike.
  */
+import { errorText } from "../../../../lib/error_text.ts";
 import type { Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import type { Adapters } from "../adapters.ts";
@@ -175,7 +176,7 @@ export class LibraryBackend implements Backend {
       const drawer = probe ? device?.of(taken.at, choice) : device?.use(taken.at, choice, sequence.submit);
       sequence.sampler = drawer ?? new Sampler(this.#options.native, choice, null);
     } catch (error) {
-      this.#results.failed(sequence, error instanceof Error ? error.message : String(error));
+      this.#results.failed(sequence, errorText(error));
       return false;
     }
     this.#results.started(sequence, taken.keep);

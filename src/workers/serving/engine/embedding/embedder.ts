@@ -2,6 +2,7 @@
  * Embeddings, and scores of pairs: one job after the other, in the order they came. The context is opened on first use.
  * A step makes one call of the library, so that running streams continue in between.
  */
+import { errorText } from "../../../../lib/error_text.ts";
 import type { Ptr } from "../../../../native/ffi.ts";
 import type { Adapter, Adapters } from "../adapters.ts";
 
@@ -62,7 +63,7 @@ export class Embedder {
       if (job.vectors.length < job.prompts.length) return null;
     } catch (error) {
       this.cancel(job.id);
-      return { id: job.id, error: error instanceof Error ? error.message : String(error) };
+      return { id: job.id, error: errorText(error) };
     }
     this.#jobs.shift();
     this.#over(job);

@@ -2,6 +2,7 @@
  * The decoding thread. `llama_decode` blocks its caller, and the main thread must keep answering. Messages are handled
  * between two steps.
  */
+import { errorText } from "../../../../lib/error_text.ts";
 import { prepareAhead } from "../backends/ahead.ts";
 import { openDecoding } from "../decoding.ts";
 import { UnusableModel } from "../types.ts";
@@ -14,7 +15,7 @@ let decoding: OpenModel | null = null;
 let turning = false;
 
 const post = (message: FromThread) => self.postMessage(message);
-const reason = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const reason = (error: unknown) => errorText(error);
 
 self.onmessage = ({ data: messages }) => {
   for (const message of messages) {

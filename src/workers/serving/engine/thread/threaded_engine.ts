@@ -5,6 +5,7 @@
  * the last bits may therefore still swap.
  */
 
+import { errorText } from "../../../../lib/error_text.ts";
 import type { AdapterPart } from "../adapters.ts";
 import { ActiveRun } from "../run.ts";
 import {
@@ -101,7 +102,7 @@ export class ThreadedEngine implements Engine {
     try {
       this.#checkGrammar(grammar);
     } catch (error) {
-      throw new BadGrammar(error instanceof Error ? error.message : String(error));
+      throw new BadGrammar(errorText(error));
     }
   }
 

@@ -38,7 +38,12 @@ export function factorsOf(
   const f = Math.fround;
   const [rate, beta1, beta2] = [f(how.learningRate), f(how.beta1), f(how.beta2)];
   return {
-    ...{ rate, beta1, rest1: f(1 - beta1), beta2, rest2: f(1 - beta2), epsilon: f(how.epsilon) },
+    rate,
+    beta1,
+    rest1: f(1 - beta1),
+    beta2,
+    rest2: f(1 - beta2),
+    epsilon: f(how.epsilon),
     keep: f(1 - f(rate * f(decay))),
     correction1: f(1 / (1 - how.beta1 ** steps)),
     correction2: f(1 / (1 - how.beta2 ** steps)),

@@ -118,10 +118,20 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   const { width, forward, heads, keyHeads, headLength, layers, scales, caps } = architecture;
   const count = shape.tokens * shape.rows;
   const size: Size = {
-    ...{ tokens: shape.tokens, rows: shape.rows, count, width, forward, heads, keyHeads, head: headLength },
-    ...{ epsilon: architecture.epsilon, activation: architecture.activation },
+    tokens: shape.tokens,
+    rows: shape.rows,
+    count,
+    width,
+    forward,
+    heads,
+    keyHeads,
+    head: headLength,
+    epsilon: architecture.epsilon,
+    activation: architecture.activation,
     halves: architecture.ropeMode === 2 ? architecture.rotated / 2 : 0,
-    ...{ scores: scales.scores, residual: scales.residual, cap: caps.scores },
+    scores: scales.scores,
+    residual: scales.residual,
+    cap: caps.scores,
   };
   const layer = fused.layers[0] as FusedWeights["layers"][number];
   const how = {
@@ -141,8 +151,13 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   const head = wantHead(
     arena,
     {
-      ...{ vocab: architecture.vocab, width, scored: scoredOf(shape), chunk: chunkOf(shape) },
-      ...{ temperature: shape.temperature ?? 1, scale: scales.logits, cap: caps.logits },
+      vocab: architecture.vocab,
+      width,
+      scored: scoredOf(shape),
+      chunk: chunkOf(shape),
+      temperature: shape.temperature ?? 1,
+      scale: scales.logits,
+      cap: caps.logits,
     },
     {
       all: scoredOf(shape) === count,
@@ -184,8 +199,13 @@ function newPasses(model: Model, shape: GraphShape, of: Planned & { kernels: Ker
   if (shape.exact && !model.merged) throw new Error("An exact pass needs the weights of the sampler");
   const exact: Exact | null = shape.exact && model.merged ? openExact(kernels, fused.layers, model.merged) : null;
   const on: On = {
-    ...{ exact, trains: shape.trains },
-    ...{ kernels, size, scratch, shared: inputs.shared(), reference: shape.reference ?? false },
+    exact,
+    trains: shape.trains,
+    kernels,
+    size,
+    scratch,
+    shared: inputs.shared(),
+    reference: shape.reference ?? false,
     dropping: shape.dropout ? inputs.dropping(shape.dropout) : null,
   };
   const outputNorm = address("output_norm.weight");
@@ -247,7 +267,10 @@ function constantsOf({ architecture, weights }: Model, layer: number, bias: Buff
   const results = architecture.postNorms ? ["post_attention_norm.weight", "post_ffw_norm.weight"] : [];
   const [result1 = 0, result2 = 0] = results.map(address);
   return {
-    ...{ norm1: address("attn_norm.weight"), norm2: address("ffn_norm.weight"), result1, result2 },
+    norm1: address("attn_norm.weight"),
+    norm2: address("ffn_norm.weight"),
+    result1,
+    result2,
     bias: bias?.at ?? 0,
     queryNorm: address("attn_q_norm.weight"),
     keyNorm: address("attn_k_norm.weight"),

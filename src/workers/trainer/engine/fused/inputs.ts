@@ -33,14 +33,19 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
   const { window } = architecture;
   const windowed = window
     ? {
-        ...{ turns: wantTurns(), tiles: wantTiles(), window: window.size, uneven: false },
+        turns: wantTurns(),
+        tiles: wantTiles(),
+        window: window.size,
+        uneven: false,
         rotation: { ...architecture, ropeBase: window.ropeBase, ropeScale: window.ropeScale },
       }
     : full;
   const views = window ? [full, windowed] : [full];
   const still = architecture.rotates.includes(false) ? wantTurns() : full.turns;
   const viewOf = (of: typeof full): View => ({
-    ...{ turns: of.turns.at, tiles: of.tiles.at, window: of.window },
+    turns: of.turns.at,
+    tiles: of.tiles.at,
+    window: of.window,
     kind: mustBeKind(architecture, of.window < tokens),
     get uneven() {
       return of.uneven;
@@ -57,8 +62,11 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     /** For each scored row the factor of its gradient. */
     factors,
     shared: (): Shared => ({
-      ...{ positions: positions.at, still: still.at, seen: seen.at },
-      ...{ full: viewOf(full), windowed: viewOf(windowed) },
+      positions: positions.at,
+      still: still.at,
+      seen: seen.at,
+      full: viewOf(full),
+      windowed: viewOf(windowed),
     }),
     dropping: (patterns: Patterns): Dropping => ({
       patterns: (width) => Number(must(ggml.ggml_get_data(patterns.of(width)), "memory")),

@@ -38,7 +38,9 @@ export function project(on: On, group: Group, x: Buffer, to?: Buffer, by = 1) {
     for (const adapter of group.adapters) {
       const low = { at: past("bf16", x.at, inputs + adapter.column), stride };
       products.byRows(dropped(on, group, x, adapter), aOf(group, adapter), low, {
-        ...{ rows, columns: adapter.rank, depth: inputs },
+        rows,
+        columns: adapter.rank,
+        depth: inputs,
       });
     }
   } else if (extra > 0) {

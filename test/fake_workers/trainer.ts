@@ -5,8 +5,8 @@
  */
 import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Host, runHosted } from "../host.ts";
-import { WorkerError } from "../protocol.ts";
+import { type Host, runHosted } from "../../src/workers/host.ts";
+import { WorkerError } from "../../src/workers/protocol.ts";
 import {
   type ExportFolderTask,
   type ExportTask,
@@ -18,8 +18,8 @@ import {
   type TROUBLES,
   type TrainSample,
   type TrainTask,
-} from "../protocol_trainer.ts";
-import { createJournal, type Journal } from "../trainer/loop/journal.ts";
+} from "../../src/workers/protocol_trainer.ts";
+import { createJournal, type Journal } from "../../src/workers/trainer/loop/journal.ts";
 
 export type TrainerLife = {
   /** Load only when this file exists. */

@@ -1,8 +1,9 @@
 /** A worker that follows instructions, mostly bad ones, for tests of the supervisor. */
 import { readFileSync, writeSync } from "node:fs";
-import { UsageError } from "../../lib/errors.ts";
-import { type Host, runHosted } from "../host.ts";
-import { type FromFake, PROTOCOL, ToFake, WorkerError } from "../protocol.ts";
+import { UsageError } from "../../src/lib/errors.ts";
+import { type Host, runHosted } from "../../src/workers/host.ts";
+import { PROTOCOL, WorkerError } from "../../src/workers/protocol.ts";
+import { type FromFake, ToFake } from "./protocol.ts";
 
 type FakeHost = Host<ToFake, FromFake>;
 

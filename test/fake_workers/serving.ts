@@ -3,9 +3,9 @@
  * all further starts. Every start adds a line to `<script>.starts`.
  */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { pathOf } from "../../lib/net/request_target.ts";
-import { type Host, runHosted } from "../host.ts";
-import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
+import { pathOf } from "../../src/lib/net/request_target.ts";
+import { type Host, runHosted } from "../../src/workers/host.ts";
+import { type FromServing, ToServing, WorkerError } from "../../src/workers/protocol.ts";
 
 export type Life = {
   /** Load only when this file exists. */

@@ -4,8 +4,8 @@
  * JSON after its first bytes, of type `Instructions`.
  */
 import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
-import { queryOf } from "../../lib/net/request_target.ts";
-import { runHosted } from "../host.ts";
+import { queryOf } from "../../src/lib/net/request_target.ts";
+import { runHosted } from "../../src/workers/host.ts";
 import {
   type FromDetector,
   type Media,
@@ -15,7 +15,7 @@ import {
   Refused,
   type Scored,
   ToDetector,
-} from "../protocol_detector.ts";
+} from "../../src/workers/protocol_detector.ts";
 
 export type DetectorLife = {
   /** Fails instead of opening. */
