@@ -3,7 +3,6 @@ import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { marks } from "../../src/platform/workers/env.ts";
 import { findMarked } from "../../src/platform/workers/orphans.ts";
-import { program } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 
 const PARENT = resolve(import.meta.dir, "../fixtures/parent.ts");
@@ -15,7 +14,7 @@ test("a server killed just before or after it starts a worker leaves no worker b
     const dir = tempDir();
     const run = join(dir, "run");
     const env = { PATH: process.env["PATH"] ?? "", HOME: dir, VERK_FAILPOINT: `*:${n}` };
-    const argv = [process.execPath, PARENT, run, JSON.stringify(program()), ...WORKERS];
+    const argv = [process.execPath, PARENT, run, ...WORKERS];
     const parent = Bun.spawn(argv, { env, stdout: "pipe", stderr: "inherit" });
     const { value } = await parent.stdout.getReader().read(); // a line when all are up, nothing when it was killed
     const finished = value !== undefined;

@@ -18,7 +18,7 @@ let engine: Engine;
 let template: ChatTemplate;
 
 beforeAll(async () => {
-  engine = await testEngine(join(folder, "verk-tiny.gguf"), { contextLength: 512, parallel: 16 });
+  engine = await testEngine(join(folder, "verk-tiny/verk-tiny.gguf"), { contextLength: 512, parallel: 16 });
   template = createChatTemplate(engine.facts);
 });
 afterAll(closeEngines);

@@ -5,7 +5,7 @@ import { tempDir } from "../../../test/harness.ts";
 import { MODELS } from "../protocol_detector.ts";
 import { findModels, networksOf } from "./models.ts";
 
-const DIR = join(import.meta.dir, "../../../models");
+const DIR = join(import.meta.dir, "../../../models/detector");
 
 test("every detector of the folder models is embedded whole, and other models are reported by name", async () => {
   const files = readdirSync(DIR).filter((name) => /^detector_.*\.onnx$/.test(name));

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { findHead, withHead, withOutput } from "./head.ts";
 
-const MODELS = join(import.meta.dir, "../../../../models");
+const MODELS = join(import.meta.dir, "../../../../models/detector");
 const weightsOf = (name: string) => Bun.file(join(MODELS, `${name}.onnx`)).bytes();
 const floats = (raw: Uint8Array) => new Float32Array(Uint8Array.from(raw).buffer);
 

@@ -46,7 +46,7 @@ const hasNumpy = Bun.which("python3") !== null && Bun.spawnSync(["python3", "-c"
 test.skipIf(!hasNumpy)(
   "the script for training satisfies the same cases",
   () => {
-    const script = `${import.meta.dir}/../../../../scripts/detector/networks/whole_view.py`;
+    const script = `${import.meta.dir}/../../../../models/detector/networks/whole_view.py`;
     const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
     const { exitCode, stdout } = Bun.spawnSync(["python3", script], { env });
     expect([exitCode, stdout.toString()]).toEqual([0, `${cases.length} small pictures: the same\n`]);
