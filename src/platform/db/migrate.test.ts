@@ -8,7 +8,7 @@ import { failpoints } from "../failpoint.ts";
 import { closeDb, type Db, openDb } from "./db.ts";
 import { checkSchema, migrate, requireCurrentSchema, schemaVersion } from "./migrate.ts";
 import { MIGRATIONS, type Migration } from "./migrations/index.ts";
-import { makersOf, schemaFault } from "./schema.ts";
+import { fingerprintOf, makersOf, schemaFault } from "./schema.ts";
 
 const dir = () => {
   made.push(mkdtempSync(join(tmpdir(), "verk-migrate-")));
@@ -178,4 +178,34 @@ test("R1: a table that is not as in a fresh database stops the start with one se
   expect(() => checkSchema(db)).toThrow(
     /because the schema .* lacks table person_identities, index person_identities_person: start the version/,
   );
+});
+
+test("a new database made at once is the one that all migrations make, with their rows", () => {
+  const dump = (db: Db) => {
+    const names = tables(db).filter((name) =>
+      db.$client.query("SELECT 1 FROM pragma_table_list WHERE name = ? AND type = 'table'").get(name),
+    );
+    return names.map((name) => [name, db.$client.query(`SELECT * FROM "${name}"`).all()]);
+  };
+  const [atOnce, stepByStep] = [open(dir()), open(dir())];
+  migrate(atOnce, dir());
+  migrate(stepByStep, dir(), [...MIGRATIONS]);
+  expect(fingerprintOf(atOnce.$client)).toBe(fingerprintOf(stepByStep.$client));
+  expect(dump(atOnce)).toEqual(dump(stepByStep));
+  expect(schemaVersion(atOnce)).toBe(schemaVersion(stepByStep));
+  const names = (db: Db) => db.$client.query("SELECT name FROM schema_migrations ORDER BY name").all();
+  expect(names(atOnce)).toEqual(names(stepByStep));
+  expect(migrate(atOnce, dir())).toBe(0);
+});
+
+test("a kill while a new database is made leaves an empty one", () => {
+  const at = dir();
+  const db = open(at);
+  failpoints.hit = (name) => {
+    if (name === "db.before_migration_commit") throw new Error("power cut");
+  };
+  expect(() => migrate(db, join(at, "backups"))).toThrow("power cut");
+  delete failpoints.hit;
+  expect(tables(db)).toEqual([]);
+  expect(migrate(db, join(at, "backups"))).toBe(MIGRATIONS.length);
 });

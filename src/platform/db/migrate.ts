@@ -6,7 +6,7 @@ import { failpoint } from "../failpoint.ts";
 import { syncDirSync } from "../files.ts";
 import type { Db } from "./db.ts";
 import { storageError } from "./errors.ts";
-import { MIGRATIONS, type Migration } from "./migrations/index.ts";
+import { FRESH, MIGRATIONS, type Migration } from "./migrations/index.ts";
 import { APPLIED, CREATE_APPLIED, inferApplied, repairSchema, type SchemaFault, schemaFault } from "./schema.ts";
 
 export const schemaVersion = (db: Db) =>
@@ -20,12 +20,32 @@ export const schemaVersion = (db: Db) =>
 export function migrate(db: Db, backupDir: string, migrations: readonly Migration[] = MIGRATIONS): number {
   const from = schemaVersion(db);
   refuseNewer(from, migrations.at(-1)?.version ?? 0);
+  if (migrations === MIGRATIONS && isEmpty(db)) return makeFresh(db);
   const applied = appliedTo(db, from, migrations);
   const pending = migrations.filter(({ name }) => !applied.has(name));
   if (pending.length > 0 && from > 0) backup(db, backupDir, from);
   recordInferred(db, applied);
   for (const migration of pending) apply(db, migration);
   return pending.length;
+}
+
+const isEmpty = (db: Db) => db.$client.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() === null;
+
+/** One transaction instead of one for each migration: it takes a tenth of the time. */
+function makeFresh(db: Db): number {
+  const { $client: sqlite } = db;
+  sqlite
+    .transaction(() => {
+      sqlite.run(FRESH);
+      sqlite.run(CREATE_APPLIED);
+      const note = sqlite.prepare(`INSERT INTO ${APPLIED} VALUES (?, unixepoch() * 1000)`);
+      for (const { name } of MIGRATIONS) note.run(name);
+      note.finalize();
+      sqlite.run(`PRAGMA user_version = ${MIGRATIONS.at(-1)?.version ?? 0}`);
+      failpoint("db.before_migration_commit");
+    })
+    .immediate();
+  return MIGRATIONS.length;
 }
 
 const hasList = (db: Db) => db.$client.query("SELECT 1 FROM sqlite_schema WHERE name = ?").get(APPLIED) !== null;

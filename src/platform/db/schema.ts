@@ -116,6 +116,33 @@ export const fingerprintOf = (sqlite: Database) =>
 
 export const freshFingerprint = (migrations: readonly Migration[]) => playThrough(migrations, fingerprintOf);
 
+/**
+ * The statements that make a fresh database at once: what all migrations together leave, with the rows that they insert.
+ * Tables that belong to a virtual table are made by it.
+ */
+export const freshStatements = (migrations: readonly Migration[]) =>
+  playThrough(migrations, (sqlite) => {
+    const kinds = new Map(
+      sqlite
+        .query<{ name: string; type: string }, []>("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")
+        .all()
+        .map(({ name, type }) => [name, type]),
+    );
+    const made = definitionsOf(sqlite).filter(({ name }) => name !== APPLIED && kinds.get(name) !== "shadow");
+    const rows = made.flatMap(({ type, name }) => {
+      if (type !== "table" || kinds.get(name) !== "table") return [];
+      const columns = sqlite.query<{ name: string }, []>(`SELECT name FROM pragma_table_info('${name}')`).all();
+      const values = columns.map((column) => `quote("${column.name}")`).join(" || ', ' || ");
+      const texts = sqlite.query<{ text: string }, []>(`SELECT ${values} AS text FROM "${name}"`).all();
+      return texts.map(({ text }) => `INSERT INTO "${name}" VALUES (${text})`);
+    });
+    const isTrigger = ({ type }: Definition) => type === "trigger"; // after the rows, which they would count again
+    const texts = (some: readonly Definition[]) => some.map(({ sql }) => sql);
+    return [...texts(made.filter((each) => !isTrigger(each))), ...rows, ...texts(made.filter(isTrigger))]
+      .map((sql) => `${sql};\n`)
+      .join("");
+  });
+
 type Comparison = {
   missing: string[];
   different: string[];

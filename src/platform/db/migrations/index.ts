@@ -48,6 +48,7 @@ import m0070 from "./0070_oidc.sql" with { type: "text" };
 import m0072 from "./0072_deployments_in_regions.sql" with { type: "text" };
 import m0073 from "./0073_proof.sql" with { type: "text" };
 import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
+import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
 
@@ -102,6 +103,9 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 73, name: "0073_proof", sql: m0073 },
   { version: 74, name: "0074_annotation_sums", sql: m0074 },
 ];
+
+/** Makes a new database at once. Generated too. */
+export const FRESH: string = fresh;
 
 /** The fingerprint of a fresh database (see ../schema.ts). */
 export const SCHEMA = "46df937d58b0bdfa95dba2b16d4ed0a4306f03aa38db591900703cdc51bb5e86";
