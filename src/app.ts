@@ -6,7 +6,6 @@ import type { Ctx } from "./context.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen } from "./lib/net/listen.ts";
 import { VERSION } from "./lib/version.ts";
-import type { LoopName } from "./loops.ts";
 import { groups } from "./native/bundle/embedded.ts";
 import { removeOtherVersions } from "./native/bundle/extract.ts";
 import { forbidCoreDumps } from "./native/libc.ts";
@@ -36,6 +35,7 @@ import * as setup from "./resources/access/setup/service.ts";
 import * as gpu from "./resources/machines/gpu/service.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
 import { createRewardPool } from "./sandbox/reward/pool.ts";
+import type { LoopName } from "./schedules.ts";
 import { newState } from "./state.ts";
 
 const canUseGpus = groups["llama-cuda"] !== undefined;

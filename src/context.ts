@@ -1,4 +1,4 @@
-import type { LoopName } from "./loops.ts";
+import type { BackupState } from "./platform/backup/schedule.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config/config.ts";
 import type { Db } from "./platform/db/db.ts";
@@ -7,9 +7,11 @@ import type { Dial } from "./platform/network/http_client.ts";
 import type { Pricing } from "./platform/pricing.ts";
 import type { SecretBox } from "./platform/secrets.ts";
 import type { MeteredStorage } from "./platform/storage/storage.ts";
+import type { TrustedClock } from "./platform/trusted_clock.ts";
+import type { TurnsState } from "./platform/turn_report.ts";
 import type { Supervisor } from "./platform/workers/supervisor.ts";
 import type { RewardPool } from "./sandbox/reward/types.ts";
-import type { State } from "./state.ts";
+import type { LoopName } from "./schedules.ts";
 
 export const SCOPES = ["*", "read", "inference", "training", "detect", "metrics", "annotate", "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -25,6 +27,14 @@ export type Principal = {
 
 /** The caller of a request with the cookie of a browser session. `csrf`: the token that its writes must carry. */
 export type SessionPrincipal = Principal & { readonly sessionId: string; readonly csrf: string };
+
+/** Everything that lives only in this process, by owner. An owner declares its field beside its class. */
+// An interface, so that this file knows no owner of another ring: types would run in a circle.
+export interface State {
+  readonly trustedClock: TrustedClock;
+  readonly backup: BackupState;
+  readonly turns: TurnsState;
+}
 
 /** Everything a feature may reach that is not its own code. Made once, in app.ts. */
 export type Ctx = {

@@ -1,8 +1,8 @@
-/** The table of background loops. `SCHEDULES` is the source of their names; `loops` gives each its work. */
+/** The table of background loops: their work. `schedules.ts` has their names and times. */
 import type { Ctx } from "./context.ts";
 import { prune as pruneEvents } from "./events/consume.ts";
 import { pruneIdempotencyKeys } from "./http/idempotency.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./lib/units.ts";
+import { DAY_MS, HOUR_MS } from "./lib/units.ts";
 import { backUpWhenDue, followChanges } from "./platform/backup/schedule.ts";
 import type { LoopSpec } from "./platform/loop.ts";
 import { verifyStorage } from "./platform/storage/verify.ts";
@@ -55,70 +55,7 @@ import { prune as pruneTraces } from "./resources/watching/traces/prune.ts";
 import { deliver } from "./resources/watching/webhooks/delivery/deliver.ts";
 import { fanOut } from "./resources/watching/webhooks/delivery/fan_out.ts";
 import { prune as pruneWebhooks } from "./resources/watching/webhooks/delivery/prune.ts";
-
-const every = (everyMs: number) => ({ everyMs });
-
-/** The daily prunes are minutes apart, so that they do not compete for the disk. */
-const SCHEDULES = {
-  "annotation_queues.append": every(5 * SECOND_MS),
-  "annotation_queues.prune": "37 4 * * *",
-  "api_keys.prune": "47 4 * * *",
-  "api_keys.record_uses": every(30 * SECOND_MS),
-  "audit.prune": "7 4 * * *",
-  "backup.create": every(MINUTE_MS),
-  "backup.log": every(MINUTE_MS),
-  "browser_sessions.prune": "57 * * * *",
-  "browser_sessions.record_uses": every(30 * SECOND_MS),
-  "batches.prune": "47 3 * * *",
-  "batches.run": every(5 * SECOND_MS),
-  "billing.merge": "27 4 * * *",
-  "clock.observe": every(5 * SECOND_MS),
-  "code_artifacts.sweep": "47 * * * *",
-  "datasets.snapshots": every(5 * SECOND_MS),
-  "datasets.sweep": every(HOUR_MS),
-  "deployments.prune": "27 3 * * *",
-  "deployments.reconcile": every(SECOND_MS),
-  "detection.batches": every(SECOND_MS),
-  "detection.prune": "7 4 * * *",
-  "energy.sample": every(5 * SECOND_MS),
-  "events.prune": "17 3 * * *",
-  "experiments.run": every(5 * SECOND_MS),
-  "experiments.sweep": every(HOUR_MS),
-  "files.prune": "27 * * * *",
-  "fine_tuning.deploy": every(2 * SECOND_MS),
-  "http.renew_acme": every(6 * HOUR_MS),
-  "http.renew_tls": every(5 * SECOND_MS),
-  "idempotency.prune": "7 * * * *",
-  "metrics.push": every(10 * SECOND_MS),
-  "metrics.store": every(2 * SECOND_MS),
-  "models.download": every(5 * SECOND_MS),
-  "models.hash": every(MINUTE_MS),
-  "models.scan": every(MINUTE_MS),
-  "monitors.evaluate": every(2 * SECOND_MS),
-  "monitors.prune": "37 4 * * *",
-  "monitors.score": every(5 * SECOND_MS),
-  "regions.observe": every(5 * SECOND_MS),
-  "responses.prune": "17 4 * * *",
-  "responses.run": every(5 * SECOND_MS),
-  "sessions.prune": "17 4 * * *",
-  "sessions.reconcile": every(2 * SECOND_MS),
-  "storage.sweep": "37 3 * * *",
-  "storage.verify": "47 1 * * *",
-  "tracker.send": every(2 * SECOND_MS),
-  "traces.prune": "37 4 * * *",
-  "training_jobs.prune": "47 4 * * *",
-  "training_jobs.reconcile": every(SECOND_MS),
-  "training_jobs.remote": every(SECOND_MS),
-  "training_jobs.sweep": every(HOUR_MS),
-  "volumes.sweep": every(MINUTE_MS),
-  "webhooks.deliver": every(SECOND_MS / 2),
-  "webhooks.fan_out": every(SECOND_MS),
-  "webhooks.prune": "57 3 * * *",
-  "workspaces.prune": "57 4 * * *",
-  "workspaces.purge": every(10 * SECOND_MS),
-} as const satisfies Record<string, LoopSpec["schedule"]>;
-
-export type LoopName = keyof typeof SCHEDULES;
+import { type LoopName, SCHEDULES } from "./schedules.ts";
 
 /**
  * They delete, expire or give up by age, so they take the time that cannot be ahead (see platform/trusted_clock.ts).

@@ -3,7 +3,7 @@
  * the place of a part depends on. The server and the tests use the same table.
  */
 import type { Ctx } from "./context.ts";
-import { type LoopName, loops } from "./loops.ts";
+import { loops } from "./loops.ts";
 import { type Db, durable, generationOf, watchWrites } from "./platform/db/db.ts";
 import { noteTrouble } from "./platform/db/trouble.ts";
 import { removeLeftovers } from "./platform/leftovers.ts";
@@ -30,6 +30,7 @@ import { store as storeCounters } from "./resources/watching/metrics/store.ts";
 import { flush as flushTraces } from "./resources/watching/traces/flush.ts";
 import { begin as beginWebhooks } from "./resources/watching/webhooks/delivery/fan_out.ts";
 import { close as closeWebhooks } from "./resources/watching/webhooks/delivery/live.ts";
+import type { LoopName } from "./schedules.ts";
 
 export type Running = {
   readonly ctx: Ctx;

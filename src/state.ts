@@ -1,8 +1,9 @@
 /**
- * Everything that lives at run time beside the database, one field for each owner. Made once for each server by
- * `openContext`; it ends with the process. Making it has no effects.
+ * Makes everything that lives at run time beside the database, one field for each owner. An owner declares its field
+ * beside its class (`interface State`). Made once for each server by `openContext`; it ends with the process. Making it
+ * has no effects.
  */
-import type { Ctx } from "./context.ts";
+import type { Ctx, State } from "./context.ts";
 import { HttpState } from "./http/state.ts";
 import { BackupState } from "./platform/backup/schedule.ts";
 import { TrustedClock } from "./platform/trusted_clock.ts";
@@ -37,44 +38,6 @@ import { EventsState } from "./resources/watching/events/live.ts";
 import { MetricsState } from "./resources/watching/metrics/live.ts";
 import { TracesState } from "./resources/watching/traces/live.ts";
 import { WebhooksState } from "./resources/watching/webhooks/delivery/live.ts";
-
-export type State = {
-  readonly http: HttpState;
-  readonly trustedClock: TrustedClock;
-  readonly clockNote: ClockNote;
-  readonly checks: ChecksState;
-  readonly annotationQueues: AnnotationQueuesState;
-  readonly apiKeys: ApiKeysState;
-  readonly backup: BackupState;
-  readonly billing: BillingState;
-  readonly browserSessions: BrowserSessionsState;
-  readonly codeArtifacts: CodeArtifactsState;
-  readonly dashboard: DashboardState;
-  readonly datasets: DatasetsState;
-  readonly deployments: DeploymentsState;
-  readonly detection: DetectionState;
-  readonly energy: EnergyState;
-  readonly events: EventsState;
-  readonly experiments: ExperimentsState;
-  readonly gpu: GpuState;
-  readonly looseKeys: LooseKeysState;
-  readonly inferenceBatches: InferenceBatchesState;
-  readonly metrics: MetricsState;
-  readonly models: ModelsState;
-  readonly people: PeopleState;
-  readonly regions: RegionsState;
-  readonly responses: ResponsesState;
-  readonly rewards: RewardsState;
-  readonly sessions: SessionsState;
-  readonly storageUsage: StorageUsageState;
-  readonly traces: TracesState;
-  readonly tracker: TrackerState;
-  readonly trainingJobs: TrainingJobsState;
-  readonly turns: TurnsState;
-  readonly uploads: UploadsState;
-  readonly volumes: VolumesState;
-  readonly webhooks: WebhooksState;
-};
 
 export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   http: new HttpState(ctx),

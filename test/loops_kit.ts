@@ -1,5 +1,6 @@
 import type { Ctx } from "../src/context.ts";
-import { type LoopName, loops } from "../src/loops.ts";
+import { loops } from "../src/loops.ts";
+import type { LoopName } from "../src/schedules.ts";
 
 /** One tick of a loop with the clock that the server gives to it. */
 export async function tickOf(ctx: Ctx, name: LoopName): Promise<void> {

@@ -9,6 +9,12 @@ import { createLimiter, type RateLimiter } from "./limits/rate_limit.ts";
 import { createStreams, recounting, type Streams } from "./limits/streams.ts";
 import { createUnderWay, type UnderWay } from "./limits/under_way.ts";
 
+declare module "../context.ts" {
+  interface State {
+    readonly http: HttpState;
+  }
+}
+
 /** The state of the HTTP server that lives in this process (`ctx.state.http`). */
 export class HttpState {
   /** Set when the port is open. Where there are two servers, either knows the connection of any request. */

@@ -1,4 +1,4 @@
-/** The graph of value imports in src. Type-only imports are left out: they vanish when the code is compiled. */
+/** The graph of imports in src: of values, and of values and types together. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
@@ -17,7 +17,18 @@ const transpilers = { ts: new Bun.Transpiler({ loader: "ts" }), tsx: new Bun.Tra
 export const importsOf = (file: string) =>
   transpilers[file.endsWith(".tsx") ? "tsx" : "ts"].scanImports(read(file)).filter(({ path }) => path.startsWith("."));
 
-/** File → files that it needs to be evaluated first. */
+/** File → files that it imports, types included: what a reader and the compiler take as one. */
+export function allImports(files: readonly string[] = sources): Map<string, string[]> {
+  const known = new Set(files);
+  return new Map(
+    files.map((file) => {
+      const paths = [...read(file).matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, path = ""]) => path);
+      return [file, paths.map((path) => resolve("/", file, "..", path).slice(1)).filter((path) => known.has(path))];
+    }),
+  );
+}
+
+/** File → files that it needs to be evaluated first. Type-only imports vanish when the code is compiled. */
 export function valueImports(files: readonly string[] = sources): Map<string, string[]> {
   const known = new Set(files);
   return new Map(

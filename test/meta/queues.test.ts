@@ -6,9 +6,9 @@ import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Glob } from "bun";
-import type { LoopName } from "../../src/loops.ts";
 import { Semaphore } from "../../src/platform/semaphore.ts";
 import { LIMITS } from "../../src/resources/watching/webhooks/delivery/fairness.ts";
+import type { LoopName } from "../../src/schedules.ts";
 import { testApp } from "../harness.ts";
 
 const SRC = join(import.meta.dir, "../../src");

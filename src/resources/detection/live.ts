@@ -3,6 +3,12 @@ import { Semaphore } from "../../platform/semaphore.ts";
 import type { Need } from "./accounts.ts";
 import { DetectorState } from "./worker.ts";
 
+declare module "../../context.ts" {
+  interface State {
+    readonly detection: DetectionState;
+  }
+}
+
 /** The state of detection that lives in this process (`ctx.state.detection`). */
 export class DetectionState {
   readonly detector: DetectorState;

@@ -1,5 +1,11 @@
 import type { KeyOwner } from "./authenticate.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly apiKeys: ApiKeysState;
+  }
+}
+
 /** The owner that a key had at `at`, when the database was at `generation`. */
 type CachedKey = { owner: KeyOwner; generation: number; at: number };
 

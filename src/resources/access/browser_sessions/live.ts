@@ -1,3 +1,9 @@
+declare module "../../../context.ts" {
+  interface State {
+    readonly browserSessions: BrowserSessionsState;
+  }
+}
+
 /** Times of last use by session id. Collected in memory, because a write on every request would be expensive. */
 export class BrowserSessionsState {
   readonly #uses = new Map<string, number>();

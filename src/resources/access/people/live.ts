@@ -3,6 +3,12 @@ import { Semaphore } from "../../../platform/semaphore.ts";
 import { OidcState } from "./oidc/live.ts";
 import { Attempts } from "./sign_in/attempts.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly people: PeopleState;
+  }
+}
+
 /** Hashes of passwords at the same time: each takes 64 MiB and a core. */
 const HASHES = 2;
 const MOST_WAITING_EACH = 64; // above the attempts of one address, so that those answer, and not the queue

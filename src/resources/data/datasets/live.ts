@@ -3,6 +3,12 @@ import type { RunningResolution } from "./connected/resolve.ts";
 import type { AppendQueue } from "./stream/append.ts";
 import { OpenRows } from "./stream/open_rows.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly datasets: DatasetsState;
+  }
+}
+
 /** Processes at the same time. Eight more workspaces find a permit while one uses all that it may. */
 const PROCESSES = { permits: 12, mostEach: 4 };
 const MOST_WAITING_READS = 1_000;

@@ -2,6 +2,12 @@ import type { Ctx } from "../../../context.ts";
 import { DiskSpace } from "../../../platform/machine/disk.ts";
 import { Meters } from "../../../platform/storage/meter.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly storageUsage: StorageUsageState;
+  }
+}
+
 /** Live state of the storage: the bytes that are being written. */
 export class StorageUsageState {
   readonly meters: Meters;

@@ -1,3 +1,9 @@
+declare module "../../../context.ts" {
+  interface State {
+    readonly volumes: VolumesState;
+  }
+}
+
 /** Live state of the volumes. */
 export class VolumesState {
   /** Time of the last search for files that clients sent directly to the storage. */

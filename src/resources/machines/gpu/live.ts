@@ -2,6 +2,12 @@ import { listGpus } from "../../../platform/machine/hardware.ts";
 import { newInventory } from "./inventory.ts";
 import type { Kind } from "./service.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly gpu: GpuState;
+  }
+}
+
 /** The state of the memory ledger that lives in this process (`ctx.state.gpu`). */
 export class GpuState {
   readonly kinds = new Map<string, Kind>();

@@ -3,6 +3,12 @@ import type { NodeProvider } from "../../../platform/providers/node_provider.ts"
 import type { Provider } from "../../../platform/providers/types.ts";
 import { compiled } from "../../../platform/workers/self.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly regions: RegionsState;
+  }
+}
+
 export type RegionProvider = Provider & Pick<NodeProvider, "info"> & Partial<Pick<NodeProvider, "replicas">>;
 
 export class RegionsState {

@@ -6,6 +6,12 @@ import type { Usage } from "../../../sandbox/files/sandbox_dir.ts";
 import type { JailSupport } from "../../../sandbox/jail/types.ts";
 import type { SessionRow } from "./table.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly sessions: SessionsState;
+  }
+}
+
 const MOST_WAITING_EACH = 256;
 
 export class LiveSession {

@@ -5,6 +5,12 @@
 import type { Ctx } from "../../../context.ts";
 import { afterCommit, type Tx } from "../../../platform/db/db.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly billing: BillingState;
+  }
+}
+
 /** The state of billing that lives in this process (`ctx.state.billing`). */
 export class BillingState {
   /** Job or deployment → the time of day less the steady time when its run began. */

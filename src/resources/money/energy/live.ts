@@ -1,5 +1,11 @@
 /** Power of running jobs, for the energy of their steps (`ctx.state.energy`). Readings come every few seconds. */
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly energy: EnergyState;
+  }
+}
+
 type Power = { joules: number; ms: number; watts: number };
 
 export class EnergyState {

@@ -1,5 +1,11 @@
 import { Semaphore } from "../../../platform/semaphore.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly inferenceBatches: InferenceBatchesState;
+  }
+}
+
 type Running = { batchId: string; stop: AbortController; done: Promise<void> };
 
 /** Work on batches that this process does (`ctx.state.inferenceBatches`), by batch and number of the item. */

@@ -1,5 +1,11 @@
 import { Semaphore } from "../../../platform/semaphore.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly responses: ResponsesState;
+  }
+}
+
 type Running = { stop: AbortController; done: Promise<void> };
 
 /** Background responses that this process works on (`ctx.state.responses`). */

@@ -3,6 +3,12 @@ import { mustGet as readTrace } from "../../watching/traces/service.ts";
 import { mustGetItem as readExperimentItem } from "../experiments/service.ts";
 import type { ReservationRow } from "./table.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly annotationQueues: AnnotationQueuesState;
+  }
+}
+
 /**
  * Reads what a trace or an experiment item holds; throws 404 for an unknown id. `input` is a prompt or a list of
  * messages. `output` is an answer, or a list of them, each a text or a message. Both are null if there is none.

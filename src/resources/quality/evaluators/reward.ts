@@ -7,11 +7,9 @@ import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import { settingsOf } from "./config.ts";
 import type { EvaluationItem, EvaluationResult, Message } from "./item.ts";
 import { partOf } from "./kinds/code.ts";
-import { type EvaluatorVersion, run } from "./run.ts";
+import { run } from "./run.ts";
 import { mustServe, resolve } from "./service.ts";
-
-/** The job keeps a copy, so that a later deletion of the evaluator changes nothing for it. */
-export type EvaluatorReward = { weight: number; evaluator: EvaluatorVersion };
+import type { EvaluatorReward } from "./table.ts";
 
 /** `at`: JSON pointer to the entry of the request. */
 type Reference = { id: string; weight: number; params: Record<string, unknown>; seed: number; at: string };

@@ -6,10 +6,7 @@ import { runCode } from "./kinds/code.ts";
 import { judge } from "./kinds/judge.ts";
 import { similarity } from "./kinds/similarity.ts";
 import { stringCheck } from "./kinds/string_check.ts";
-import type { EvaluatorRow } from "./table.ts";
-
-/** The part of an evaluator that decides its verdicts. A job that uses one as a reward keeps this. */
-export type EvaluatorVersion = Pick<EvaluatorRow, "id" | "name" | "version" | "kind" | "config" | "passThreshold">;
+import type { EvaluatorVersion } from "./table.ts";
 
 /**
  * One result for each item, in order. A problem of one item is an error of its result. Throws if the evaluator itself

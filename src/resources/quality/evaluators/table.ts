@@ -31,3 +31,9 @@ export const evaluators = sqliteTable("evaluators", { ...columns(), source: text
 export const records = { table: sqliteTable("evaluators", columns()) };
 
 export type EvaluatorRow = typeof records.table.$inferSelect;
+
+/** The part of an evaluator that decides its verdicts. */
+export type EvaluatorVersion = Pick<EvaluatorRow, "id" | "name" | "version" | "kind" | "config" | "passThreshold">;
+
+/** An evaluator as a reward. A job keeps a copy, so that a later deletion of the evaluator changes nothing for it. */
+export type EvaluatorReward = { weight: number; evaluator: EvaluatorVersion };

@@ -1,6 +1,12 @@
 import { Semaphore } from "../../../platform/semaphore.ts";
 import { type Ports, ports } from "./ports.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly experiments: ExperimentsState;
+  }
+}
+
 type Running = { stop: AbortController; done: Promise<void> };
 
 /** The state of experiments that lives in this process (`ctx.state.experiments`). */

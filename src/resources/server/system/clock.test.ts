@@ -3,8 +3,9 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fakeClock, manyApps } from "../../../../test/harness.ts";
 import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
-import { type LoopName, loops } from "../../../loops.ts";
+import { loops } from "../../../loops.ts";
 import { durable } from "../../../platform/db/db.ts";
+import type { LoopName } from "../../../schedules.ts";
 
 const { open, closeAll } = manyApps();
 afterEach(closeAll);

@@ -1,5 +1,12 @@
 import type { SystemChecks } from "./checks.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly clockNote: ClockNote;
+    readonly checks: ChecksState;
+  }
+}
+
 /** Facts about the loop `clock.observe`: its last log entry and its last write. */
 export class ClockNote {
   isSuspect = false;

@@ -1,6 +1,12 @@
 import { Semaphore } from "../../../platform/semaphore.ts";
 import { Inspectors } from "./files/inspector.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly models: ModelsState;
+  }
+}
+
 const TEMPLATES = 3;
 const FILES = { permits: 2, mostWaitingEach: 256 };
 

@@ -1,6 +1,12 @@
 import type { Config } from "../../../platform/config/config.ts";
 import { Semaphore } from "../../../platform/semaphore.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly rewards: RewardsState;
+  }
+}
+
 const MOST_WAITING_EACH = 256;
 
 /** The state of reward functions that lives in this process (`ctx.state.rewards`). */

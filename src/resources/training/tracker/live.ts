@@ -1,6 +1,12 @@
 import type { Ctx } from "../../../context.ts";
 import { Semaphore } from "../../../platform/semaphore.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly tracker: TrackerState;
+  }
+}
+
 /** `restUntil`: no request to this destination before then, on the steady clock. */
 export type Destination = { isBusy: boolean; failures: number; restUntil: number };
 

@@ -5,7 +5,7 @@ import type { LoraSettings } from "../../../lib/training/lora.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import type { ResolvedRows } from "../../data/datasets/stream/resolved.ts";
-import type { EvaluatorReward } from "../../quality/evaluators/reward.ts";
+import type { EvaluatorReward } from "../../quality/evaluators/table.ts";
 
 export const JOB_METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo", "custom"] as const;
 export const FAILURE_CODES = [

@@ -1,3 +1,9 @@
+declare module "../../../context.ts" {
+  interface State {
+    readonly metrics: MetricsState;
+  }
+}
+
 /** The state of metrics that lives in this process (`ctx.state.metrics`). */
 export class MetricsState {
   /** True once the counters of earlier processes were added. */

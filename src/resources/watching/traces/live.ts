@@ -1,6 +1,12 @@
 import type { NewTrace } from "./new_trace.ts";
 import type { Redactor } from "./redaction/redact.ts";
 
+declare module "../../../context.ts" {
+  interface State {
+    readonly traces: TracesState;
+  }
+}
+
 /** Traces that are not stored yet, and what their redaction needs. */
 export class TracesState {
   readonly buffer: { trace: NewTrace; createdAt: number }[] = [];

@@ -6,8 +6,9 @@ import { resolveOne } from "../../../training/reward_functions/resolve.ts";
 import { run } from "../../../training/reward_functions/run.ts";
 import { settingsOf } from "../config.ts";
 import { type EvaluationItem, failed, scored, type Verdict } from "../item.ts";
-import type { Evaluation, EvaluatorVersion } from "../run.ts";
+import type { Evaluation } from "../run.ts";
 import { sourceOf } from "../service.ts";
+import type { EvaluatorVersion } from "../table.ts";
 
 const SEED = 0;
 

@@ -2,6 +2,12 @@ import type { Host, Live } from "./fleet.ts";
 import type { Guest } from "./hosts.ts";
 import type { Spare } from "./spare.ts";
 
+declare module "../../../../context.ts" {
+  interface State {
+    readonly deployments: DeploymentsState;
+  }
+}
+
 /** The state of deployments that lives in this process (`ctx.state.deployments`). */
 export class DeploymentsState {
   readonly fleet = new Map<string, Live>();

@@ -2,6 +2,12 @@
 import type { Clock } from "../../../../platform/clock.ts";
 import { Semaphore } from "../../../../platform/semaphore.ts";
 
+declare module "../../../../context.ts" {
+  interface State {
+    readonly trainingJobs: TrainingJobsState;
+  }
+}
+
 /** A trainer process, or a command in a jail, that works for a job. */
 export type Run = {
   readonly jobId: string;

@@ -6,6 +6,12 @@ import { type EndpointLoad, FIRST_TURN, firstPace, LIMITS, type Pace, paceAfter,
 import { FlushGuard } from "./flush.ts";
 import type { ResultBatch } from "./record.ts";
 
+declare module "../../../../context.ts" {
+  interface State {
+    readonly webhooks: WebhooksState;
+  }
+}
+
 /** `deliveries`: those with an attempt under way → when it began, in the order they began. */
 type Endpoint = { readonly workspaceId: string; pace: Pace; readonly deliveries: Map<string, number> };
 type Facts = { workspaceId: string; consecutiveFailures: number };
