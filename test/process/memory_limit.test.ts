@@ -9,7 +9,10 @@ import { join } from "node:path";
 import { MIB } from "../../src/lib/units.ts";
 import { violations } from "../fault/invariants.ts";
 import { tempDir, until } from "../harness.ts";
+import { allowLongTurns } from "../long_turns.ts";
 import { openTraining } from "./training_kit.ts";
+
+allowLongTurns("while the group is at its limit, the kernel reclaims memory in the time of the server");
 
 const LONG_MS = 120_000;
 const dir = tempDir();
