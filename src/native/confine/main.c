@@ -118,7 +118,8 @@ static void prefer_as_victim(void) {
 
 /*
  * A worker is a session of its own. Where the kernel shares the processor between sessions (autogroup), a nice value counts
- * only inside of one, and the session has a nice value itself. The server may have a better value than any worker. Without root it changes at most ten times a second in all.
+ * only inside of one, and the session has a nice value itself. Without root it changes at most ten times a second in all.
+ * The server may have a better value than any worker, so every worker sets its own.
  */
 static void lower_priority(void) {
   char text[16];

@@ -27,7 +27,7 @@ export const ambientEnv = (): Env => process.env;
 
 export const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
 /** Names under our prefix that are not settings of the server. */
-const RESERVED = /^VERK_(FAILPOINT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+)$/;
+const RESERVED = /^VERK_(FAILPOINT|INSPECT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+)$/;
 
 /** Resolved: paths are absolute, `data_dir` and `secrets.master_key_file` are never empty. */
 export function loadConfig({ file, env = process.env, flags = {} }: ConfigSources = {}): Config {
