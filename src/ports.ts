@@ -15,7 +15,6 @@ import type { Config } from "./platform/config/config.ts";
 import { descriptorsOf, mostConnections } from "./platform/machine/descriptors.ts";
 import { challengeAnswer } from "./platform/tls/challenges.ts";
 import { readTlsPair, serveOptions, type TlsPair } from "./platform/tls/pair.ts";
-import { pageFor } from "./resources/server/dashboard/service.ts";
 import { mount, mountDetection } from "./routes.ts";
 
 export type Listener = Bun.Server<undefined>;
@@ -78,12 +77,7 @@ export function socketPathOf({ http, data_dir }: Config): string | undefined {
 
 function portsOf(ctx: Ctx): [all: Port, detection?: Port] {
   const at = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
-  const all: Port = {
-    at,
-    handle: createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) }),
-    answers: errorResponse,
-    setting: "--listen",
-  };
+  const all: Port = { at, handle: createHandler(ctx, mount(ctx)), answers: errorResponse, setting: "--listen" };
   const { port } = ctx.config.detect;
   if (port < 0) return [all];
   const answers = serviceErrorResponse;

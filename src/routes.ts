@@ -1,5 +1,6 @@
 import type { AnyElysia } from "elysia";
 import type { Ctx } from "./context.ts";
+import { fallback } from "./http/fallback.ts";
 import { routes as account } from "./resources/access/account/routes.ts";
 import { routes as apiKeys } from "./resources/access/api_keys/routes.ts";
 import { routes as audit } from "./resources/access/audit/routes.ts";
@@ -38,6 +39,7 @@ import { workRoutes as annotationWork } from "./resources/quality/annotation_que
 import { routes as evaluators } from "./resources/quality/evaluators/routes.ts";
 import { routes as experiments } from "./resources/quality/experiments/routes.ts";
 import { routes as dashboard } from "./resources/server/dashboard/routes.ts";
+import { pageFor } from "./resources/server/dashboard/service.ts";
 import { routes as docs } from "./resources/server/docs/routes.ts";
 import { routes as settings } from "./resources/server/settings/routes.ts";
 import { checkRoutes, routes as system } from "./resources/server/system/routes.ts";
@@ -58,7 +60,8 @@ import { routes as traces } from "./resources/watching/traces/routes.ts";
 import { routes as webhooks } from "./resources/watching/webhooks/routes.ts";
 
 /** The routes of the port for detection alone. */
-export const mountDetection = (ctx: Ctx) => (app: AnyElysia) => app.use(system(ctx)).use(detection(ctx));
+export const mountDetection = (ctx: Ctx) => (app: AnyElysia) =>
+  app.use(system(ctx)).use(detection(ctx)).use(fallback(ctx));
 
 /** A list, not a chain: each link of a chain deepens its type, and the compiler has a limit. */
 type Plugin = AnyElysia | ((app: AnyElysia) => AnyElysia);
@@ -121,6 +124,7 @@ const ALL: readonly ((ctx: Ctx) => Plugin)[] = [
   metrics,
   webhooks,
   events,
+  (ctx) => fallback(ctx, pageFor(ctx)),
 ];
 
 /** Every route of the server. */

@@ -18,7 +18,6 @@ import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as keys from "../src/resources/access/api_keys/service.ts";
 import * as workspaces from "../src/resources/access/workspaces/service.ts";
 import { useProbe } from "../src/resources/machines/gpu/service.ts";
-import { pageFor } from "../src/resources/server/dashboard/service.ts";
 import { mount } from "../src/routes.ts";
 import type { LoopName } from "../src/schedules.ts";
 import { conforms } from "./conformance.ts";
@@ -102,7 +101,7 @@ export function testApp(options: Options = {}) {
   for (const spec of loops(ctx))
     if (options.loops?.includes(spec.name)) running.loops.set(spec.name, startLoop(spec, { log, clock }));
   const { around = (same) => same } = options;
-  const served = createHandler(ctx, mount(ctx), { pageFor: pageFor(ctx) });
+  const served = createHandler(ctx, mount(ctx));
   const handle = Object.assign(
     around((request) => served(request)),
     { app: served.app },

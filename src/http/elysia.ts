@@ -31,9 +31,10 @@ const isAsyncFunction = (fn: unknown) => Object.prototype.toString.call(fn) !== 
 
 /**
  * Elysia guesses from the source text whether a function may return a promise (`=> f(` looks like one) and then compiles
- * the whole route as asynchronous. That costs a plain read 9 % of its CPU time (96.4 against 88.4 µs). Here only async
- * functions are asynchronous, and the caller awaits a promise that comes back all the same. So hooks are marked, and a
- * handler shows its text with a second blank, which the guess does not match.
+ * the whole route as asynchronous. That costs a plain read up to 8 % of its processor time (103 against 95 µs; all figures
+ * and the ways around it are in docs/adr/0075-elysia.md). Here only async functions are asynchronous, and the caller awaits a promise that
+ * comes back all the same. So hooks are marked, and a handler shows its text with a second blank, which the guess does not
+ * match.
  * Call it when all routes are mounted, before the first request compiles them.
  */
 export function compilePlainReads(app: AnyElysia) {

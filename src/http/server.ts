@@ -7,7 +7,7 @@ import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
 import { enter, leave } from "../platform/turn_watch.ts";
 import { followAlias } from "./answer/aliases.ts";
-import { type ErrorAnswer, errorEnvelope, errorResponse, type PageFor, toAppError } from "./answer/errors.ts";
+import { errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { awaitTurn } from "./auth.ts";
 import { cors } from "./cors.ts";
@@ -21,20 +21,12 @@ import { showWarnings } from "./warnings.ts";
 export type Handler = (request: Request) => Response | Promise<Response>;
 
 type Routes = (app: AnyElysia) => AnyElysia;
-type Fallbacks = { answers?: ErrorAnswer; pageFor?: PageFor };
 type Served = Handler & { app: AnyElysia };
 
 /** The routes as one function. Every answer has a request id, and every error has the envelope. */
-export function createHandler(
-  ctx: Ctx,
-  routes: Routes,
-  { answers = errorResponse, pageFor = () => undefined }: Fallbacks = {},
-): Served {
-  const app: AnyElysia = routes(
-    new Elysia(ctx.config.http.tls_cert === "" ? ROUTER : TLS_ROUTER).use(
-      errorEnvelope(ctx, { answers, pageFor, methodsOf: (path) => methodsOf(app, path) }),
-    ),
-  );
+export function createHandler(ctx: Ctx, routes: Routes, { answers = errorResponse } = {}): Served {
+  const router = ctx.config.http.tls_cert === "" ? ROUTER : TLS_ROUTER;
+  const app = routes(new Elysia(router).use(errorEnvelope(ctx, answers)));
   const withCors = cors(ctx.config.http.cors_origins);
   const { hsts_seconds: hsts, tls_cert: cert } = ctx.config.http;
   const sendsHsts = cert !== "" && hsts > 0;
@@ -107,16 +99,4 @@ function admissible(ctx: Ctx, request: Request) {
       headers: { connection: "close" },
     });
   requirePlainTarget(request);
-}
-
-/** The methods of a path. Needed only when no route matches, to tell 405 from 404. */
-function methodsOf(app: AnyElysia, path: string): string[] {
-  const segments = path.split("/");
-  const fits = (pattern: string) => {
-    const parts = pattern.split("/");
-    const open = parts.at(-1) === "*";
-    if (open ? segments.length < parts.length : segments.length !== parts.length) return false;
-    return parts.every((part, i) => part === "*" || (part.startsWith(":") ? segments[i] !== "" : part === segments[i]));
-  };
-  return [...new Set(app.routes.filter((route) => fits(route.path)).map((route) => route.method))].sort();
 }

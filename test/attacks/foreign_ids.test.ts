@@ -19,6 +19,7 @@ afterAll(() => app.close().then(app.remove));
 
 /** A line here says that another workspace may call the route with that id, and why. */
 const OPEN_TO_OTHERS: Record<string, string> = {
+  "ALL /{path}": "the fallback: a page without data, or an error",
   "GET /assets/{name}": "the dashboard's files, the same for everybody",
   "PUT /v1/secrets/{name}": "a name is the caller's own",
   "PUT /v1/models/{id}/uploads/{upload}": "needs no key but a signature: signed_addresses.test.ts",

@@ -2,7 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { listOf } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
-import { keepOpen } from "../../../http/connection.ts";
+import { uploadsBy } from "../../../http/body/upload.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
@@ -18,13 +18,10 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .post(
       "",
-      async ({ request, principal, set }) => {
-        keepOpen(ctx, request);
-        return upload(ctx, { request, principal, set });
-      },
-      {
-        parse: "none",
-        detail: describe(
+      ...uploadsBy(
+        ctx,
+        upload,
+        describe(
           "Upload a file, in the format of OpenAI",
           { 200: ClientFile },
           {
@@ -34,7 +31,7 @@ export const routes = (ctx: Ctx) => {
             },
           },
         ),
-      },
+      ),
     )
     .get("", ({ principal, query }) => files.list(ctx, principal.workspaceId, query), {
       ...asks(FilesQuery),

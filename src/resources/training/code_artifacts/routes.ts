@@ -2,7 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
-import { keepOpen } from "../../../http/connection.ts";
+import { uploadsBy } from "../../../http/body/upload.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
@@ -18,13 +18,10 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .post(
       "",
-      async ({ request, principal, set }) => {
-        keepOpen(ctx, request);
-        return upload(ctx, { request, principal, set });
-      },
-      {
-        parse: "none",
-        detail: describe(
+      ...uploadsBy(
+        ctx,
+        upload,
+        describe(
           "Upload an archive of code",
           { 200: CodeArtifact, 201: CodeArtifact },
           {
@@ -32,7 +29,7 @@ export const routes = (ctx: Ctx) => {
             accepts: { "multipart/form-data": "file (.tar.gz, .tgz or .zip), name, metadata (JSON)" },
           },
         ),
-      },
+      ),
     )
     .get("", ({ principal, query }) => artifacts.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),

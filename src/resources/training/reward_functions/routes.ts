@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
+import { uploadsBy } from "../../../http/body/upload.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
@@ -37,13 +38,10 @@ export const routes = (ctx: Ctx) => {
     .use(authed)
     .post(
       "",
-      async ({ request, principal, set }) => {
-        keepOpen(ctx, request);
-        return upload(ctx, { request, principal, set });
-      },
-      {
-        parse: "none",
-        detail: describe(
+      ...uploadsBy(
+        ctx,
+        upload,
+        describe(
           "Upload a reward function or a data resolver, or the next version of one",
           { 200: schema.RewardFunction, 201: schema.RewardFunction },
           {
@@ -51,7 +49,7 @@ export const routes = (ctx: Ctx) => {
             accepts: { "multipart/form-data": FORM, "application/json": schema.CreateRewardFunction },
           },
         ),
-      },
+      ),
     )
     .get("", ({ principal, query }) => functions.list(ctx, principal.workspaceId, query), {
       ...asks(ListQuery),

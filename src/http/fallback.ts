@@ -1,0 +1,52 @@
+import { type AnyElysia, Elysia } from "elysia";
+import type { Ctx } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { pathOf } from "../lib/net/request_target.ts";
+import { isOfRoute } from "../lib/route_names.ts";
+import { absentModel } from "./answer/absent.ts";
+import { requireKeyFor } from "./auth.ts";
+
+/** The page at an address; undefined: the address or the caller is not one for pages. */
+export type PageFor = (request: Request, path: string) => Promise<Response> | undefined;
+
+/** The router tries these routes last, for requests that no other one takes. */
+const ANY = "ALL";
+
+/**
+ * The last route: 405 for a path of other methods, a page for a browser, and 401 or 404 for the rest. A function plugin
+ * gets the application that it is mounted on, whose routes are complete by the first request.
+ */
+export const fallback =
+  (ctx: Ctx, pageFor: PageFor = () => undefined) =>
+  (app: AnyElysia): AnyElysia =>
+    app.use(
+      new Elysia().all(
+        "/*",
+        ({ request }) => {
+          const path = pathOf(request);
+          requireOtherPath(app, path);
+          const page = pageFor(request, path);
+          if (page) return page;
+          requireKeyFor(ctx, request, path);
+          throw absentModel(path) ?? noRoute(app, request, path);
+        },
+        { parse: "none" },
+      ),
+    );
+
+/** Throws if the path has routes: then only the method is wrong. */
+function requireOtherPath(app: AnyElysia, path: string) {
+  const methods = methodsOf(app, path).join(", ");
+  if (methods !== "")
+    throw new AppError("method_not_allowed", `${path} takes ${methods}`, { headers: { allow: methods } });
+}
+
+function noRoute(app: AnyElysia, { method }: Request, path: string): AppError {
+  const where = methodsOf(app, "/docs").length > 0 ? "; see /docs" : " on this port";
+  return new AppError("route_not_found", `No route ${method} ${path}${where}`);
+}
+
+function methodsOf({ routes }: AnyElysia, path: string): string[] {
+  const fitting = routes.filter((route) => route.method !== ANY && isOfRoute(route.path, path));
+  return [...new Set(fitting.map(({ method }) => method))].sort();
+}
