@@ -18,10 +18,10 @@ export type FieldFlags<Body> = Readonly<
 >;
 
 type Table = Readonly<Record<string, { sets: string; read?: Reader<unknown> }>>;
-type Given = Readonly<Record<string, string | boolean | string[] | undefined>>;
+type FlagTexts = Readonly<Record<string, string | boolean | string[] | undefined>>;
 
 /** The body of the request. It has only the given fields, so that the server's defaults apply to the rest. */
-export const bodyOf = (table: Table, given: Given) =>
+export const bodyOf = (table: Table, given: FlagTexts) =>
   Object.fromEntries(
     Object.entries(table).flatMap(([flag, { sets, read }]) => {
       const value = given[flag];
