@@ -138,7 +138,9 @@ function checkPositionals(name: string, takes: readonly string[], given: readonl
 }
 
 /** Reads a flag whose value is a whole number. */
-export function wholeOf(flag: string, text: string | undefined): number | undefined {
+export function wholeOf(flag: string, text: string): number;
+export function wholeOf(flag: string, text: string | undefined): number | undefined;
+export function wholeOf(flag: string, text: string | undefined) {
   if (text === undefined) return undefined;
   if (!/^\d{1,15}$/.test(text)) throw new UsageError(`--${flag}: expected a whole number, not ${JSON.stringify(text)}`);
   return Number(text);

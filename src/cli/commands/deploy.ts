@@ -4,14 +4,66 @@ import { UsageError } from "../../lib/errors.ts";
 import { folderHint, isHuggingFaceFolder, isSafetensors, safetensorsHint } from "../../lib/gguf/other_formats.ts";
 import { parseDuration } from "../../lib/time.ts";
 import { ambientEnv } from "../../platform/config/config.ts";
+import type { CreateDeployment } from "../../resources/serving/deployments/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { type Connection, connect, type ServerOptions } from "../connect.ts";
 import { type Deployment, follow } from "../deployments.ts";
+import { bodyOf, type FieldFlags, fieldsOf } from "../field_flags.ts";
 import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { settingsOf } from "../settings.ts";
 import { labelOf } from "./manage/keys.ts";
+
+/**
+ * Settings of the deployment that have a flag. Names, units and texts are those of the command line, so they are
+ * declared here; the declaration of the server needs its tables, and this ring takes only its types.
+ */
+export const SETTING_FLAGS = {
+  "min-replicas": {
+    sets: "min_replicas",
+    type: "string",
+    value: "N",
+    doc: "Minimum number of replicas; 0 = park when idle, wake on the next request (default 1)",
+    read: wholeOf,
+  },
+  "max-replicas": {
+    sets: "max_replicas",
+    type: "string",
+    value: "N",
+    doc: "Maximum number of replicas (default 1)",
+    read: wholeOf,
+  },
+  parallel: {
+    sets: "parallel",
+    type: "string",
+    value: "N",
+    doc: "Number of sequences that a replica decodes at once",
+    read: wholeOf,
+  },
+  "context-length": {
+    sets: "context_length",
+    type: "string",
+    value: "N",
+    doc: "Context length of each sequence in tokens",
+    read: wholeOf,
+  },
+  "idle-timeout": {
+    sets: "idle_timeout_seconds",
+    type: "string",
+    value: "TIME",
+    doc: "Park the deployment after this idle time, such as 90s, 10m or 1h (default 5m)",
+    read: secondsOf,
+  },
+  region: { sets: "region", type: "string", value: "REGION", doc: "Serve in this region (default: this machine)" },
+  pinned: { sets: "pinned", type: "boolean", doc: "Never park the deployment to make room for others" },
+  capture: {
+    sets: "capture",
+    type: "string",
+    value: "LEVEL",
+    doc: "How much of each request its trace keeps: none, metadata or full (default none)",
+  },
+} as const satisfies FieldFlags<CreateDeployment>;
 
 const FLAGS = {
   name: {
@@ -24,26 +76,7 @@ const FLAGS = {
     value: "MODEL",
     doc: "Base model of an adapter, if several fit it; only on the machine of the server",
   },
-  "min-replicas": {
-    type: "string",
-    value: "N",
-    doc: "Minimum number of replicas; 0 = park when idle, wake on the next request (default 1)",
-  },
-  "max-replicas": { type: "string", value: "N", doc: "Maximum number of replicas (default 1)" },
-  parallel: { type: "string", value: "N", doc: "Number of sequences that a replica decodes at once" },
-  "context-length": { type: "string", value: "N", doc: "Context length of each sequence in tokens" },
-  "idle-timeout": {
-    type: "string",
-    value: "TIME",
-    doc: "Park the deployment after this idle time, such as 90s, 10m or 1h (default 5m)",
-  },
-  region: { type: "string", value: "REGION", doc: "Serve in this region (default: this machine)" },
-  pinned: { type: "boolean", doc: "Never park the deployment to make room for others" },
-  capture: {
-    type: "string",
-    value: "LEVEL",
-    doc: "How much of each request its trace keeps: none, metadata or full (default none)",
-  },
+  ...SETTING_FLAGS,
   "no-wait": { type: "boolean", doc: "Return at once instead of waiting until the deployment serves" },
   ...SERVER_FLAGS,
   json: JSON_FLAG,
@@ -58,13 +91,15 @@ export const deploy = command({
     "verk deploy Qwen/Qwen2.5-0.5B-Instruct-GGUF --name qwen --min-replicas 0",
     "verk deploy carry.adapter --base verk-tiny",
   ],
-  fields: { idle_timeout_seconds: "--idle-timeout" },
+  fields: fieldsOf(SETTING_FLAGS),
   exits: {
     1: "failed: the model could not be served",
     [INTERRUPTED]: "interrupted: the deployment continues on the server",
   },
   async run(flags, model = "") {
-    const fields = bodyOf(flags, model);
+    mustNotBeFile(model);
+    const settings = bodyOf(SETTING_FLAGS, flags);
+    const fields = { model, name: labelOf("--name", flags.name ?? nameFrom(model)), ...settings };
     if (flags.base !== undefined) await setBase(flags, model, flags.base);
     const connection = await connect(flags);
     const { body } = await connection.client.call<Deployment>("POST", "/v1/deployments", fields);
@@ -87,37 +122,9 @@ async function setBase({ url, data, config }: ServerOptions, adapter: string, ba
   );
 }
 
-type DeployFlags = {
-  name?: string | undefined;
-  "min-replicas"?: string | undefined;
-  "max-replicas"?: string | undefined;
-  parallel?: string | undefined;
-  "context-length"?: string | undefined;
-  "idle-timeout"?: string | undefined;
-  capture?: string | undefined;
-  region?: string | undefined;
-  pinned: boolean;
-};
-
-/** The body of the request. It has only the given fields, so that the server's defaults apply to the rest. */
-function bodyOf(flags: DeployFlags, model: string): Record<string, unknown> {
+function mustNotBeFile(model: string) {
   if (/^(\.{0,2}\/|~)/.test(model) || (/\.(gguf|safetensors)$/.test(model) && existsSync(model)))
     throw new UsageError(importHint(model));
-  const options = {
-    min_replicas: wholeOf("min-replicas", flags["min-replicas"]),
-    max_replicas: wholeOf("max-replicas", flags["max-replicas"]),
-    parallel: wholeOf("parallel", flags.parallel),
-    context_length: wholeOf("context-length", flags["context-length"]),
-    idle_timeout_seconds: secondsOf("idle-timeout", flags["idle-timeout"]),
-    capture: flags.capture,
-    region: flags.region,
-  };
-  return {
-    model,
-    name: labelOf("--name", flags.name ?? nameFrom(model)),
-    ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)),
-    ...(flags.pinned ? { pinned: true } : {}),
-  };
 }
 
 function importHint(path: string): string {
@@ -137,8 +144,7 @@ const nameFrom = (model: string) =>
     .replace(/[-_.]gguf$/i, "")
     .toLowerCase() || model;
 
-function secondsOf(flag: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
+function secondsOf(flag: string, text: string): number {
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : parseDuration(text);
   if (ms === undefined || ms < 1000)
     throw new UsageError(`--${flag}: expected a duration such as 90s, 10m or 1h, not ${JSON.stringify(text)}`);

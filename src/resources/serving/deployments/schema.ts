@@ -1,11 +1,9 @@
 import { z } from "zod";
-import { isId } from "../../../lib/ids.ts";
 import { usdOf } from "../../../lib/money.ts";
-import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { STAGES } from "../../../workers/protocol.ts";
-import { RedactPatterns } from "../../watching/traces/schema.ts";
-import { CAPTURES } from "../../watching/traces/table.ts";
+import { SETTINGS } from "./settings.ts";
 import { type DeploymentRow, ERROR_CODES, type ModelRef, type RequestRow, SOURCES, STATUSES } from "./table.ts";
 
 const Load = z.object({
@@ -17,13 +15,16 @@ export type Load = z.infer<typeof Load>;
 
 const ModelReference = z.object({ model: z.string(), source: z.enum(SOURCES), checkpoint: z.string().nullable() });
 
-export const Deployment = later(() =>
-  z
+export const Deployment = later(() => {
+  // taken apart, because this part of the document has another order than the requests
+  const { name, max_held_requests, pinned, capture, capture_retention_days, capture_redact, metadata, ...first } =
+    SETTINGS.answer();
+  return z
     .object({
       id: z.string(),
       object: z.literal("deployment"),
       status: z.enum(STATUSES),
-      name: z.string().describe("The value of `model` in requests to this deployment"),
+      name,
       model: z.string().describe("Training job id, or the name of a model"),
       source: z.enum(SOURCES).describe("training_job: made by a job. hub: any other model, built-in ones included"),
       checkpoint: z.string().nullable(),
@@ -46,59 +47,25 @@ export const Deployment = later(() =>
         .describe(
           "The last error in any status, such as a failed wake or switch; null once the deployment serves again",
         ),
-      min_replicas: z.int().describe("With 0, an idle deployment is parked, and the next request wakes it"),
-      max_replicas: z.int(),
-      idle_timeout_seconds: z.int(),
-      context_length: z.int().nullable().describe("Tokens of each sequence; null for the default"),
-      parallel: z.int().nullable().describe("Sequences that a replica decodes at once; null for the default"),
-      wake_timeout_seconds: z.int(),
-      queue_timeout_seconds: z.int().describe("The longest wait for memory while queued; 0: no limit"),
-      max_held_requests: z.int(),
-      pinned: z.boolean().describe("Never parked to make room"),
-      capture: z.enum(CAPTURES).describe("How much of each request its trace keeps"),
-      capture_retention_days: z.int(),
-      capture_redact: z.array(z.string()),
+      ...first,
+      max_held_requests,
+      pinned,
+      capture,
+      capture_retention_days,
+      capture_redact,
       replicas: z.object({ desired: z.int(), ready: z.int() }),
       parked: z.boolean(),
       load: Load,
       started_at: DateTime.nullable(),
       stopped_at: DateTime.nullable(),
       last_request_at: DateTime.nullable(),
-      metadata: z.record(z.string(), z.string()),
+      metadata,
       created_at: DateTime,
       updated_at: DateTime,
     })
-    .meta({ id: "Deployment" }),
-);
+    .meta({ id: "Deployment" });
+});
 export type Deployment = z.infer<typeof Deployment>;
-
-const Name = Label(100).refine((name) => !isId(name, "dep"), "must not look like a deployment id");
-const MAX_PARALLEL = 256; // the limit of llama.cpp
-
-const scaling = {
-  min_replicas: z.int().min(0).max(64),
-  max_replicas: z.int().min(1).max(64),
-  idle_timeout_seconds: z.int().min(1).max(31_536_000),
-  context_length: z.int().min(64).max(16_777_216).nullable(),
-  parallel: z.int().min(1).max(MAX_PARALLEL).nullable(),
-  wake_timeout_seconds: z.int().min(1).max(86_400),
-  max_held_requests: z.int().min(0).max(100_000),
-  queue_timeout_seconds: z
-    .int()
-    .min(0)
-    .max(31_536_000)
-    .describe("What does not fit now waits queued this long, then it is failed with no_capacity; 0: no limit"),
-  pinned: z.boolean(),
-  capture: z
-    .enum(CAPTURES)
-    .describe(
-      "none: times, tokens and status. metadata: also parameters and metadata of the request. full: also content",
-    ),
-  capture_retention_days: z.int().min(1).max(3_650).describe("Traces of this deployment are removed after this time"),
-  capture_redact: RedactPatterns.describe(
-    "Regular expressions. Text that one of them matches is replaced before a trace is stored",
-  ),
-};
 
 const MODEL = Label(300).describe("A model or a job by id or name, a checkpoint, a path, or owner/name of the hub");
 const SOURCE = z
@@ -115,10 +82,11 @@ const floorBelowCeiling = (d: { min_replicas?: number | undefined; max_replicas?
   d.min_replicas === undefined || d.max_replicas === undefined || d.min_replicas <= d.max_replicas;
 const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_replicas" };
 
+const { name, ...others } = SETTINGS.create;
 export const CreateDeployment = z
   .object({
     model: MODEL,
-    name: Name.describe("The value of `model` in requests to this deployment. Unique among active deployments"),
+    name,
     source: SOURCE,
     checkpoint: Label(100).nullable().default(null),
     gpu: z
@@ -129,19 +97,7 @@ export const CreateDeployment = z
     region: Label(100)
       .optional()
       .describe("The id or name of a region. Default: this machine, or the cheapest region of the provider"),
-    min_replicas: scaling.min_replicas.default(1),
-    max_replicas: scaling.max_replicas.optional().describe("Default: 1, or min_replicas if that is more"),
-    idle_timeout_seconds: scaling.idle_timeout_seconds.default(300),
-    context_length: scaling.context_length.default(null),
-    parallel: scaling.parallel.default(null),
-    wake_timeout_seconds: scaling.wake_timeout_seconds.default(300),
-    max_held_requests: scaling.max_held_requests.default(256),
-    queue_timeout_seconds: scaling.queue_timeout_seconds.default(900),
-    pinned: scaling.pinned.default(false),
-    capture: scaling.capture.default("none"),
-    capture_retention_days: scaling.capture_retention_days.default(30),
-    capture_redact: scaling.capture_redact.default([]),
-    metadata: Metadata.default({}),
+    ...others,
   })
   .refine(floorBelowCeiling, FLOOR)
   .refine(isOfJob, OF_JOB)
@@ -152,14 +108,11 @@ export const UpdateDeployment = z
   .object({
     model: MODEL.describe(
       "Switches to this model: a training job id, a model of this server, or owner/name of the hub",
-    ),
+    ).optional(),
     source: SOURCE,
-    checkpoint: Label(100).nullable(),
-    name: Name,
-    ...scaling,
-    metadata: Metadata,
+    checkpoint: Label(100).nullable().optional(),
+    ...SETTINGS.update,
   })
-  .partial()
   .refine(floorBelowCeiling, FLOOR)
   .refine(isOfJob, OF_JOB)
   .refine((d) => d.model !== undefined || (d.checkpoint === undefined && d.source === undefined), {
@@ -234,46 +187,38 @@ export type LiveView = { desired: number; ready: number; load: Load; nextLoad: L
 
 const presentRef = ({ model, source, checkpoint }: ModelRef) => ({ model, source, checkpoint });
 
-export const present = (row: DeploymentRow, live: LiveView): Deployment => ({
-  id: row.id,
-  object: "deployment",
-  status: row.status,
-  name: row.name,
-  ...presentRef(row),
-  next_model: row.nextModel && { ...presentRef(row.nextModel), load: live.nextLoad },
-  previous_model: row.previousModel && presentRef(row.previousModel),
-  endpoint_url: isOpen(row) ? `/v1/deployments/${row.id}/chat/completions` : null,
-  gpu: { type: row.gpuType, count: row.gpuCount },
-  provider: row.provider,
-  region: row.region,
-  cost_per_hour_usd: row.costPerHourMicros === null ? null : usdOf(row.costPerHourMicros),
-  total_cost_usd: usdOf(row.totalCostMicros),
-  total_requests: row.totalRequests,
-  error: row.status === "failed" ? row.error : null,
-  error_code: row.status === "failed" ? row.errorCode : null,
-  last_error: row.error,
-  min_replicas: row.minReplicas,
-  max_replicas: row.maxReplicas,
-  idle_timeout_seconds: row.idleTimeoutSeconds,
-  context_length: row.contextLength,
-  parallel: row.parallel,
-  wake_timeout_seconds: row.wakeTimeoutSeconds,
-  queue_timeout_seconds: row.queueTimeoutSeconds,
-  max_held_requests: row.maxHeldRequests,
-  pinned: row.pinned,
-  capture: row.capture,
-  capture_retention_days: row.captureRetentionDays,
-  capture_redact: row.captureRedact,
-  replicas: { desired: live.desired, ready: live.ready },
-  parked: row.parked,
-  load: live.load,
-  started_at: isoOrNull(row.startedAt),
-  stopped_at: isoOrNull(row.stoppedAt),
-  last_request_at: isoOrNull(row.lastRequestAt),
-  metadata: row.metadata,
-  created_at: isoTime(row.createdAt),
-  updated_at: isoTime(row.updatedAt),
-});
+export const present = (row: DeploymentRow, live: LiveView): Deployment => {
+  const { name, metadata, ...settings } = SETTINGS.present(row);
+  return {
+    id: row.id,
+    object: "deployment",
+    status: row.status,
+    name,
+    ...presentRef(row),
+    next_model: row.nextModel && { ...presentRef(row.nextModel), load: live.nextLoad },
+    previous_model: row.previousModel && presentRef(row.previousModel),
+    endpoint_url: isOpen(row) ? `/v1/deployments/${row.id}/chat/completions` : null,
+    gpu: { type: row.gpuType, count: row.gpuCount },
+    provider: row.provider,
+    region: row.region,
+    cost_per_hour_usd: row.costPerHourMicros === null ? null : usdOf(row.costPerHourMicros),
+    total_cost_usd: usdOf(row.totalCostMicros),
+    total_requests: row.totalRequests,
+    error: row.status === "failed" ? row.error : null,
+    error_code: row.status === "failed" ? row.errorCode : null,
+    last_error: row.error,
+    ...settings,
+    replicas: { desired: live.desired, ready: live.ready },
+    parked: row.parked,
+    load: live.load,
+    started_at: isoOrNull(row.startedAt),
+    stopped_at: isoOrNull(row.stoppedAt),
+    last_request_at: isoOrNull(row.lastRequestAt),
+    metadata,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+  };
+};
 
 export const presentRequest = (row: RequestRow): z.infer<typeof DeploymentRequest> => ({
   id: row.id,

@@ -23,6 +23,7 @@ import { machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
 import { devicesFor, type PlacementChoice, rateOf } from "./remote/placing.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
+import { SETTINGS } from "./settings.ts";
 import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
 import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
 
@@ -88,16 +89,14 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
       const made = insert(tx, {
         ...BLANK,
         costPerHourMicros,
-        ...settingsOf(input),
+        ...SETTINGS.columns({ ...input, max_replicas: input.max_replicas ?? Math.max(1, input.min_replicas) }),
         id: newId("dep", now),
         workspaceId,
-        name: input.name,
         ...toRef(input, model),
         gpuType: place.type,
         gpuCount: place.count,
         provider: place.provider,
         region: place.region,
-        metadata: input.metadata,
         createdAt: now,
         updatedAt: now,
         apiKeyId: payer.keyId,
@@ -115,21 +114,6 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
 const aMinute = (ratePerHourMicros: number | null, replicas: number) => ({
   ratePerHourMicros,
   micros: billing.costOf(ratePerHourMicros, MINUTE_MS * Math.max(1, replicas)),
-});
-
-const settingsOf = (input: CreateDeployment) => ({
-  minReplicas: input.min_replicas,
-  maxReplicas: input.max_replicas ?? Math.max(1, input.min_replicas),
-  idleTimeoutSeconds: input.idle_timeout_seconds,
-  contextLength: input.context_length,
-  parallel: input.parallel,
-  wakeTimeoutSeconds: input.wake_timeout_seconds,
-  maxHeldRequests: input.max_held_requests,
-  queueTimeoutSeconds: input.queue_timeout_seconds,
-  pinned: input.pinned,
-  capture: input.capture,
-  captureRetentionDays: input.capture_retention_days,
-  captureRedact: input.capture_redact,
 });
 
 const BLANK = {
@@ -177,23 +161,7 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     throw new AppError("schema", `min_replicas: ${min} is more than max_replicas (${max}): raise max_replicas too`, {
       param: "/min_replicas",
     });
-  const changes: Record<string, unknown> = {
-    name: input.name,
-    minReplicas: input.min_replicas,
-    maxReplicas: input.max_replicas,
-    idleTimeoutSeconds: input.idle_timeout_seconds,
-    contextLength: input.context_length,
-    parallel: input.parallel,
-    wakeTimeoutSeconds: input.wake_timeout_seconds,
-    maxHeldRequests: input.max_held_requests,
-    queueTimeoutSeconds: input.queue_timeout_seconds,
-    pinned: input.pinned,
-    capture: input.capture,
-    captureRetentionDays: input.capture_retention_days,
-    captureRedact: input.capture_redact,
-    metadata: input.metadata,
-  };
-  const patch = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  const patch = SETTINGS.changes(input);
   if (Object.keys(patch).length === 0 && input.model === undefined) return before;
   const isAnswering = before.status === "serving" && !before.parked && readyOf(peekLive(ctx, id)).length > 0;
   let plan: Plan | undefined;
