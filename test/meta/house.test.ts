@@ -85,6 +85,7 @@ const PUBLIC: Record<string, string[]> = {
   ],
   gpu: ["hardware"],
   models: ["projector", "remove", "results", "template"],
+  patterns: ["parse", "patterns"],
   people: ["policy"],
   regions: ["provider"],
   reward_functions: ["check", "processes", "resolve", "run"],

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { JsonSchema } from "../../../lib/chat/messages.ts";
 import { LANGUAGES, type Language, MAX_SOURCE_BYTES } from "../../../lib/rewards/contract.ts";
 import { Label } from "../../../lib/schema.ts";
-import { compilePattern } from "../../../lib/text/pattern.ts";
+import { compilePattern } from "./pattern.ts";
 
 export const KINDS = ["code", "reward_function", "string_check", "json_schema", "similarity", "llm_judge"] as const;
 
@@ -48,7 +48,7 @@ export const StringCheckConfig = z
   })
   .superRefine(({ operation, value, ignore_case: ignoreCase }, issues) => {
     if (operation !== "regex" || value === null) return;
-    const compiled = compilePattern(value, { ignoreCase });
+    const compiled = compilePattern(value, ignoreCase);
     if ("error" in compiled) issues.addIssue({ code: "custom", path: ["value"], message: compiled.error });
   });
 

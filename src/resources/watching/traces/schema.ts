@@ -3,7 +3,7 @@ import { PageQuery } from "../../../http/answer/pagination.ts";
 import { DateTime, Label, later, numberText } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { AnnotationLink } from "../../quality/annotation_queues/schema.ts";
-import { PatternError } from "./redaction/pattern.ts";
+import { PatternError } from "../../quality/patterns/parse.ts";
 import { MAX_PATTERNS, Redactor } from "./redaction/redact.ts";
 import {
   CAPTURES,

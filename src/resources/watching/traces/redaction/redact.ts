@@ -3,8 +3,8 @@
  * like credentials, the values of the workspace's secrets, and what the patterns of the deployment match.
  * NOT covered: a secret that the text splits, encodes or spells in another way.
  */
-import { Automaton } from "./automaton.ts";
-import { parsePattern } from "./pattern.ts";
+import { REDACTION } from "../../../quality/patterns/parse.ts";
+import { Patterns } from "../../../quality/patterns/patterns.ts";
 
 export const REPLACEMENT = "[redacted]";
 export const MAX_PATTERNS = 20;
@@ -30,17 +30,17 @@ const BUILT_IN = [
 ];
 
 export class Redactor {
-  readonly #automaton: Automaton;
+  readonly #patterns: Patterns;
 
   /** Throws PatternError. */
   constructor(patterns: readonly string[] = []) {
-    this.#automaton = new Automaton([...BUILT_IN, ...patterns].map(parsePattern));
+    this.#patterns = new Patterns([...BUILT_IN, ...patterns], REDACTION);
   }
 
   text(text: string, secrets: readonly string[] = []): string {
     let cleaned = text;
     for (const secret of secrets) if (cleaned.includes(secret)) cleaned = cleaned.replaceAll(secret, REPLACEMENT);
-    return this.#automaton.replace(cleaned, REPLACEMENT);
+    return this.#patterns.replace(cleaned, REPLACEMENT);
   }
 
   /** A copy of any JSON value with every text cleaned, names of fields too. */
