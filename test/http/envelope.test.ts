@@ -64,21 +64,30 @@ describe("every error has the envelope and a request id", () => {
     expect(answer.headers.get("allow")).toBe("DELETE, GET, PATCH");
   });
 
-  test("an unexpected exception is a 500 without internals, logged once under the same id", async () => {
-    const broken = testApp();
-    broken.ctx.db.$client.run("DROP TABLE events");
-    const answer = await broken.call("GET", "/v1/events", undefined, { headers: { "x-request-id": "trace-1" } });
-    expect(answer).toMatchObject({
-      status: 500,
-      body: { error: { type: "api_error", code: "internal", param: null } },
-    });
-    expect(JSON.stringify(answer.body)).not.toContain("no such table");
-    expect(answer.headers.get("x-request-id")).toBe("trace-1");
-    const lines = broken.log.filter((line) => line.includes('"error"') && line.includes("trace-1"));
-    expect(lines).toHaveLength(1);
-    expect(lines[0]).toContain("no such table");
-    await broken.close().then(broken.remove);
-  });
+  test.each([
+    ["in a handler", "GET", "/v1/events", "events"],
+    ["while the caller of a route with a body is admitted", "POST", "/v1/workspaces", "api_keys"],
+  ])(
+    "an unexpected exception %s is a 500 without internals, logged once under the same id",
+    async (_where, method, path, table) => {
+      const broken = testApp();
+      broken.ctx.db.$client.run("PRAGMA foreign_keys = OFF");
+      broken.ctx.db.$client.run(`DROP TABLE ${table}`);
+      const answer = await broken.call(method, path, method === "GET" ? undefined : { name: "x" }, {
+        headers: { "x-request-id": "trace-1" },
+      });
+      expect(answer).toMatchObject({
+        status: 500,
+        body: { error: { type: "api_error", code: "internal", param: null } },
+      });
+      expect(JSON.stringify(answer.body)).not.toContain("no such table");
+      expect(answer.headers.get("x-request-id")).toBe("trace-1");
+      const lines = broken.log.filter((line) => line.includes('"error"') && line.includes("trace-1"));
+      expect(lines).toHaveLength(1);
+      expect(lines[0]).toContain("no such table");
+      await broken.close().then(broken.remove);
+    },
+  );
 });
 
 test("a disk error says what to do, but not where the server keeps its files", () => {

@@ -76,15 +76,16 @@ function bug(ctx: Ctx, error: unknown, request: Request): AppError {
   return new AppError("internal", "Unexpected server error; the log has the details under this request's id");
 }
 
-/** An error of Elysia as one of ours; any other error stays. An answer that does not fit its schema is a bug. */
+/**
+ * An error of Elysia as one of ours; any other error stays. An answer that does not fit its schema is a bug. Elysia calls
+ * whatever a parser throws a fault of parsing, but ours also admit the caller: they say themselves which bodies are bad.
+ */
 function translated(error: unknown): unknown {
-  if (error instanceof ParseError) return unparsed(error);
+  if (error instanceof ParseError) return error.cause ?? error;
   if (error instanceof ValidationError && error.type !== "response") return invalid(error);
   return error;
 }
 
-const unparsed = ({ cause }: ParseError): AppError =>
-  cause instanceof AppError ? cause : new AppError("invalid_json", "The body is not valid JSON");
 
 function invalid(error: ValidationError): AppError {
   if (error.value === NO_BODY) return new AppError("invalid_json", "The body is empty: send a JSON object");

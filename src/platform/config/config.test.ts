@@ -121,7 +121,14 @@ describe("a wrong setting stops the program, and the error names the setting and
 });
 
 test("reserved names under the prefix are not settings", () => {
-  const env = { VERK_FAILPOINT: "*:1", VERK_INSPECT: "trainer", VERK_BINARY: "x", VERK_WORKER_ID: "1", VERK_CONFIG: "/x", PATH: "/bin" };
+  const env = {
+    VERK_FAILPOINT: "*:1",
+    VERK_INSPECT: "trainer",
+    VERK_BINARY: "x",
+    VERK_WORKER_ID: "1",
+    VERK_CONFIG: "/x",
+    PATH: "/bin",
+  };
   expect(() => loadConfig({ env })).not.toThrow();
   expect(configFile(undefined, env)).toBe("/x");
   expect(configFile("/y", env)).toBe("/y");
