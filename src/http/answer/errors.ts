@@ -86,7 +86,6 @@ function translated(error: unknown): unknown {
   return error;
 }
 
-
 function invalid(error: ValidationError): AppError {
   if (error.value === NO_BODY) return new AppError("invalid_json", "The body is empty: send a JSON object");
   const first = error.valueError as Issue | undefined; // a zod issue; Elysia types it as its own kind
