@@ -101,8 +101,7 @@ async function inserting(app: TestApp, count: number): Promise<Row[]> {
   const before = process.cpuUsage();
   const begun = performance.now();
   for (let i = 0; i < count; ) {
-    while (i < count && ctx.state.traces.buffer.length < BUFFERED)
-      traces.record(ctx, traceOf(app, i, i++ < count / 20));
+    while (i < count && ctx.state.traces.buffer.size < BUFFERED) traces.record(ctx, traceOf(app, i, i++ < count / 20));
     await new Promise(setImmediate);
   }
   flush(ctx);

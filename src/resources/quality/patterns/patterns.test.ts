@@ -66,11 +66,12 @@ describe("random patterns give the answers of JavaScript", () => {
     for (let i = 0; i < sweep({ quick: 1_000, full: 10_000 }); i++) {
       const source = somePattern(1 + (i % 4));
       const text = someText(i % 7);
-      const patterns = new Patterns([source], { ...REDACTION, mayBeEmpty: true });
-      const marked = patterns.replace(text, "\0");
-      const parts = marked.split("\0");
       const expected = coveredByRegExp(source, text);
-      expect([source, text, parts]).toEqual([source, text, expected.split(/#+/)]);
+      for (const blockLength of [256, 1 + (i % 3)]) {
+        const patterns = new Patterns([source], { ...REDACTION, mayBeEmpty: true }, { blockLength });
+        const parts = patterns.replace(text, "\0")?.split("\0");
+        expect([source, text, parts]).toEqual([source, text, expected.split(/#+/)]);
+      }
     }
   });
 });
@@ -215,5 +216,7 @@ describe("hostile patterns", () => {
     Bun.gc(true);
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(32 * 1024 * 1024);
     expect(patterns.replace(`${"b".repeat(500)}a${"b".repeat(400)}c${text}`, "#")).toBe(`${"b".repeat(500)}#${text}`);
+    expect(patterns.replace(text, "#", 1_000_000)).toBeUndefined();
+    expect(patterns.replace("b".repeat(1_000_000), "#", 1_000_000)).toHaveLength(1_000_000);
   });
 });

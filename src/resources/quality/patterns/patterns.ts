@@ -21,10 +21,12 @@ export class Patterns {
   readonly #backward: Subsets;
   readonly #root: number;
   readonly #marks: Float64Array;
+  readonly #blockLength: number;
   #mark = 0;
 
   /** Throws PatternError. */
-  constructor(sources: readonly string[], dialect: Dialect, { ignoreCase = false } = {}) {
+  constructor(sources: readonly string[], dialect: Dialect, { ignoreCase = false, blockLength = BLOCK } = {}) {
+    this.#blockLength = blockLength;
     const network = networkOf(sources.map((source) => parsePattern(source, dialect, ignoreCase)));
     this.#isByCodeUnit = dialect.isByCodeUnit;
     this.#alphabet = network.alphabet;
@@ -44,26 +46,42 @@ export class Patterns {
     return false;
   }
 
+  /** Spent so far on all texts, see Subsets. A pattern whose sets of states do not repeat needs some for each character. */
+  get work(): number {
+    return this.#forward.work + this.#backward.work;
+  }
+
   /**
    * The text with each run of characters replaced that some match of some pattern covers. Matches that overlap count
-   * too. The same text if nothing matches.
+   * too. The same text if nothing matches; undefined if that takes more than `mostWork`.
    */
-  replace(text: string, replacement: string): string {
-    const blocks = [...this.#blocks(text)];
+  replace(text: string, replacement: string, mostWork = Number.POSITIVE_INFINITY): string | undefined {
+    const most = this.work + mostWork;
+    const blocks: Block[] = [];
+    for (const block of this.#blocks(text)) {
+      if (this.work > most) return undefined;
+      blocks.push(block);
+    }
     if (!blocks.some(({ hasMatchEnd }) => hasMatchEnd)) return text;
-    const covered = this.#covered(text, blocks);
+    const covered = this.#covered(text, blocks, most);
+    if (covered === undefined) return undefined;
     let result = "";
     for (let at = 0; at < text.length; ) {
-      const from = at;
-      const isCovered = covered[at];
-      while (at < text.length && covered[at] === isCovered) at++;
-      result += isCovered ? replacement : text.slice(from, at);
+      const from = covered.indexOf(1, at);
+      if (from < 0) return result + text.slice(at);
+      const end = covered.indexOf(0, from);
+      result += text.slice(at, from) + replacement;
+      at = end < 0 ? text.length : end;
     }
     return result;
   }
 
   #characterAt(text: string, at: number): number {
     return this.#isByCodeUnit ? text.charCodeAt(at) : text.codePointAt(at)!;
+  }
+
+  #sideAt(text: string, at: number): Side {
+    return this.#alphabet.sideOf(this.#alphabet.classOf(this.#characterAt(text, at)));
   }
 
   *#blocks(text: string): Generator<Block> {
@@ -73,7 +91,7 @@ export class Patterns {
       const from = at;
       const { states, behind } = subset;
       let hasMatchEnd = false;
-      for (const end = Math.min(from + BLOCK, text.length); at < end; ) {
+      for (const end = Math.min(from + this.#blockLength, text.length); at < end; ) {
         const character = this.#characterAt(text, at);
         const step = this.#forward.step(subset, this.#alphabet.classOf(character));
         if (step.isGoal) hasMatchEnd = true;
@@ -87,12 +105,20 @@ export class Patterns {
 
   /**
    * A match covers a character if the character leads to a state that a match begun earlier has reached, and from which
-   * a match can still end. The first is known forward, the second backward.
+   * a match can still end. The first is known forward, the second backward. A block is passed over if no match ends in it
+   * and none reaches from it into the next one.
    */
-  #covered(text: string, blocks: readonly Block[]): Uint8Array {
+  #covered(text: string, blocks: readonly Block[], mostWork: number): Uint8Array | undefined {
     const covered = new Uint8Array(text.length);
     let subset = this.#backward.atEdge();
+    let isReached = false; // the next block, by a match that began before it
     for (const block of blocks.toReversed()) {
+      if (this.work > mostWork) return undefined;
+      if (!block.hasMatchEnd && !isReached) {
+        subset = this.#backward.subset(this.#backward.atEdge().states, this.#sideAt(text, block.from));
+        continue;
+      }
+      isReached = block.states.length > 1;
       const { starts, classes, reached } = this.#readAgain(text, block);
       for (let i = classes.length - 1; i >= 0; i--) {
         const { before, to } = this.#backward.step(subset, classes[i]!);

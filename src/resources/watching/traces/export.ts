@@ -28,10 +28,10 @@ export function exported(ctx: Ctx, request: Request, workspaceId: string, filter
       if (ctx.closing.aborted) return controller.error(ctx.closing.reason);
       if (batch.length === 0 && !isLast) {
         const slice = { order: "oldest", after, limit: BATCH } as const;
-        const { page, next } = await settled(ctx, () => find(ctx, workspaceId, filter, slice));
+        const { page, next } = await settled(ctx, workspaceId, () => find(ctx, workspaceId, filter, slice));
         [batch, after, isLast] = [page, next, next === undefined];
       }
-      const shown = await settled(ctx, () => withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))));
+      const shown = await settled(ctx, workspaceId, () => withScores(ctx, rowsAt(ctx.db, batch.splice(0, ROWS))));
       const lines = shown.map((trace) => `${JSON.stringify(trace)}\n`);
       controller.enqueue(encoder.encode(lines.join(""))); // an empty chunk too: without one there is no further pull
       if (batch.length === 0 && isLast) controller.close();

@@ -170,8 +170,14 @@ test("export: JSON lines, oldest first, with content and scores, under the same 
 test("a full buffer drops traces and counts them; the request sees nothing", () => {
   const app = open();
   const trace = { workspaceId: app.workspaceA, source: "chat", capture: "full", status: 200, startedAt: 1 } as const;
-  for (let i = 0; i < 3; i++) traces.record(app.ctx, { ...trace, durationMs: 1, spans: [], bytes: 40 * 1024 * 1024 });
-  expect(app.ctx.state.traces.buffer).toHaveLength(1);
+  const add = (workspaceId: string, bytes: number) =>
+    traces.record(app.ctx, { ...trace, workspaceId, durationMs: 1, spans: [], bytes });
+  for (let i = 0; i < 3; i++) add(app.workspaceA, 20 * 1024 * 1024);
+  expect(app.ctx.state.traces.buffer.size).toBe(1); // a workspace has half of it
+  for (let i = 0; i < 3; i++) add(app.workspaceB, 20 * 1024 * 1024);
+  expect(app.ctx.state.traces.buffer.size).toBe(2);
+  add("ws_third", 25 * 1024 * 1024);
+  expect(app.ctx.state.traces.buffer.size).toBe(2); // all together have no more
 });
 
 test("content that cannot be read loses its trace, and no other", async () => {

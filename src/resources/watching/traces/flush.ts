@@ -25,46 +25,49 @@ export function scheduleFlush(ctx: Ctx) {
 }
 
 async function flushSoon(ctx: Ctx) {
-  await flushed(ctx);
+  await flushAll(ctx);
   ctx.state.traces.scheduled = false;
 }
 
-/** Stores everything in turns: before traces are read. */
-async function flushed(ctx: Ctx) {
+/** Stores everything. Workspaces take turns, and requests come between them. */
+export async function flushAll(ctx: Ctx) {
   const { buffer } = ctx.state.traces;
-  while (buffer.length > 0 && !isClosed(ctx.db)) {
-    flushSome(ctx, performance.now() + TURN_MS);
-    if (buffer.length > 0) await nextTurn();
+  while (buffer.size > 0 && !isClosed(ctx.db))
+    for (const workspaceId of buffer.workspaces()) {
+      flushSome(ctx, workspaceId, performance.now() + TURN_MS);
+      if (buffer.size > 0) await nextTurn();
+    }
+}
+
+/** Stores those of a workspace now, for a caller that cannot wait. At the end of the server: those of all. */
+export function flush(ctx: Ctx, only?: string) {
+  for (const workspaceId of only === undefined ? ctx.state.traces.buffer.workspaces() : [only])
+    while (mayFlush(ctx, workspaceId)) flushSome(ctx, workspaceId, Number.POSITIVE_INFINITY);
+}
+
+const mayFlush = ({ state, db }: Ctx, workspaceId: string) => state.traces.buffer.hasOf(workspaceId) && !isClosed(db);
+
+/** For a request that shows traces of the workspace: what `read` found is on the disk before it is shown. */
+export async function settled<T>(ctx: Ctx, workspaceId: string, read: () => T | Promise<T>): Promise<T> {
+  while (mayFlush(ctx, workspaceId)) {
+    flushSome(ctx, workspaceId, performance.now() + TURN_MS);
+    if (mayFlush(ctx, workspaceId)) await nextTurn();
   }
-}
-
-/** Stores everything now: for a caller that cannot wait, and at the end of the server. */
-export function flush(ctx: Ctx) {
-  while (ctx.state.traces.buffer.length > 0 && !isClosed(ctx.db)) flushSome(ctx, Number.POSITIVE_INFINITY);
-}
-
-/** For a request that shows traces: what `read` found is on the disk before it is shown. */
-export async function settled<T>(ctx: Ctx, read: () => T | Promise<T>): Promise<T> {
-  await flushed(ctx);
   const found = await read();
   if (isDirty(ctx.db)) await durable(ctx.db);
   return found;
 }
 
-function flushSome(ctx: Ctx, until: number) {
-  const state = ctx.state.traces;
+function flushSome(ctx: Ctx, workspaceId: string, until: number) {
   const rows: NewRow[] = [];
-  let taken = 0;
   let bytes = 0;
-  for (const { trace, createdAt } of state.buffer) {
-    if (taken === MAX_ROWS || (taken > 0 && performance.now() > until)) break;
-    taken++;
-    state.bufferedBytes -= trace.bytes ?? 0;
+  let taken = 0;
+  for (const { trace, createdAt } of ctx.state.traces.buffer.take(workspaceId)) {
     bytes += trace.bytes ?? 0;
     const row = safeRow(ctx, trace, createdAt);
     if (row) rows.push(row);
+    if (++taken === MAX_ROWS || performance.now() > until) break;
   }
-  state.buffer.splice(0, taken);
   try {
     using meter = spaceMeter(ctx);
     meter.take(bytes);

@@ -6,13 +6,13 @@ import { gradually } from "../../../platform/db/gradually.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import { trainingJobs } from "../../training/training_jobs/table.ts";
-import { flush } from "./flush.ts";
+import { flushAll } from "./flush.ts";
 import { removeWhere } from "./remove.ts";
 import { traces } from "./table.ts";
 
 /** Each deployment has its own retention. Rollouts and traces from outside have `traces.retention_days`. */
 export async function prune(ctx: Ctx) {
-  flush(ctx);
+  await flushAll(ctx);
   const now = ctx.clock.now();
   const remove = (where: SQL | undefined) => gradually(ctx.db, (tx, rows) => removeWhere(tx, where, rows));
   const { id, captureRetentionDays: days } = deployments;

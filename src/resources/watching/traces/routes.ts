@@ -23,17 +23,22 @@ const traceRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/traces", tags: ["Observability"] })
     .use(authed)
-    .get("", ({ principal, query }) => settled(ctx, () => traces.list(ctx, principal.workspaceId, query)), {
-      ...asks(TraceQuery),
-      detail: describe(
-        "List traces",
-        { 200: TraceList },
-        {
-          description:
-            "Newest first, by the time at which the server recorded them. A page takes about 80 ms: then it is short, or empty, and has_more is true. Pass next_after as after to go on.",
-        },
-      ),
-    })
+    .get(
+      "",
+      ({ principal, query }) =>
+        settled(ctx, principal.workspaceId, () => traces.list(ctx, principal.workspaceId, query)),
+      {
+        ...asks(TraceQuery),
+        detail: describe(
+          "List traces",
+          { 200: TraceList },
+          {
+            description:
+              "Newest first, by the time at which the server recorded them. A page takes about 80 ms: then it is short, or empty, and has_more is true. Pass next_after as after to go on.",
+          },
+        ),
+      },
+    )
     .get("/export", ({ request, principal, query }) => exported(ctx, request, principal.workspaceId, query), {
       ...asks(TraceFilter),
       detail: describe("Export traces as JSON lines, oldest first", { 200: "application/x-ndjson" }),
@@ -41,7 +46,7 @@ const traceRoutes = (ctx: Ctx) => {
     .get(
       "/:id",
       ({ principal: { workspaceId }, params: { id } }) =>
-        settled(ctx, () => ({
+        settled(ctx, workspaceId, () => ({
           ...traces.withScores(ctx, [traces.mustGet(ctx, workspaceId, id)])[0],
           annotation_items: itemsFrom(ctx, workspaceId, id),
           experiment_item: itemOfTrace(ctx, workspaceId, id) ?? null,
@@ -77,14 +82,21 @@ const conversationRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/conversations", tags: ["Observability"] })
     .use(authed)
-    .get("", ({ principal, query }) => settled(ctx, () => conversations.list(ctx, principal.workspaceId, query)), {
-      ...asks(PageQuery),
-      detail: describe("List conversations", { 200: listOf(ConversationSummary, "ConversationList") }),
-    })
+    .get(
+      "",
+      ({ principal, query }) =>
+        settled(ctx, principal.workspaceId, () => conversations.list(ctx, principal.workspaceId, query)),
+      {
+        ...asks(PageQuery),
+        detail: describe("List conversations", { 200: listOf(ConversationSummary, "ConversationList") }),
+      },
+    )
     .get(
       "/:id",
       ({ principal, params }) =>
-        settled(ctx, () => conversations.view(ctx, conversations.mustGet(ctx, principal.workspaceId, params.id))),
+        settled(ctx, principal.workspaceId, () =>
+          conversations.view(ctx, conversations.mustGet(ctx, principal.workspaceId, params.id)),
+        ),
       { detail: describe("Get a conversation with its traces in order", { 200: Conversation }) },
     )
     .post(

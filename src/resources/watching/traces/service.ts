@@ -15,18 +15,10 @@ import { walk } from "./search/walk.ts";
 import { redactorFor, secretsOf } from "./store.ts";
 import { type ScoreRow, type TraceRow, traceScores, traces } from "./table.ts";
 
-const MAX_BUFFERED = 10_000;
-const MAX_BUFFERED_BYTES = 64 * 1024 * 1024;
-
 /** Never throws and never waits. A trace that finds the buffer full is dropped and counted. */
 export function record(ctx: Ctx, trace: NewTrace) {
-  const state = ctx.state.traces;
-  const bytes = trace.bytes ?? 0;
-  if (state.buffer.length >= MAX_BUFFERED || state.bufferedBytes + bytes > MAX_BUFFERED_BYTES)
-    return dropped.add(ctx.db, trace.workspaceId, []);
-  state.buffer.push({ trace, createdAt: ctx.clock.now() });
-  state.bufferedBytes += bytes;
-  scheduleFlush(ctx);
+  if (ctx.state.traces.buffer.add(trace, ctx.clock.now())) scheduleFlush(ctx);
+  else dropped.add(ctx.db, trace.workspaceId, []);
 }
 
 const byId = preparedRow(
@@ -36,7 +28,7 @@ const byId = preparedRow(
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): TraceRow {
   const stored = byId(ctx.db, { id, workspaceId });
-  if (!stored) flush(ctx);
+  if (!stored) flush(ctx, workspaceId);
   const row = stored ?? byId(ctx.db, { id, workspaceId });
   if (row) return row;
   throw new AppError("resource_not_found", `No trace ${id.slice(0, 80)}: GET /v1/traces lists them`, { param: "id" });
@@ -104,8 +96,7 @@ const insertScore = preparedInsert(traceScores);
 export function addScore(ctx: Ctx, score: NewScore): ScoreRow {
   const { workspaceId, value } = score;
   const trace = mustGet(ctx, workspaceId, score.traceId);
-  const redactor = redactorFor(ctx, patternsOf(ctx, trace));
-  const clean = (text: string) => redactor.text(text, secretsOf(ctx, workspaceId));
+  const clean = redactorFor(ctx, patternsOf(ctx, trace)).cleaner(secretsOf(ctx, workspaceId));
   const now = ctx.clock.now();
   const row: ScoreRow = {
     id: newId("scr", now),
@@ -148,7 +139,7 @@ const SPREAD = 2_654_435_761; // shares no factor with BUCKETS: neighbours fall 
  * repeatable. A caller that gets `limit` traces goes on from the `createdAt` of the last one.
  */
 export function sample(ctx: Ctx, { workspaceId, deploymentId, since, rate, limit = 1_000 }: Sample): TraceRow[] {
-  flush(ctx);
+  flush(ctx, workspaceId);
   return ctx.db
     .select()
     .from(traces)

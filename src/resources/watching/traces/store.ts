@@ -47,8 +47,7 @@ const cleanNames = ({ model, errorCode, agentId }: ReturnType<typeof base>, clea
 });
 
 /** Cut only once it is clean: a half of a secret does not look like one. */
-const cleanName = (name: string | null, clean: Clean) =>
-  name === null ? null : (clean(name) as string).slice(0, LONGEST_NAME);
+const cleanName = (name: string | null, clean: Clean) => (name === null ? null : clean(name).slice(0, LONGEST_NAME));
 
 const base = (trace: NewTrace, createdAt: number) => ({
   id: trace.id ?? newId("trc", createdAt),
@@ -74,17 +73,13 @@ const base = (trace: NewTrace, createdAt: number) => ({
   createdAt,
 });
 
-type Clean = (value: unknown) => unknown;
+type Clean = <T>(value: T) => T;
 
+/** Most traces have nothing to clean, and make nothing for it. */
 function cleaner(ctx: Ctx, { workspaceId, redact = [] }: NewTrace): Clean {
   let made: Clean | undefined;
-  const make = (): Clean => {
-    const redactor = redactorFor(ctx, redact);
-    const forms = secretsOf(ctx, workspaceId);
-    return (value) => redactor.value(value, forms);
-  };
   return (value) => {
-    made ??= make();
+    made ??= redactorFor(ctx, redact).cleaner(secretsOf(ctx, workspaceId));
     return made(value);
   };
 }
@@ -118,7 +113,7 @@ function cleanContent({ content }: NewTrace, clean: Clean): Content | undefined 
   if (!read) return undefined;
   const { toolCalls = [], ...whole } = read;
   if (JSON.stringify(whole).length > MAX_CONTENT) return undefined;
-  return { ...(clean(whole) as Content), toolCalls: clean(toolCalls) as string[] };
+  return { ...clean(whole), toolCalls: clean(toolCalls) };
 }
 
 /** A name that a pattern changes would join conversations that have nothing in common. */
@@ -132,20 +127,18 @@ function pairsOf(metadata: NewTrace["metadata"], clean: Clean): Record<string, s
     const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
     return isPlain && name.length <= 64 ? [[name, String(value)]] : [];
   });
-  const kept = clean(Object.fromEntries(pairs.slice(0, MAX_METADATA))) as Record<string, string>;
+  const kept = clean(Object.fromEntries(pairs.slice(0, MAX_METADATA)));
   return Object.fromEntries(Object.entries(kept).map(([name, value]) => [name, value.slice(0, LONGEST_VALUE)]));
 }
 
-function parametersOf(parameters: object, clean: Clean): Record<string, unknown> | null {
+function parametersOf(parameters: Readonly<Record<string, unknown>>, clean: Clean): Record<string, unknown> | null {
   const isTooLarge = JSON.stringify(parameters).length > MAX_CONTENT;
-  return isTooLarge ? null : (clean(parameters) as Record<string, unknown>);
+  return isTooLarge ? null : clean(parameters);
 }
 
 /** Tools have names of clients: each name is cleaned. */
 const spansOf = ({ spans, durationMs }: NewTrace, toolCalls: readonly string[], clean: Clean): Span[] => [
-  ...spans.map((span) =>
-    span.name === "tool_call" ? { ...span, attributes: clean(span.attributes) as Span["attributes"] } : span,
-  ),
+  ...spans.map((span) => (span.name === "tool_call" ? { ...span, attributes: clean(span.attributes) } : span)),
   ...toolCalls.map((tool) => ({
     name: "tool_call" as const,
     start_ms: durationMs,

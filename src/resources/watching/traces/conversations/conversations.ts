@@ -22,7 +22,7 @@ const find = (ctx: Ctx, workspaceId: string, id: string): ConversationRow | unde
     .get();
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): ConversationRow {
-  flush(ctx);
+  flush(ctx, workspaceId);
   const row = find(ctx, workspaceId, id);
   if (row) return row;
   const message = `No conversation ${JSON.stringify(id.slice(0, 80))}: its deployment must have capture metadata or full`;
@@ -31,7 +31,7 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): Conversation
 
 /** Newest first by its first trace. `after` is the id of a conversation that exists. */
 export function list(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
-  flush(ctx);
+  flush(ctx, workspaceId);
   const from = after === undefined ? undefined : find(ctx, workspaceId, after);
   if (after !== undefined && !from) throw invalidCursor(after, "the id of a conversation");
   const { createdAt, id } = conversations;

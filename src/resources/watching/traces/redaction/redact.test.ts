@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { randomFor } from "../../../../../test/sweep.ts";
 import { Redactor, secretForms } from "./redact.ts";
 
 test("credentials and the values of secrets are removed without a pattern", () => {
@@ -11,7 +12,7 @@ test("credentials and the values of secrets are removed without a pattern", () =
     [`header ${key}`]: 1,
     keeps: [null, true, 2, "tiny"],
   };
-  const text = JSON.stringify(redactor.value(value, secrets));
+  const text = JSON.stringify(redactor.cleaner(secrets)(value));
   for (const secret of [key, JSON.stringify('p"ss\nword').slice(1, -1), "project-x"])
     expect(text).not.toContain(secret);
   expect(JSON.parse(text)).toMatchObject({
@@ -19,11 +20,26 @@ test("credentials and the values of secrets are removed without a pattern", () =
     keeps: [null, true, 2, "tiny"],
   });
   const pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow+/IBAA=\nKCAQEAz7\n-----END RSA PRIVATE KEY-----";
-  expect(redactor.text(`a ${pem} b`)).toBe("a [redacted] b");
-  expect(redactor.text("Authorization: Bearer abcdefghijklmnop1234")).toBe("Authorization: [redacted]");
+  const clean = redactor.cleaner();
+  expect(clean(`a ${pem} b`)).toBe("a [redacted] b");
+  expect(clean("Authorization: Bearer abcdefghijklmnop1234")).toBe("Authorization: [redacted]");
 });
 
 test("a secret that begins with another one leaves nothing", () => {
   const secrets = secretForms(["password", "password-and-more"]);
-  expect(new Redactor().text("it is password-and-more or password", secrets)).toBe("it is [redacted] or [redacted]");
+  const clean = new Redactor().cleaner(secrets);
+  expect(clean("it is password-and-more or password")).toBe("it is [redacted] or [redacted]");
+});
+
+test("what patterns have not read within their work is removed, and the next trace has its own", () => {
+  const random = randomFor("letters");
+  const letters = (length: number) => Array.from({ length }, () => (random() < 0.5 ? "a" : "b")).join("");
+  const redactor = new Redactor(["a[ab]{400}[cd]"]);
+  const long = letters(100_000);
+  const short = letters(1_000);
+  for (let trace = 0; trace < 3; trace++) {
+    const clean = redactor.cleaner();
+    expect(clean(["a text", long, short])).toEqual(["a text", "[redacted]", "[redacted]"]);
+    expect(redactor.cleaner()(short)).toBe(short);
+  }
 });
