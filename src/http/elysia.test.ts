@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { Elysia } from "elysia";
 import { z } from "zod";
-import { announceLength, compilePlainReads, ROUTER } from "./elysia.ts";
+import { announceLength, compilePlainReads, leaveBodies, ROUTER } from "./elysia.ts";
 import { asks } from "./query.ts";
 import { stateOf } from "./request_state.ts";
 
@@ -53,6 +53,19 @@ test("plain Elysia parses a body before it derives", async () => {
     .post("/", ({ body }) => body, { body: z.object({}), parse: [parse] });
   await app.fetch(new Request("http://localhost/", { method: "POST", body: "{}" }));
   expect(order).toEqual(["parse", "derive"]);
+});
+
+describe("a handler that passes its context on", () => {
+  const passed = (context: object) => Object.keys(context).length;
+  const routes = () => new Elysia(ROUTER).post("/", (context) => passed(context));
+  const post = () =>
+    new Request("http://localhost/", { method: "POST", body: "{", headers: { "content-type": "application/json" } });
+  test("plain Elysia parses the body", async () => expect((await routes().fetch(post())).status).toBe(400));
+  test("leaveBodies leaves it", async () => {
+    const app = routes();
+    leaveBodies(app);
+    expect((await app.fetch(post())).status).toBe(200);
+  });
 });
 
 describe("a handler that calls a function", () => {

@@ -7,6 +7,7 @@
  * 3. `announceLength` below: the answer to HEAD announces the length of the empty body.
  * 4. `takes` in auth.ts: bodies are parsed before `derive`, so a route with a body admits its caller in the parser.
  * 5. `compilePlainReads` below: a handler that calls a function is compiled as asynchronous.
+ * 6. `leaveBodies` below: a handler that passes its whole context on gets its body parsed, before the caller is known.
  */
 import type { AnyElysia } from "elysia";
 import { stateOf } from "./request_state.ts";
@@ -25,6 +26,11 @@ export function announceLength(request: Request, response: Response) {
   if (length !== undefined) response.headers.set("content-length", String(length));
 }
 
+/** The body of a route that says neither `takes` nor `parse` is not read. Call it when all routes are mounted. */
+export function leaveBodies(app: AnyElysia) {
+  for (const { hooks } of app.routes) hooks.parse ??= [{ fn: "none" }];
+}
+
 type Hook = { fn: unknown; isAsync?: boolean };
 
 const isAsyncFunction = (fn: unknown) => Object.prototype.toString.call(fn) !== "[object Function]";
@@ -32,9 +38,9 @@ const isAsyncFunction = (fn: unknown) => Object.prototype.toString.call(fn) !== 
 /**
  * Elysia guesses from the source text whether a function may return a promise (`=> f(` looks like one) and then compiles
  * the whole route as asynchronous. That costs a plain read up to 8 % of its processor time (103 against 95 µs; all figures
- * and the ways around it are in docs/adr/0075-elysia.md). Here only async functions are asynchronous, and the caller awaits a promise that
- * comes back all the same. So hooks are marked, and a handler shows its text with a second blank, which the guess does not
- * match.
+ * and the ways around it are in docs/adr/0075-elysia.md). Here only async functions are asynchronous, and the caller
+ * awaits a promise that comes back all the same. So hooks are marked, and a handler shows its text with a second blank,
+ * which the guess does not match.
  * Call it when all routes are mounted, before the first request compiles them.
  */
 export function compilePlainReads(app: AnyElysia) {

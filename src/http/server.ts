@@ -11,7 +11,7 @@ import { errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { awaitTurn } from "./auth.ts";
 import { cors } from "./cors.ts";
-import { announceLength, compilePlainReads, ROUTER, TLS_HOST_LENGTH, TLS_ROUTER } from "./elysia.ts";
+import { announceLength, compilePlainReads, leaveBodies, ROUTER, TLS_HOST_LENGTH, TLS_ROUTER } from "./elysia.ts";
 import { requireHost } from "./host.ts";
 import { logRequest } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
@@ -31,6 +31,7 @@ export function createHandler(ctx: Ctx, routes: Routes, { answers = errorRespons
   const { hsts_seconds: hsts, tls_cert: cert } = ctx.config.http;
   const sendsHsts = cert !== "" && hsts > 0;
 
+  leaveBodies(app);
   compilePlainReads(app);
   const meter = createMeter(ctx, app);
   const { bodyMemory, underWay, turns } = ctx.state.http;

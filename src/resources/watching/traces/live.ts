@@ -29,7 +29,7 @@ class Buffer {
     return true;
   }
 
-  /** Those of the workspace, the oldest first, until the caller has enough. */
+  /** The traces of the workspace, the oldest first, until the caller has enough. */
   *take(workspaceId: string): Generator<Buffered> {
     const own = this.#lists.get(workspaceId);
     let taken = 0;
