@@ -16,9 +16,8 @@ import { LONG_TURN } from "../src/platform/turn_report.ts";
 import { type LongTurn, watchTurns } from "../src/platform/turn_watch.ts";
 import { slowness } from "./turns.ts";
 
-/** A limit of 50 finds more: some turns of floods of messages and of uploads are longer still. */
-const LIMIT_MS = Number(process.env["VERK_TEST_TURN_MS"] ?? 200);
-const FIRST_MS = Math.max(150, LIMIT_MS);
+const LIMIT_MS = 50;
+const FIRST_MS = 150;
 const SAMPLE_MS = 5;
 
 /** Settings with which the executable reports what would fail a test. */

@@ -17,6 +17,7 @@ import {
   type ShapeOptions,
   shapeOf,
 } from "../../../../lib/rows/shaping.ts";
+import { takingTurns } from "../../../../lib/turns.ts";
 import { writeTemp } from "../../../../platform/files.ts";
 import { RowsWriter } from "../../../../platform/rows/writer.ts";
 import { fileSize, watchGrowth } from "../../../../platform/storage/growth.ts";
@@ -57,6 +58,8 @@ const hashed = (hasher: Bun.CryptoHasher, { map, shape, format }: Options): stri
 
 const RESERVED = "_op and _row_id are for appended rows only: use POST /v1/datasets/{id}/rows";
 
+const TURN_BYTES = 65_536; // of short rows: some milliseconds
+
 type Lines = Intake & { path: string };
 
 async function readLines(
@@ -79,9 +82,13 @@ async function readLines(
   const hasher = new Bun.CryptoHasher("sha256");
   const writer = new RowsWriter(path, { now: ctx.clock.now(), meter });
   try {
+    const turn = takingTurns();
     for await (const chunk of chunks) {
       hasher.update(chunk);
-      writer.add(reader.push(chunk));
+      for (let at = 0; at < chunk.length; at += TURN_BYTES) {
+        writer.add(reader.push(chunk.subarray(at, at + TURN_BYTES)));
+        await turn();
+      }
     }
     writer.add(reader.end());
     const { rows, format } = reader;
