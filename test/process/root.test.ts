@@ -12,11 +12,13 @@ import { isRoot, NOBODY } from "../sandbox/nobody.ts";
 setDefaultTimeout(120_000);
 const asRoot = test.skipIf(!isRoot);
 const [dir, weights] = [tempDir(), tempDir()];
+const TLS = join(import.meta.dir, "../fixtures/tls");
+const TO_RECEIVER = { VERK_NETWORK__ALLOW: "127.0.0.1", VERK_NETWORK__CA_FILE: join(TLS, "ca.pem") };
 let server: Awaited<ReturnType<typeof startBinary>>;
 beforeAll(async () => {
   if (!isRoot) return;
   const models = writeModels(join(weights, "models"), FAKES);
-  server = await startBinary({ dir, env: { VERK_DETECT__MODELS_DIR: models } });
+  server = await startBinary({ dir, env: { VERK_DETECT__MODELS_DIR: models, ...TO_RECEIVER } });
 });
 afterAll(async () => {
   await server?.kill("SIGTERM");
@@ -68,6 +70,17 @@ asRoot("the server goes before its workers and its jails", async () => {
   for (const pid of childrenOf(server.pid)) expect(getPriority(Number(pid))).toBeGreaterThanOrEqual(0);
   await call("PUT", `/v1/sessions/${body.id}/files/content?path=/workspace/go`, "");
   expect((await waiting).body.status).toBe("completed");
+});
+
+asRoot("the thread for outgoing requests does not go before others", async () => {
+  const tls = { cert: Bun.file(join(TLS, "server.pem")), key: Bun.file(join(TLS, "server.key")) };
+  using receiver = Bun.serve({ port: 0, tls, fetch: () => new Response("ok") });
+  const { body } = await call("POST", "/v1/webhooks", { url: `https://127.0.0.1:${receiver.port}/` });
+  expect((await call("POST", `/v1/webhooks/${body.id}/test`, {})).status).toBeLessThan(300);
+  const tasks = `/proc/${server.pid}/task`;
+  const client = () =>
+    readdirSync(tasks).find((task) => readFileSync(join(tasks, task, "comm"), "latin1").startsWith("HTTP Client"));
+  expect(getPriority(Number(await until("the thread", client)))).toBe(0);
 });
 
 asRoot("a worker keeps no capability", async () => {

@@ -4,6 +4,7 @@ import type { Config } from "../config/config.ts";
 import { failpoint } from "../failpoint.ts";
 import { errorCode } from "../files.ts";
 import { type Log, silentLog } from "../log.ts";
+import { lowerClientThread } from "../machine/priority.ts";
 import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } from "./address.ts";
 import { type AnswerBody, orAborted, readArrived, readUpTo } from "./answer_body.ts";
 import { logRefusal } from "./dial_log.ts";
@@ -207,6 +208,8 @@ async function dial(target: Target, pinned: Pinned, request: GuardedRequest, ove
 /** Bun reads the proxy of the environment unless this is false; its types know a text alone. */
 const NO_PROXY = { proxy: false as unknown as string };
 
+let hasSent = false;
+
 async function send(target: Target, { address, href }: Pinned, request: GuardedRequest, signal: AbortSignal) {
   const { url, name } = target;
   const headers = headersOf(target, request);
@@ -227,6 +230,9 @@ async function send(target: Target, { address, href }: Pinned, request: GuardedR
     );
   } catch (cause) {
     throw failureOf(cause, url, address);
+  } finally {
+    if (!hasSent) lowerClientThread();
+    hasSent = true;
   }
 }
 
