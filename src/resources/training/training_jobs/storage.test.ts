@@ -7,6 +7,7 @@ import { namesIn } from "../../../sandbox/files/trees.ts";
 import { usedBytes } from "../../data/storage_usage/service.ts";
 import { keptCheckpoints } from "./state/checkpoint_files.ts";
 import { pathsOf } from "./state/paths.ts";
+import { recordStep } from "./state/progress.ts";
 
 setDefaultTimeout(120_000);
 const { app, close, closeAll } = manyTrainings();
@@ -53,4 +54,27 @@ test("17.6: a job waits with a reason while the disk has less free space than mu
   await close(full);
   const roomy = await app({ dir: on.dir });
   await roomy.reaches(id, "completed");
+});
+
+test.each([
+  ["are kept", 1, 1],
+  ["are not kept if the disk has less free space than must stay free", Number.MAX_SAFE_INTEGER, 0],
+])("completions of a step %s, and its metrics are", async (_what, minFree, kept) => {
+  const on = await app({ loop: false, flags: { "storage.min_free_bytes": minFree } });
+  const id = on.add();
+  const samples = [
+    {
+      prompt: "2 + 2",
+      completion: "4",
+      reward: 1,
+      sub_rewards: {},
+      advantage: 0,
+      tokens: 1,
+      truncated: false,
+      error: null,
+    },
+  ];
+  recordStep(on.ctx, id, { type: "step", step: 1, epoch: 0, values: { loss: 1 }, eta_ms: null, samples, alarms: [] });
+  expect((await on.call("GET", `/v1/traces?job_id=${id}`)).body.data).toHaveLength(kept);
+  expect(on.row(id).latestMetrics).toMatchObject({ loss: 1 });
 });

@@ -29,8 +29,10 @@ export function recordStep(ctx: Ctx, id: string, report: StepReport) {
     // The metrics of a custom job are its own: their units are not known.
     const used = job.method === "custom" ? {} : energy.metricsOfStep(ctx, id, report.values["step_time"]);
     const values = { ...report.values, ...used };
-    writeStep(tx, job, { ...report, values, time: now });
-    const { step, samples } = report;
+    const isFull = lacksSpace(ctx, JSON.stringify(report.samples).length) !== undefined;
+    const samples = isFull ? [] : report.samples; // the job is paused at its next checkpoint
+    const { step } = report;
+    writeStep(tx, job, { ...report, values, samples, time: now });
     storeRollouts(ctx, tx, { workspaceId: job.workspaceId, jobId: id, step, model: job.baseModel, samples });
     const etaMs = report.eta_ms === null ? null : Math.round(report.eta_ms);
     tx.update(trainingJobs)
