@@ -105,6 +105,7 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
       value: `${value.toFixed(0)} ms`,
       target: `≤ ${most} ms`,
       ok: value <= most,
+      figure: { name: `${each.language}: start to first reward`, value, unit: "ms" },
     };
   }
 
@@ -122,6 +123,7 @@ export async function run({ quick }: { quick: boolean }): Promise<Row[]> {
       value: `${own.toFixed(0)}/s${beside}`,
       target: `≥ ${each.least}/s`,
       ok: own >= each.least,
+      figure: { name: `rewards, ${each.what}`, value: own, unit: "/s" },
     };
   }
 }

@@ -5,7 +5,10 @@ import { join, resolve } from "node:path";
 export const ROOT = resolve(import.meta.dir, "..");
 export const BINARY = process.env["VERK_BINARY"] ?? join(ROOT, "dist/verk");
 
-export type Row = { bench: string; what: string; value: string; target: string; ok: boolean | null };
+/** `figure`: the same value as a number under a name that stays, for `bench compare`. */
+export type Row = { bench: string; what: string; value: string; target: string; ok: boolean | null; figure?: Figure };
+/** More of `/s` is better, less of the others. */
+export type Figure = { name: string; value: number; unit: "/s" | "ms" | "MB" };
 export type Running = { url: string; pid: number; stop: () => Promise<void> };
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-bench-"));

@@ -54,12 +54,15 @@ export async function run(): Promise<Row[]> {
     const say = (name: string, peer: Load) =>
       `${disk}: ${Math.round(ours.perSecond)}/s against ${Math.round(peer.perSecond)}/s, ${name}`;
     rows.push(
-      row(
-        say("SQLite as it comes, a commit per request", journal),
-        `${against(journal)}×`,
-        "≥ 8×",
-        ours.perSecond / journal.perSecond >= 8,
-      ),
+      {
+        ...row(
+          say("SQLite as it comes, a commit per request", journal),
+          `${against(journal)}×`,
+          "≥ 8×",
+          ours.perSecond / journal.perSecond >= 8,
+        ),
+        figure: { name: `durable creations at 64 clients, ${disk}`, value: ours.perSecond, unit: "/s" },
+      },
       row(
         say("WAL + FULL, a commit per request", wal),
         `${against(wal)}×`,

@@ -1,10 +1,13 @@
 /**
  * `bun scripts/bench.ts [--quick] [name…]`: runs the named benchmarks (all by default) and prints one table. Needs
  * dist/verk and wrk. `--quick`: small sizes, to check that the benchmarks run.
+ * `bun scripts/bench.ts compare [--keep] [name…]`: runs the short ones, and prints what moved since the last version
+ * (bench/figures.json); `--keep` writes the new figures there.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Row } from "../bench/tools.ts";
+import { compare } from "./bench_figures.ts";
 import { buildShim } from "./bundle/shim.ts";
 
 const dir = join(import.meta.dir, "../bench");
@@ -12,8 +15,11 @@ const known = readdirSync(dir)
   .filter((file) => file.endsWith(".ts") && !["tools.ts", "rows.ts"].includes(file))
   .map((file) => file.slice(0, -3))
   .sort();
-const quick = process.argv.includes("--quick");
-const selected = process.argv.slice(2).filter((name) => name !== "--quick");
+const SHORT = ["start", "write", "read", "webhooks", "serving", "detect", "rewards", "metrics"];
+const isComparison = process.argv[2] === "compare";
+const quick = isComparison || process.argv.includes("--quick");
+const keep = process.argv.includes("--keep");
+const selected = process.argv.slice(isComparison ? 3 : 2).filter((name) => name !== "--quick" && name !== "--keep");
 const unknown = selected.find((name) => !known.includes(name));
 if (unknown !== undefined) {
   console.error(`bench: there is no benchmark ${unknown}. Benchmarks: ${known.join(", ")}`);
@@ -22,10 +28,20 @@ if (unknown !== undefined) {
 
 buildShim(join(dir, "..")); // code that runs from source loads it from .stage
 const rows: Row[] = [];
-for (const name of selected.length > 0 ? selected : known) {
+const byDefault = isComparison ? SHORT : known;
+for (const name of selected.length > 0 ? selected : byDefault) {
   console.error(`bench: ${name} …`);
   const { run } = (await import(join(dir, `${name}.ts`))) as { run: (options: { quick: boolean }) => Promise<Row[]> };
   rows.push(...(await run({ quick })));
+}
+if (isComparison) {
+  console.log(
+    await compare(
+      rows.flatMap(({ figure }) => figure ?? []),
+      { keep },
+    ),
+  );
+  process.exit(0);
 }
 const mark = (ok: boolean | null) => (ok === null ? "" : ok ? "yes" : "NO");
 console.log("| bench | what | measured | target | met |\n|---|---|---|---|---|");
