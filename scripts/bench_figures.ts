@@ -13,8 +13,8 @@ const NOISE = 0.15;
 const CALIBRATION_MS = 1_500;
 
 /** `ratio`: the value of a machine with the speed 1. */
-type Kept = { value: number; unit: Figure["unit"]; ratio: number };
-type Version = { version: string; speed: number; figures: Record<string, Kept> };
+type Reading = { value: number; unit: Figure["unit"]; ratio: number };
+type Version = { version: string; speed: number; figures: Record<string, Reading> };
 type Figures = Record<string, Version | undefined>;
 
 /** Compares with the kept figures of this architecture, and gives a table. */
@@ -23,14 +23,14 @@ export async function compare(figures: readonly Figure[], { keep = false } = {})
   const speed = measureSpeed();
   const before = all[process.arch];
   if (keep) {
-    const kept = Object.fromEntries(figures.map((figure) => [figure.name, { ...keptOf(figure, speed) }]));
+    const kept = Object.fromEntries(figures.map((figure) => [figure.name, { ...readingOf(figure, speed) }]));
     all[process.arch] = { version: VERSION, speed, figures: { ...before?.figures, ...kept } };
     await Bun.write(FILE, `${JSON.stringify(all, null, 2)}\n`);
   }
   return tableOf(figures, speed, before);
 }
 
-const keptOf = ({ value, unit }: Figure, speed: number): Kept => ({
+const readingOf = ({ value, unit }: Figure, speed: number): Reading => ({
   value,
   unit,
   ratio: ratioOf({ value, unit }, speed),
