@@ -77,7 +77,7 @@ export function checkoutOf(commit: string, copy: string): string {
   return copy;
 }
 
-/** What the header of an ELF file says of its processor. Undefined for a file that is no ELF file. */
+/** The processor that the header of an ELF file names. Undefined for a file that is no ELF file. */
 export function machineOf(path: string): number | undefined {
   const header = Buffer.alloc(20);
   const fd = openSync(path, "r");
