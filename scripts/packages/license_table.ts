@@ -16,7 +16,7 @@ const libvips: WithoutText = {
   files: ["README.md"],
 };
 const gccRuntime: WithoutText = {
-  note: "A library of GCC, copyright Free Software Foundation, Inc. Built into Debian and others.",
+  note: "A library of GCC, copyright Free Software Foundation, Inc. It comes from the machine that builds.",
 };
 
 export const WITHOUT_TEXT: Readonly<Record<string, WithoutText>> = {
