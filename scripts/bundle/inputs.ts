@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-const INPUTS = ["src", "config", "models", "licenses", "docs/openapi.json", "scripts/bundle", "scripts/packages"];
+const INPUTS = ["src", "config", "models", "docs/openapi.json", "scripts/bundle", "scripts/packages"];
 const FILES = ["package.json", "bun.lock", "tsconfig.json", "bunfig.toml", "LICENSE", "NOTICE", "scripts/build.ts"];
 
 export function inputsHash(root: string, options: string): string {

@@ -1,6 +1,6 @@
 /**
  * Licences that no package states in a form that a build can read. A component without a text gets the texts of its SPDX
- * identifiers from `licenses/`, with the note of this table. A build fails for a component that is in neither place.
+ * identifiers from `license_texts/`, with the note of this table. A build fails for a component that is in neither place.
  */
 
 export type WithoutText = {

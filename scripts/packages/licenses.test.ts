@@ -41,13 +41,13 @@ test("Verk, Bun, the native libraries, the dashboard's scripts and the models ar
 
 test("all texts stand once below their components, and are small when packed", () => {
   const text = allTexts(all);
-  const lesser = readFileSync(join(ROOT, "licenses/LGPL-3.0-or-later.txt"), "utf8").trim();
+  const lesser = readFileSync(join(ROOT, "scripts/packages/license_texts/LGPL-3.0-or-later.txt"), "utf8").trim();
   expect(text.split(lesser)).toHaveLength(2);
   for (const { name } of all.components) expect(text).toContain(`\n${name} `);
   expect(zstdCompressSync(JSON.stringify(all)).byteLength).toBeLessThan(120_000);
 });
 
-test("the table names only components that a build has, and licenses/ has only texts that are used", () => {
+test("the table names only components that a build has, and license_texts/ has only texts that are used", () => {
   const names = all.components.map(({ name }) => name);
   const isOther = (name: string) => /-linux-(x64|arm64)$/.test(name);
   const tables = [...Object.keys(WITHOUT_TEXT), ...Object.keys(PARTS)];
@@ -55,7 +55,7 @@ test("the table names only components that a build has, and licenses/ has only t
   const noted = all.components.filter(({ note }) => note !== null).map(({ name }) => name);
   expect(Object.keys(WITHOUT_TEXT).filter((name) => !isOther(name) && !noted.includes(name))).toEqual([]);
   const used = new Set(all.components.flatMap(({ license }) => license.split(/ (?:AND|OR|WITH) /)));
-  const files = readdirSync(join(ROOT, "licenses")).map((file) => file.replace(/\.txt$/, ""));
+  const files = readdirSync(join(ROOT, "scripts/packages/license_texts")).map((file) => file.replace(/\.txt$/, ""));
   expect(files.filter((id) => !used.has(id))).toEqual([]);
 });
 
@@ -68,7 +68,7 @@ test("a component without a text that the table does not name stops the build, a
     hash: { alg: "SHA-256", content: "" },
   });
   expect(() => licensesOf(dir, "1.0.0", [component("left-out", "MIT")])).toThrow("left-out has no license file");
-  expect(() => licensesOf(dir, "1.0.0", [component("pyodide", "MPL-2.0")])).toThrow("licenses/MPL-2.0.txt");
+  expect(() => licensesOf(dir, "1.0.0", [component("pyodide", "MPL-2.0")])).toThrow("license_texts/MPL-2.0.txt");
   writeFileSync(join(dir, "package/License.md"), "own terms\n");
   writeFileSync(join(dir, "package/license.js"), "no text");
   expect(licensesOf(dir, "1.0.0", [component("left-out", "MIT")])).toEqual({

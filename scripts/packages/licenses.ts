@@ -1,9 +1,11 @@
-/** The license texts of an executable: those of the packages, and those of `licenses/` where a package has none. */
+/** The license texts of an executable: those of the packages, and those of `license_texts/` where a package has none. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Licensed, Licenses } from "../../src/cli/licenses.ts";
 import type { Ingredient } from "./components.ts";
 import { WITHOUT_TEXT } from "./license_table.ts";
+
+const TEXTS = "scripts/packages/license_texts";
 
 const LICENSE_FILE = /^(licen[cs]es?|notice|copying|copyright\w*|third[-_]?party\w*)([-.][\w.-]+)?$/i;
 const CODE = /\.(c?js|mjs|ts|json|map)$/;
@@ -48,8 +50,8 @@ const filesOf = (folder: string): string[] =>
 function spdxTexts(root: string, expression: string): string[] {
   const ids = expression.replaceAll(/[()]/g, "").split(/ (?:AND|OR|WITH) /);
   return ids.map((id) => {
-    const file = id === "Apache-2.0" ? join(root, "LICENSE") : join(root, "licenses", `${id}.txt`);
-    if (!existsSync(file)) throw new Error(`licenses/${id}.txt does not exist: add the text of this license`);
+    const file = id === "Apache-2.0" ? join(root, "LICENSE") : join(root, TEXTS, `${id}.txt`);
+    if (!existsSync(file)) throw new Error(`${TEXTS}/${id}.txt does not exist: add the text of this license`);
     return readText(file);
   });
 }
