@@ -1,21 +1,27 @@
 /**
  * scripts/build [--target linux-x64|linux-arm64] [--cuda DIR] [--out FILE] [--release-key FILE] [--version VERSION]
- * [--if-stale] [--fast] [--packages] [--maintainer "NAME <ADDRESS>"]: one executable with everything inside, its sha256
- * and its list of components. Without --target it is for this machine's architecture. --release-key: the public key
- * (minisign) whose bundles the program installs. --fast compresses less. --packages: also a .deb, an .rpm and an image.
+ * [--if-stale] [--fast] [--packages] [--maintainer "NAME <ADDRESS>"]: one executable with everything inside, its sha256,
+ * its list of components and its license texts. Without --target it is for this machine's architecture. --release-key:
+ * the public key (minisign) whose bundles the program installs. --fast compresses less. --packages: also a .deb, an .rpm
+ * and an image.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { version as ownVersion } from "../package.json";
+import { allTexts } from "../src/cli/text/licenses.ts";
 import { MIGRATIONS } from "../src/platform/db/migrations/index.ts";
 import { publicKeyLine, readPublicKey } from "../src/platform/updates/minisign/keys.ts";
 import { stampText } from "../src/platform/updates/stamp.ts";
-import { bundleDashboard, bundleModule, dashboardSources } from "./bundle/dashboard.ts";
+import { bundleDashboard, bundleModule } from "./bundle/dashboard.ts";
 import { inputsHash } from "./bundle/inputs.ts";
+import { licensesModule } from "./bundle/licenses.ts";
 import { CUDA_LIBRARY, FAST_LEVEL, nativeGroups, sha256, stageNatives } from "./bundle/natives.ts";
+import { bundledFiles, MAIN, PRODUCTION, programConfig } from "./bundle/program.ts";
 import { nativePlugin } from "./bundle/rewrites.ts";
 import { openTarget, targetPlatform } from "./bundle/target.ts";
+import { ingredientsOf } from "./packages/components.ts";
+import { licensesOf } from "./packages/licenses.ts";
 import { sbom } from "./packages/sbom.ts";
 
 const root = dirname(import.meta.dir);
@@ -24,7 +30,7 @@ const { values: flags } = parseArgs({
     cuda: { type: "string" },
     target: { type: "string" },
     out: { type: "string" },
-    entry: { type: "string", default: join(root, "src/main.ts") },
+    entry: { type: "string", default: join(root, MAIN) },
     "if-stale": { type: "boolean", default: false },
     fast: { type: "boolean", default: false },
     packages: { type: "boolean", default: false },
@@ -40,6 +46,7 @@ const keyFile = flags["release-key"];
 const releaseKey = keyFile === undefined ? "" : publicKeyLine(readPublicKey(readFileSync(keyFile, "utf8")));
 const out = resolve(flags.out ?? join(root, "dist", flags.target === undefined ? "verk" : `verk-${target.name}`));
 const sbomFile = `${out}.cdx.json`;
+const licensesFile = `${out}.licenses.txt`;
 const inputsFile = join(dirname(out), `.${basename(out)}.inputs`);
 const cuda = flags.cuda === undefined ? undefined : resolve(flags.cuda);
 const cudaFile = cuda && statSync(join(cuda, CUDA_LIBRARY), { throwIfNoEntry: false });
@@ -56,7 +63,7 @@ const inputs = inputsHash(
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const isFresh = () =>
-  [out, sbomFile, inputsFile].every((file) => existsSync(file)) &&
+  [out, sbomFile, licensesFile, inputsFile].every((file) => existsSync(file)) &&
   readFileSync(inputsFile, "utf8") === `${inputs} ${statSync(out).size}`;
 
 function git(...args: string[]): string | undefined {
@@ -75,7 +82,14 @@ async function build() {
   const { bun } = opened;
   const natives = nativeGroups({ root, target: opened, cudaDir: cuda });
   const staged = stageNatives(natives, join(root, ".stage"), flags.fast ? FAST_LEVEL : undefined);
-  const dashboard = bundleModule(await bundleDashboard(root));
+  const files = await bundledFiles({ root, entry: flags.entry, target: opened, natives });
+  const ingredients = ingredientsOf({ root, platform: target, files });
+  const licenses = licensesOf(root, version, ingredients);
+  const modules = {
+    embedded: staged.moduleSource,
+    dashboard: bundleModule(await bundleDashboard(root)),
+    licenses: licensesModule(licenses, join(root, ".stage")),
+  };
   // A separate directory for parallel builds, but always the same file name, because the name is in the executable.
   const tempDir = join(dirname(out), `.build-${process.pid}`);
   const temp = join(tempDir, "verk");
@@ -87,27 +101,17 @@ async function build() {
   const commit = git("rev-parse", "--short=12", "HEAD") ?? "unknown";
   const database = Number(flags["database-version"]);
   const result = await Bun.build({
-    // threads start from their own files
-    entrypoints: [
-      flags.entry,
-      join(root, "src/outside_thread.ts"),
-      ...["serving/engine/thread/thread.ts", "serving/vision/thread.ts", "detector/lane.ts"].map((file) =>
-        join(root, "src/workers", file),
-      ),
-    ],
-    root: join(root, "src"),
+    ...programConfig(root, flags.entry),
     compile: {
       outfile: temp,
       autoloadDotenv: false,
       autoloadBunfig: false,
       ...(bun === undefined ? {} : { target: target.bun.target, executablePath: bun }),
     },
-    format: "esm",
-    splitting: true,
     bytecode: bun === undefined, // bytecode works only on the architecture of the Bun that builds it
     minify: { syntax: true, whitespace: true },
     define: {
-      "process.env.NODE_ENV": '"production"',
+      ...PRODUCTION,
       VERK_VERSION: JSON.stringify(version),
       VERK_COMMIT: JSON.stringify(commit),
       VERK_BUILT_AT: JSON.stringify(builtAt),
@@ -116,9 +120,7 @@ async function build() {
         stampText({ version, database_version: database, target: target.name, commit, built_at: builtAt }),
       ),
     },
-    plugins: [nativePlugin({ root, target, embedded: staged.moduleSource, groups: staged.groups, dashboard, seen })],
-    metafile: true,
-    throw: false,
+    plugins: [nativePlugin({ root, target, ...modules, groups: staged.groups, seen })],
   });
   if (!result.success || !nativesEmbedded) {
     for (const log of result.logs) console.error(log);
@@ -130,13 +132,9 @@ async function build() {
   writeFileSync(`${out}.sha256`, `${sha256(executable)}  ${basename(out)}\n`);
   renameSync(temp, out);
   rmSync(tempDir, { recursive: true, force: true });
-  const files = [
-    ...Object.keys(result.metafile?.inputs ?? {}),
-    ...(await dashboardSources(root)),
-    ...Object.values(natives).flatMap((group) => group.map(({ path }) => path)),
-  ].map((file) => resolve(file));
-  const components = sbom({ root, platform: target, version, seconds, executable, files });
+  const components = sbom({ version, seconds, executable, ingredients });
   writeFileSync(sbomFile, `${JSON.stringify(components, null, 2)}\n`);
+  writeFileSync(licensesFile, `${allTexts(licenses)}\n`);
   writeFileSync(inputsFile, `${inputs} ${executable.byteLength}`);
   const took = ((performance.now() - startedAt) / 1000).toFixed(1);
   const embedded = `${staged.groups.join(", ")}: ${megabytes(staged.rawBytes)} as ${megabytes(staged.packedBytes)}`;

@@ -1,6 +1,6 @@
 /** Releases for tests: builds with a key of their own inside, a build with a newer schema, and signed bundles of both. */
-import { existsSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { closeSync, cpSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { writeFileAtomicSync } from "../src/platform/files.ts";
 import {
   generateKey,
@@ -47,4 +47,41 @@ export const newerBuild = () =>
 function withKey(name: string, options: readonly string[]): string {
   releaseKey();
   return build(dist(name), ["--release-key", RELEASE_KEY, ...options]);
+}
+
+/** Runs a command in this checkout. Throws if it fails. */
+export function sh(...argv: string[]): string {
+  const run = Bun.spawnSync(argv, { cwd: ROOT, stderr: "pipe" });
+  if (!run.success) throw new Error(`${argv.join(" ")}: ${run.stderr}`);
+  return run.stdout.toString();
+}
+
+/**
+ * Another checkout of this source at `commit`, in the folder `copy`, which is on the same file system. It compiles everything
+ * again. Only compressed libraries are shared: they are named by the hash of their content, and compressing them takes
+ * minutes.
+ */
+export function checkoutOf(commit: string, copy: string): string {
+  sh("git", "clone", "--quiet", "--shared", "--no-checkout", ROOT, copy);
+  sh("git", "-C", copy, "update-ref", "--no-deref", "HEAD", sh("git", "rev-parse", commit).trim());
+  const files = sh("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0");
+  const isSource = (file: string) => !/^$|^test\/|\.test\.ts$/.test(file) && existsSync(join(ROOT, file));
+  for (const file of files.filter(isSource)) {
+    mkdirSync(dirname(join(copy, file)), { recursive: true });
+    cpSync(join(ROOT, file), join(copy, file));
+  }
+  sh("cp", "--archive", "--link", join(ROOT, "node_modules"), copy);
+  mkdirSync(join(copy, ".stage"));
+  for (const name of readdirSync(join(ROOT, ".stage")).filter((each) => each.endsWith("-19.zst")))
+    cpSync(join(ROOT, ".stage", name), join(copy, ".stage", name));
+  return copy;
+}
+
+/** The processor that the header of an ELF file names. Undefined for a file that is no ELF file. */
+export function machineOf(path: string): number | undefined {
+  const header = Buffer.alloc(20);
+  const fd = openSync(path, "r");
+  readSync(fd, header, 0, header.length, 0);
+  closeSync(fd);
+  return header.readUInt32BE(0) === 0x7f454c46 ? header.readUInt16LE(18) : undefined;
 }

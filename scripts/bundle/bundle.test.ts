@@ -35,7 +35,15 @@ function copyPackages() {
   }
 }
 const plugin = () =>
-  nativePlugin({ root: dir, target: platform, embedded: "", groups: ["llama"], dashboard: "", seen: () => {} });
+  nativePlugin({
+    root: dir,
+    target: platform,
+    embedded: "",
+    groups: ["llama"],
+    dashboard: "",
+    licenses: "",
+    seen: () => {},
+  });
 
 test("the installed packages have the shape that the build rewrites", () => {
   copyPackages();

@@ -3,12 +3,12 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-const INPUTS = ["src", "config", "models", "docs/openapi.json", "scripts/bundle", "scripts/build.ts"];
-const ROOT_FILES = ["package.json", "bun.lock", "tsconfig.json", "bunfig.toml"];
+const INPUTS = ["src", "config", "models", "docs/openapi.json", "scripts/bundle", "scripts/packages"];
+const FILES = ["package.json", "bun.lock", "tsconfig.json", "bunfig.toml", "LICENSE", "NOTICE", "scripts/build.ts"];
 
 export function inputsHash(root: string, options: string): string {
   const hash = createHash("sha256").update(`${Bun.version} ${options}`);
-  for (const entry of [...INPUTS, ...ROOT_FILES]) {
+  for (const entry of [...INPUTS, ...FILES]) {
     for (const file of listFiles(root, entry)) {
       const content = readFileSync(join(root, file));
       hash.update(`\0${file}\0${content.byteLength}\0`).update(content);

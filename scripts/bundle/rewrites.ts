@@ -79,11 +79,13 @@ export type PluginOptions = {
   groups: readonly string[];
   /** The generated module that replaces src/resources/server/dashboard/bundle.ts. */
   dashboard: string;
+  /** The generated module that replaces src/cli/licenses.ts. */
+  licenses: string;
   /** Called when the module is used. */
   seen: () => void;
 };
 
-export function nativePlugin({ root, target, embedded, groups, dashboard, seen }: PluginOptions): BunPlugin {
+export function nativePlugin({ root, target, embedded, groups, dashboard, licenses, seen }: PluginOptions): BunPlugin {
   const modules = join(root, "node_modules");
   const addon = join(root, "src/native/bundle/addon.ts");
   const table = rewrites(modules, addon, target).map((rewrite) => {
@@ -105,10 +107,9 @@ export function nativePlugin({ root, target, embedded, groups, dashboard, seen }
         seen();
         return { contents: embedded, loader: "ts" };
       });
-      build.onLoad({ filter: exactly("/src/resources/server/dashboard/bundle.ts") }, () => ({
-        contents: dashboard,
-        loader: "ts",
-      }));
+      const generated = { "/src/resources/server/dashboard/bundle.ts": dashboard, "/src/cli/licenses.ts": licenses };
+      for (const [path, contents] of Object.entries(generated))
+        build.onLoad({ filter: exactly(path) }, () => ({ contents, loader: "ts" }));
       for (const { path, contents } of table) {
         build.onLoad({ filter: exactly(path.slice(modules.length)) }, () => ({ contents, loader: "js" }));
       }

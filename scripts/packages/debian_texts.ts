@@ -41,7 +41,8 @@ export const copyright = ({
 Upstream-Name: verk
 Comment: The executable also contains libraries under licenses of their own. The
  list of components (CycloneDX) that the build writes names each one. The
- notice for weights of others is in /usr/share/doc/verk/NOTICE.
+ command "verk licenses" prints their texts. The notice for weights of others
+ is in /usr/share/doc/verk/NOTICE.
 
 Files: *
 Copyright: ${new Date(seconds * 1000).getUTCFullYear()} ${maintainer}

@@ -7,8 +7,9 @@ export type NpmPackage = {
   version: string;
   license: string;
   integrity: string;
-  /** Libraries inside a package of compiled code, with their versions. */
-  parts: Readonly<Record<string, string>>;
+  /** Versions of the libraries inside a package of compiled code, where it states them. */
+  versions: Readonly<Record<string, string>>;
+  folder: string;
 };
 
 export const npmPurl = (name: string, version: string) => `pkg:npm/${name.replace("@", "%40")}@${version}`;
@@ -51,9 +52,9 @@ function readPackage(folder: string, locked: ReadonlyMap<string, string>): NpmPa
   const words = typeof license === "string" ? license : license?.type;
   if (integrity === undefined) throw new Error(`bun.lock has no hash of ${name}@${version}, which the build contains`);
   if (words === undefined) throw new Error(`${name}@${version} names no license; look for one and pin another version`);
-  const versions = join(folder, "versions.json");
-  const parts = existsSync(versions) ? JSON.parse(readFileSync(versions, "utf8")) : {};
-  return { name, version, license: words, integrity, parts };
+  const parts = join(folder, "versions.json");
+  const versions = existsSync(parts) ? JSON.parse(readFileSync(parts, "utf8")) : {};
+  return { name, version, license: words, integrity, versions, folder };
 }
 
 /** `NAME@VERSION` → `sha512-…`. A package has one line in bun.lock. */

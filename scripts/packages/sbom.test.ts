@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import manifest from "../../models/manifest.json";
 import { PLATFORMS } from "../../src/native/platform/index.ts";
+import { ingredientsOf } from "./components.ts";
 import { npmPurl, packagesOf } from "./npm_packages.ts";
 import { type Component, licenseOf, sbom } from "./sbom.ts";
 
@@ -41,7 +42,8 @@ test("Bun, llama.cpp and Python are listed under their own names, and the list h
   const files = ["libllama.v1.so", "python.wasm", "libstdc++.so.6"].map((name) => join(dir, name));
   for (const file of files) writeFileSync(file, file);
   const executable = new TextEncoder().encode("program");
-  const options = { root: ROOT, platform: PLATFORMS.x64, version: "1.2.3", seconds: 1_800_000_000, executable, files };
+  const contents = { root: ROOT, platform: PLATFORMS.x64, files };
+  const options = { version: "1.2.3", seconds: 1_800_000_000, executable, ingredients: ingredientsOf(contents) };
   const list = sbom(options);
   expect(sbom(options)).toEqual(list);
   expect(list.components.map(({ name }) => name)).toEqual(
@@ -51,7 +53,7 @@ test("Bun, llama.cpp and Python are listed under their own names, and the list h
     expect(list.components.find(({ name }) => name === basename(file))?.licenses).toEqual([licenseOf(licence)]);
   expect(list.metadata.timestamp).toBe("2027-01-15T08:00:00.000Z");
   expect(list.serialNumber).toMatch(/^urn:uuid:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
-  expect(() => sbom({ ...options, files: [] })).toThrow("no libllama.so");
+  expect(() => ingredientsOf({ ...contents, files: [] })).toThrow("no libllama.so");
   rmSync(dir, { recursive: true });
 });
 

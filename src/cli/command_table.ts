@@ -172,6 +172,11 @@ export const COMMANDS: readonly Row[] = [
     summary: "Print a completion script for bash, zsh or fish",
     load: async () => (await import("./commands/completion.ts")).completion,
   },
+  {
+    name: "licenses",
+    summary: "Print the licenses of everything inside the executable",
+    load: async () => (await import("./commands/licenses.ts")).licenses,
+  },
   { name: "version", summary: "Print the version", load: async () => (await import("./commands/version.ts")).version },
 ];
 

@@ -4,27 +4,19 @@
  * it needs qemu-user; without these the tests are skipped by name.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { version } from "../../package.json";
 import { nativeGroups, sha256 } from "../../scripts/bundle/natives.ts";
 import { openTarget } from "../../scripts/bundle/target.ts";
 import { PLATFORMS, type Platform, platform } from "../../src/native/platform/index.ts";
+import { machineOf } from "../release_kit.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
 const other = Object.values(PLATFORMS).find(({ arch }) => arch !== platform.arch) as Platform;
 const BINARY = join(ROOT, "dist/fast", `verk-${other.name}`);
 const canBuild = Bun.which(other.cross.gcc) !== null && existsSync(join(other.cross.root, "lib/libstdc++.so.6"));
 const qemu = [`qemu-${other.machine}`, `qemu-${other.machine}-static`].find((name) => Bun.which(name) !== null);
-
-/** Undefined for a file that is no ELF file. */
-function machineOf(path: string): number | undefined {
-  const header = Buffer.alloc(20);
-  const fd = openSync(path, "r");
-  readSync(fd, header, 0, header.length, 0);
-  closeSync(fd);
-  return header.readUInt32BE(0) === 0x7f454c46 ? header.readUInt16LE(18) : undefined;
-}
 
 describe.skipIf(!canBuild)(`the executable for ${other.name} (needs ${other.cross.packages.join(", ")})`, () => {
   beforeAll(() => {
