@@ -97,7 +97,8 @@ const OWN = /\/(?:src|test|scripts)\//;
 const WATCH = /\/turn_watch\.ts$/;
 /** Functions that run before the first request. */
 const OPENING = new Set(["createHandler", "(module)", "evaluate"]);
-const isTest = (url: string) => url.endsWith(".test.ts") || !url.includes("/src/");
+/** Workers have processes of their own, but tests also call their code. */
+const isOther = (url: string) => url.endsWith(".test.ts") || !url.includes("/src/") || url.includes("/src/workers/");
 
 /**
  * True if the server worked: the innermost function is the server's, and it was called by a request, by a tick, or after
@@ -109,5 +110,5 @@ export function isServerSample({ frames }: StackSample): boolean {
   const entry = urls.findIndex((url) => ENTRY.test(url));
   const within = entry === -1 ? urls : urls.slice(0, entry + 1);
   const [innermost = ""] = within;
-  return SERVER.test(innermost) && !WATCH.test(innermost) && !within.some(isTest);
+  return SERVER.test(innermost) && !WATCH.test(innermost) && !within.some(isOther);
 }

@@ -24,6 +24,7 @@ test.each([
   ["a function that the test calls", false, ["src/resources/a/service.ts", "src/resources/a/a.test.ts"]],
   ["a function of the test that the server calls", false, ["test/fake.ts", "src/http/server.ts", "test/harness.ts"]],
   ["the code of a worker", false, ["src/lib/a.ts", "src/workers/trainer/a.ts"]],
+  ["what a worker shares with the server", false, ["src/platform/a.ts", "src/workers/connector/a.ts"]],
 ])("samples of %s count as the server's: %p", (_name, counts, urls) => {
   expect(isServerSample(sampleOf(...urls))).toBe(counts);
 });

@@ -144,9 +144,10 @@ test("a plain read is answered without a promise; one that waits, and a write, w
   const id = app.workspaceA;
   await durable(app.ctx.db);
   await send(`/v1/workspaces/${id}`); // compiles the route
-  await new Promise(setImmediate); // the time of a long turn is over
-  expect(send(`/v1/workspaces/${id}`)).toBeInstanceOf(Response);
-  expect(send("/healthz")).toBeInstanceOf(Response);
+  for (const path of [`/v1/workspaces/${id}`, "/healthz"]) {
+    await new Promise(setImmediate); // the time of a long turn is over
+    expect(send(path)).toBeInstanceOf(Response);
+  }
   expect(send("/v1/regions")).toBeInstanceOf(Promise);
   expect(await send("/v1/nothing")).toMatchObject({ status: 404 });
   service.update(app.ctx, id, { metadata: { a: "b" } });
