@@ -28,7 +28,7 @@ export function announceLength(request: Request, response: Response) {
 
 /** The body of a route that says neither `takes` nor `parse` is not read. Call it when all routes are mounted. */
 export function leaveBodies(app: AnyElysia) {
-  for (const { hooks } of app.routes) hooks.parse ??= [{ fn: "none" }];
+  for (const { method, hooks } of app.routes) if (method !== "GET") hooks.parse ??= [{ fn: "none" }]; // a parser would make a plain read asynchronous
 }
 
 type Hook = { fn: unknown; isAsync?: boolean };
