@@ -41,7 +41,7 @@ async function hostile({ files = (database) => [database], sql = "", keys, more 
   db.close();
   const id = newId("bkp", Date.now());
   const database = store(place, await Bun.file(join(data, "verk.db")).bytes(), "verk.db");
-  const sealed = keys ? sealKeys(keys, { recipient }, id) : null;
+  const sealed = keys ? await sealKeys(keys, { recipient }, id) : null;
   const about = { format: 1, id, created_at: new Date().toISOString(), version: "1.0.0", schema: 1 };
   const manifest = JSON.stringify({
     ...about,

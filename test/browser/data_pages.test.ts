@@ -30,6 +30,10 @@ async function clean(page: Dashboard, expected = /^$/) {
 describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
   test("a dropped file becomes rows, is searched, and its snapshots are compared", async () => {
     const { server, page, close } = await startDashboard();
+    await until("the built-in model", async () => {
+      const { body } = await server.call("GET", "/v1/models?registry=true");
+      return body.data.some((model: { status: string }) => model.status === "ready");
+    });
     await page.at("/datasets");
     await page.waitForText("No dataset yet");
     const rows = [XSS, "second apple", "third"].map((prompt) => `${JSON.stringify({ prompt, answer: "1" })}\n`);
@@ -80,7 +84,7 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await page.waitForText("Prompts in CSV, 1 row → prompt");
     await clean(page, /422/); // the map was missing first
     await close();
-  }, 60_000);
+  }, 120_000);
 
   test("edited code changes the histogram and is marked where it is wrong; an evaluator runs on rows", async () => {
     const { server, page, close } = await startDashboard();
@@ -129,5 +133,5 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await page.waitForText("Failed");
     await clean(page, /422/);
     await close();
-  }, 60_000);
+  }, 120_000);
 });

@@ -42,16 +42,20 @@ export async function createBackup(options: BackupOptions): Promise<Made> {
   const take: Take = (from, path) => readChunks(options.repository, from, path, counter);
   const { attempts, ...copied } = await copyState(options, newCopies(), take);
   failpoint("backup.before_manifest");
-  const manifest = manifestOf(options, id, copied);
+  const manifest = await manifestOf(options, id, copied);
   await options.repository.putManifest(manifest);
   return { manifest, storedBytes: counter.storedBytes, attempts };
 }
 
 export type Copied = { files: BackupFile[]; schema: number; keys: KeyFiles | undefined };
 
-export function manifestOf(options: BackupOptions, id: string, { files, schema, keys }: Copied): Manifest {
+export async function manifestOf(
+  options: BackupOptions,
+  id: string,
+  { files, schema, keys }: Copied,
+): Promise<Manifest> {
   const without = (["models", "jobs", "storage"] as const).filter((part) => !options[part]);
-  const sealedKeys = options.sealer && keys ? sealKeys(keys, options.sealer, id) : null;
+  const sealedKeys = options.sealer && keys ? await sealKeys(keys, options.sealer, id) : null;
   const about = { id, created_at: isoTime(options.nowMs), version: options.version, schema };
   return { format: 1, ...about, without: [...without], keys: sealedKeys, files };
 }

@@ -9,8 +9,9 @@ import {
   hkdfSync,
   type KeyObject,
   randomBytes,
-  scryptSync,
+  scrypt,
 } from "node:crypto";
+import { promisify } from "node:util";
 import { UsageError } from "../../lib/errors.ts";
 import { OutsideError, readOutside } from "../../lib/json/outside.ts";
 import { KEY_FILES, type SealedKeys } from "./manifest.ts";
@@ -25,14 +26,20 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const MIN_PASSPHRASE = 12;
 
+/** On a thread of the runtime: the server goes on answering. */
+const passphraseKey = promisify(
+  (passphrase: string, salt: Uint8Array, done: (error: Error | null, key: Buffer) => void) =>
+    scrypt(passphrase, salt, 32, SCRYPT, done),
+);
+
 /** `id` of the backup is authenticated: the sealed keys do not open in another backup. */
-export function sealKeys(keys: KeyFiles, sealer: Sealer, id: string): SealedKeys {
+export async function sealKeys(keys: KeyFiles, sealer: Sealer, id: string): Promise<SealedKeys> {
   const text = JSON.stringify(keys);
   if ("passphrase" in sealer) {
     if (sealer.passphrase.length < MIN_PASSPHRASE)
       throw new UsageError(`The passphrase is too short: use ${MIN_PASSPHRASE} characters or more`);
     const salt = randomBytes(16);
-    const key = scryptSync(sealer.passphrase, salt, 32, SCRYPT);
+    const key = await passphraseKey(sealer.passphrase, salt);
     return { kind: "passphrase", hint: salt.toString("base64"), sealed: encrypt(key, text, id) };
   }
   const recipient = x25519(() => createPublicKey(sealer.recipient), "public");
@@ -42,7 +49,7 @@ export function sealKeys(keys: KeyFiles, sealer: Sealer, id: string): SealedKeys
   return { kind: "recipient", hint: sender.toString("base64"), sealed: encrypt(key, text, id) };
 }
 
-export function openKeys({ kind, hint, sealed }: SealedKeys, sealer: Sealer, id: string): KeyFiles {
+export async function openKeys({ kind, hint, sealed }: SealedKeys, sealer: Sealer, id: string): Promise<KeyFiles> {
   const isPassphrase = "passphrase" in sealer;
   if (isPassphrase !== (kind === "passphrase"))
     throw new UsageError(
@@ -50,7 +57,7 @@ export function openKeys({ kind, hint, sealed }: SealedKeys, sealer: Sealer, id:
     );
   const bytes = Buffer.from(hint, "base64");
   const key = isPassphrase
-    ? scryptSync(sealer.passphrase, bytes, 32, SCRYPT)
+    ? await passphraseKey(sealer.passphrase, bytes)
     : openedKey(
         x25519(() => createPrivateKey(sealer.recipient), "private"),
         bytes,

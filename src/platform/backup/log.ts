@@ -51,7 +51,7 @@ export function openLog(options: LogOptions) {
     const id = newId("bkp", nowMs);
     const sealer = base ? undefined : options.sealer; // the keys are in the first entry
     const all = { ...options, nowMs, sealer, models: false, jobs: false, unchecked: true };
-    const whole = manifestOf(all, id, await copyState(all, kept, take));
+    const whole = await manifestOf(all, id, await copyState(all, kept, take));
     const entry: LogEntry = base
       ? { ...whole, base: base.id, ...difference(base.files, whole.files) }
       : { ...whole, base: null, removed: [] };

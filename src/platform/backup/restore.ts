@@ -60,7 +60,7 @@ export async function verifyBackup(options: Omit<RestoreOptions, "to">, tempDir:
 }
 
 async function writeFiles({ repository, manifest, sealer, skip = () => false }: RestoreOptions, dir: string) {
-  const keys = manifest.keys && sealer ? openKeys(manifest.keys, sealer, manifest.id) : {}; // before anything is written
+  const keys = manifest.keys && sealer ? await openKeys(manifest.keys, sealer, manifest.id) : {}; // before anything is written
   mkdirSync(dir, MODE);
   await mustFit(
     manifest.files.filter(({ path }) => !skip(path)),
