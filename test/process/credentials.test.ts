@@ -10,8 +10,11 @@ import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { startBinary } from "../binary.ts";
 import { startFakeHf } from "../connectors/fake_hf.ts";
 import { until } from "../harness.ts";
+import { allowLongTurns } from "../long_turns.ts";
 import { azurite, bigqueryLocal, describeWith, gcs, judge, mariadb, minio, postgres } from "../servers/servers.ts";
 import { whereFound } from "./secrets_search.ts";
+
+allowLongTurns("it ends thirty workers, and on a busy machine the kernel takes long to release one (wait4)");
 
 const TOKEN = "hf_MarkedTokenOfTheHub123456";
 const hub = startFakeHf({ "lab/rows": { token: TOKEN, files: { "train.jsonl": '{"prompt":"a"}\n{"prompt":"b"}\n' } } });
