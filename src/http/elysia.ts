@@ -26,9 +26,12 @@ export function announceLength(request: Request, response: Response) {
   if (length !== undefined) response.headers.set("content-length", String(length));
 }
 
-/** The body of a route that says neither `takes` nor `parse` is not read. Call it when all routes are mounted. */
+/**
+ * The body of a route that says neither `takes` nor `parse` is not read. Reads stay as they are: a parser, even this one,
+ * would make a plain read asynchronous. Call it when all routes are mounted.
+ */
 export function leaveBodies(app: AnyElysia) {
-  for (const { method, hooks } of app.routes) if (method !== "GET") hooks.parse ??= [{ fn: "none" }]; // a parser would make a plain read asynchronous
+  for (const { method, hooks } of app.routes) if (method !== "GET") hooks.parse ??= [{ fn: "none" }];
 }
 
 type Hook = { fn: unknown; isAsync?: boolean };

@@ -14,7 +14,7 @@ type Buffered = { trace: NewTrace; createdAt: number };
 type Amount = { traces: number; bytes: number };
 
 /** Traces that are not stored yet. A workspace can fill only its own part. */
-class Buffer {
+class TraceBuffer {
   readonly #lists = new Map<string, { waiting: Buffered[]; held: Amount }>();
   readonly #held: Amount = { traces: 0, bytes: 0 };
 
@@ -65,7 +65,7 @@ function count(amount: Amount, traces: number, bytes: number) {
 
 /** Traces that are not stored yet, and what their redaction needs. */
 export class TracesState {
-  readonly buffer = new Buffer();
+  readonly buffer = new TraceBuffer();
   /** A flush is due. */
   scheduled = false;
   /** The patterns of a deployment → its redactor. */
