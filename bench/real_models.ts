@@ -6,6 +6,7 @@ import { readdirSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { readHeader } from "../src/lib/gguf/read.ts";
+import { readInto } from "../src/platform/files.ts";
 import { startBinary } from "../test/binary.ts";
 import { fetchStories, writeStoriesFolder } from "../test/stories15m.ts";
 import { type Row, remove, tempDir } from "./tools.ts";
@@ -216,11 +217,11 @@ async function differentTensors(one: string, other: string): Promise<string[]> {
 async function sumsOf(path: string): Promise<Map<string, string>> {
   await using file = await open(path, "r");
   const { size } = await file.stat();
-  const header = await readHeader(async (...where) => (await file.read(...where)).bytesRead, size);
+  const header = await readHeader((into, at) => readInto(file, into, at), size);
   const sums = new Map<string, string>();
   for (const { name, type, offset, bytes } of header.tensors.values()) {
     const content = new Uint8Array(bytes);
-    await file.read(content, 0, bytes, header.dataStart + offset);
+    await readInto(file, content, header.dataStart + offset);
     sums.set(name, `${type.name} ${Bun.hash(content)}`);
   }
   return sums;

@@ -61,3 +61,6 @@ export const Deleted = <O extends string>(object: O) =>
 /** A number in a query: `limit: numberText(z.int().min(1))`. Plain coercion reads a blank text as 0. */
 export const numberText = <S extends z.ZodType<number>>(number: S) =>
   z.preprocess((text) => (typeof text === "string" && text.trim() !== "" ? Number(text) : text), number);
+
+/** A flag in a query: `latest: flagText.default(false)`. A name without a value counts as true. */
+export const flagText = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");

@@ -1,14 +1,17 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import {
   chmodSync,
+  closeSync,
   existsSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   statSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
@@ -175,4 +178,26 @@ test("cleaning removes old temporary files only, and what SQLite left beside one
   expect(await files.cleanTemp(dir, 60_000)).toBe(2);
   expect(existsSync(old)).toBe(false);
   expect(readdirSync(dir)).toHaveLength(3);
+});
+
+test("a read goes on after a short one, and ends where the file ends", async () => {
+  const path = join(scratch(), "a");
+  writeFileSync(path, "0123456789");
+  const file = await open(path, "r");
+  const fd = openSync(path, "r");
+  const slow = { read: (into: Uint8Array, at: number, _length: number, from: number) => file.read(into, at, 1, from) };
+  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+  const tooShort = () => new Error("too short");
+  const room = () => new Uint8Array(6);
+  for (const each of [file, slow as FileHandle]) {
+    expect(text(await files.readExactly(each, room(), 2, tooShort))).toBe("234567");
+    expect(await files.readInto(each, room(), 6)).toBe(4);
+    expect(await files.readInto(each, room(), 20)).toBe(0);
+    await expect(files.readExactly(each, room(), 6, tooShort)).rejects.toThrow("too short");
+  }
+  expect(text(files.readExactlySync(fd, room(), 2, tooShort))).toBe("234567");
+  expect(files.readIntoSync(fd, room(), 6)).toBe(4);
+  expect(() => files.readExactlySync(fd, room(), 6, tooShort)).toThrow("too short");
+  closeSync(fd);
+  await file.close();
 });

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, fsyncSync, openSync, renameSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, constants, fsyncSync, openSync, readSync, renameSync, unlinkSync, writeSync } from "node:fs";
 import { type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
@@ -192,6 +192,41 @@ export function syncDirSync(dir: string) {
   } finally {
     closeSync(fd);
   }
+}
+
+/** Fills `into` from `position` on. Returns the number of bytes, which is smaller only if the file ends before. */
+export async function readInto(file: FileHandle, into: Uint8Array, position: number): Promise<number> {
+  for (let done = 0; done < into.byteLength; ) {
+    const { bytesRead } = await file.read(into, done, into.byteLength - done, position + done);
+    if (bytesRead === 0) return done;
+    done += bytesRead;
+  }
+  return into.byteLength;
+}
+
+export function readIntoSync(fd: number, into: Uint8Array, position: number): number {
+  for (let done = 0; done < into.byteLength; ) {
+    const bytesRead = readSync(fd, into, done, into.byteLength - done, position + done);
+    if (bytesRead === 0) return done;
+    done += bytesRead;
+  }
+  return into.byteLength;
+}
+
+/** Returns `into`, filled. `tooShort` makes the error for a file that ends before. */
+export async function readExactly<B extends Uint8Array>(
+  file: FileHandle,
+  into: B,
+  position: number,
+  tooShort: () => Error,
+): Promise<B> {
+  if ((await readInto(file, into, position)) < into.byteLength) throw tooShort();
+  return into;
+}
+
+export function readExactlySync<B extends Uint8Array>(fd: number, into: B, position: number, tooShort: () => Error): B {
+  if (readIntoSync(fd, into, position) < into.byteLength) throw tooShort();
+  return into;
 }
 
 export const sha256Bytes = (bytes: string | Uint8Array): string =>

@@ -33,8 +33,10 @@ function importsOf(text: string, from: RegExp): string[] {
 const whoImports = (name: string, from: RegExp) =>
   outside.filter(([, text]) => importsOf(text, from).includes(name)).map(([file]) => file);
 
-/** Functions that take an open descriptor; the rest of the module takes a path. */
+/** Functions of node:fs that take an open descriptor; the rest of the module takes a path. */
 const BY_DESCRIPTOR = ["closeSync", "fstatSync", "ftruncateSync", "read", "readSync", "writeSync"];
+/** Functions of platform/files.ts that take an open descriptor. */
+const HELPERS_BY_DESCRIPTOR = ["readIntoSync"];
 /** Resources whose directories are foreign: what they do with files goes through the door. */
 const OWNERS = /^src\/resources\/(machines\/sessions|training\/training_jobs)\//;
 /** Functions of platform/files.ts that take the path of a temporary file, which only the server can reach. */
@@ -75,7 +77,9 @@ test("sessions and training jobs use no function of the file system that takes a
     .filter(([file]) => OWNERS.test(file))
     .flatMap(([file, text]) => {
       const paths = importsOf(text, /^(node:)?fs(\/promises)?$/).filter((name) => !BY_DESCRIPTOR.includes(name));
-      const helpers = importsOf(text, /platform\/files\.ts$/).filter((name) => !OWN_PATHS.includes(name));
+      const helpers = importsOf(text, /platform\/files\.ts$/).filter(
+        (name) => ![...OWN_PATHS, ...HELPERS_BY_DESCRIPTOR].includes(name),
+      );
       const bun = /\bBun\.(file|write)\(|\brequire\(|\bimport\("node:fs/.exec(text)?.[0];
       return [...paths, ...helpers, ...(bun ? [bun] : [])].map((name) => `${file}: ${name}`);
     });

@@ -6,7 +6,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { hasText, type Sniffed, sniff } from "../../lib/detection/sniff.ts";
-import { errorCode } from "../../platform/files.ts";
+import { errorCode, readInto } from "../../platform/files.ts";
 
 /** `named`: given on the command line, not found in a folder. `error`: the reason why it cannot be read. */
 export type InputFile = { path: string; named: boolean; error?: string };
@@ -70,10 +70,10 @@ export async function readContents(path: string, maxBytes: number): Promise<Cont
     const found = await file.stat();
     if (!found.isFile()) return "other"; // replaced since the folder was read
     const { size } = found;
-    const head = await readExactly(file, Math.min(size, HEAD_BYTES));
+    const head = await readStart(file, Math.min(size, HEAD_BYTES));
     const kind = kindOf(head);
     if (kind === undefined) return "other";
-    return size > maxBytes ? { kind: "large", size } : { kind, bytes: await readExactly(file, size) };
+    return size > maxBytes ? { kind: "large", size } : { kind, bytes: await readStart(file, size) };
   } finally {
     await file.close();
   }
@@ -83,12 +83,8 @@ export async function readContents(path: string, maxBytes: number): Promise<Cont
 const kindOf = (head: Uint8Array): Kind | undefined =>
   sniff(head)?.kind ?? (hasText(head, 0, "ID3") ? "audio" : undefined);
 
-async function readExactly(file: FileHandle, size: number): Promise<Uint8Array<ArrayBuffer>> {
+async function readStart(file: FileHandle, size: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(size);
-  for (let at = 0; at < size; ) {
-    const { bytesRead } = await file.read(bytes, at, size - at, at);
-    if (bytesRead === 0) return bytes.slice(0, at); // the file became shorter
-    at += bytesRead;
-  }
-  return bytes;
+  const read = await readInto(file, bytes, 0);
+  return read < size ? bytes.slice(0, read) : bytes; // the file became shorter
 }

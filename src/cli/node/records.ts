@@ -5,13 +5,13 @@ import {
   fsyncSync,
   ftruncateSync,
   openSync,
-  readSync,
   unlinkSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { KIB, MIB } from "../../lib/units.ts";
+import { readIntoSync } from "../../platform/files.ts";
 import type { NodeExit } from "../../platform/providers/protocol.ts";
 
 export type Records = {
@@ -62,7 +62,7 @@ export function openRecords(dir: string): Records {
 function dropTornLine(fd: number) {
   const { size } = fstatSync(fd);
   const tail = Buffer.alloc(Math.min(size, TORN_BYTES));
-  readSync(fd, tail, 0, tail.length, size - tail.length);
+  readIntoSync(fd, tail, size - tail.length);
   const end = tail.lastIndexOf(LF) + 1;
   if (end < tail.length) ftruncateSync(fd, size - tail.length + end);
 }

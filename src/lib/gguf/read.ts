@@ -3,11 +3,11 @@ import { GgufError, type Header, LIMITS, parseGguf } from "./parse.ts";
 
 const FIRST_BYTES = MIB;
 
-/** Reads from a position of the file into the buffer and returns the number of bytes read. */
-export type ReadAt = (buffer: Uint8Array, offset: number, length: number, position: number) => Promise<number>;
+/** Fills the buffer from a position on. Returns the number of bytes, which is smaller only if the file ends before. */
+export type ReadInto = (into: Uint8Array, position: number) => Promise<number>;
 
 /** Reads only as much of the beginning as the parser needs, at least doubling each time. */
-export async function readHeader(read: ReadAt, fileSize: number): Promise<Header> {
+export async function readHeader(read: ReadInto, fileSize: number): Promise<Header> {
   let bytes = await readStart(read, Math.min(FIRST_BYTES, fileSize));
   for (;;) {
     const parsed = parseGguf(bytes, fileSize);
@@ -18,13 +18,7 @@ export async function readHeader(read: ReadAt, fileSize: number): Promise<Header
   }
 }
 
-async function readStart(read: ReadAt, length: number): Promise<Uint8Array> {
+async function readStart(read: ReadInto, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
-  let at = 0;
-  while (at < length) {
-    const count = await read(bytes, at, length - at, at);
-    if (count === 0) break;
-    at += count;
-  }
-  return bytes.subarray(0, at);
+  return bytes.subarray(0, await read(bytes, 0));
 }

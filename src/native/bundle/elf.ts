@@ -1,5 +1,6 @@
 /** Reads which libraries an ELF file needs from the dynamic linker. 64-bit, little endian. */
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
+import { readIntoSync } from "../../platform/files.ts";
 
 export type ElfNeeds = {
   /** The dynamic linker; null for a static executable or a library. */
@@ -23,7 +24,7 @@ export function elfNeeds(path: string): ElfNeeds {
   try {
     const at = (offset: number, bytes: number): Buffer => {
       const buffer = Buffer.alloc(bytes);
-      return buffer.subarray(0, readSync(fd, buffer, 0, bytes, offset));
+      return buffer.subarray(0, readIntoSync(fd, buffer, offset));
     };
     const header = at(0, HEADER_BYTES);
     if (header.length < HEADER_BYTES || header.readUInt32BE(0) !== 0x7f454c46 || header[4] !== 2 || header[5] !== 1) {

@@ -1,7 +1,8 @@
 /** Opens models, contexts and devices. */
 import { FFIType, JSCallback, type Pointer, ptr } from "bun:ffi";
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { basename } from "node:path";
+import { readIntoSync } from "../../platform/files.ts";
 import { cstr, must, type Ptr, text } from "../ffi.ts";
 import { type ContextParams, contextParams, modelParams } from "./params.ts";
 import type { Llama } from "./symbols.ts";
@@ -39,7 +40,7 @@ export function gainsMuchFromRepack(path: string): boolean {
   const fd = openSync(path, "r");
   try {
     const head = Buffer.alloc(HEAD_BYTES);
-    const length = readSync(fd, head, 0, HEAD_BYTES, 0);
+    const length = readIntoSync(fd, head, 0);
     const key = Buffer.from("general.file_type");
     const at = head.indexOf(key) + key.length + 4; // after the type of the value
     return at < key.length + 4 || at + 4 > length || !UNQUANTIZED.has(head.readUInt32LE(at));

@@ -6,6 +6,7 @@
 import { open } from "node:fs/promises";
 import { UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
+import { readInto } from "../files.ts";
 import { type BackupFile, MOST_PATCHES } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
 
@@ -23,13 +24,13 @@ async function readPages(path: string, known: BigUint64Array, visit: (index: num
   try {
     const { size } = await file.stat();
     const header = Buffer.alloc(HEADER_BYTES);
-    await file.read(header, 0, HEADER_BYTES, 0);
+    await readInto(file, header, 0);
     const stated = header.readUInt16BE(16);
     const pageBytes = stated === 1 ? 65_536 : Math.max(stated, SMALLEST_PAGE);
     const hashes = new BigUint64Array(Math.ceil(size / pageBytes));
     const buffer = Buffer.allocUnsafe(Math.max(MIB, pageBytes));
     for (let at = 0; at < size; ) {
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
+      const bytesRead = await readInto(file, buffer, at);
       if (bytesRead === 0) break;
       for (let i = 0; i < bytesRead; i += pageBytes) {
         const page = buffer.subarray(i, Math.min(i + pageBytes, bytesRead));
@@ -86,7 +87,7 @@ export async function applyPatches(repository: Repository, path: string, { bytes
   const file = await open(path, "r+");
   try {
     const header = Buffer.alloc(HEADER_BYTES);
-    await file.read(header, 0, HEADER_BYTES, 0);
+    await readInto(file, header, 0);
     const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : Math.max(header.readUInt16BE(16), SMALLEST_PAGE);
     for (const sha256 of patches) {
       const patch = Buffer.from(await repository.getChunk(sha256));

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { MIB } from "../../lib/units.ts";
 import { failpoint } from "../failpoint.ts";
-import { errorCode, type Meter, tempPath, UNCOUNTED } from "../files.ts";
+import { errorCode, type Meter, readInto, tempPath, UNCOUNTED } from "../files.ts";
 import type { BackupFile } from "./manifest.ts";
 import type { Repository } from "./repository.ts";
 
@@ -28,12 +28,7 @@ export async function readChunks(
   let bytes = 0;
   try {
     for (;;) {
-      let filled = 0;
-      while (filled < CHUNK_BYTES) {
-        const { bytesRead } = await file.read(buffer, filled, CHUNK_BYTES - filled);
-        if (bytesRead === 0) break;
-        filled += bytesRead;
-      }
+      const filled = await readInto(file, buffer, bytes);
       if (filled === 0) return { path, bytes, chunks };
       const { sha256, stored } = await repository.putChunk(buffer.subarray(0, filled));
       if (stored) counter.storedBytes += filled;
@@ -140,8 +135,7 @@ async function copyLog(log: FileHandle, copy: string, meter: Meter) {
 /** Undefined: the log is empty. */
 async function headerOf(log: FileHandle): Promise<Buffer | undefined> {
   const header = Buffer.alloc(WAL_HEADER_BYTES);
-  const { bytesRead } = await log.read(header, 0, WAL_HEADER_BYTES, 0);
-  return bytesRead === WAL_HEADER_BYTES ? header : undefined;
+  return (await readInto(log, header, 0)) === WAL_HEADER_BYTES ? header : undefined;
 }
 
 async function copyBytes(from: FileHandle, path: string, meter: Meter) {

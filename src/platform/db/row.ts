@@ -9,22 +9,39 @@ type Values = Record<string, SQLQueryBindings>;
  * One row by a fixed condition, for the paths every request takes: drizzle writes the SQL once, then the
  * statement is run and the row put together without its builder (docs/adr/0006 has the figures).
  * `const byId = preparedRow(jobs, eq(jobs.id, sql.placeholder("id")))`, then `byId(db, { id })`.
+ * `order`: where several rows meet the condition, the first of them is given.
  */
-export function preparedRow<T extends SQLiteTable>(table: T, where: SQL | undefined) {
+export function preparedRow<T extends SQLiteTable>(table: T, where: SQL | undefined, ...order: SQL[]) {
   const rowOf = decoderOf(table);
+  const valuesOf = reading(table, where, order);
+  return (db: Db, values: Values): T["$inferSelect"] | undefined => {
+    const found = valuesOf(db, values)[0];
+    return found && rowOf(found);
+  };
+}
+
+/** All rows that meet a fixed condition. */
+export function preparedRows<T extends SQLiteTable>(table: T, where: SQL | undefined) {
+  const rowOf = decoderOf(table);
+  const valuesOf = reading(table, where, []);
+  return (db: Db, values: Values): T["$inferSelect"][] => valuesOf(db, values).map(rowOf);
+}
+
+/** With an order, only the first row is read. */
+function reading(table: SQLiteTable, where: SQL | undefined, order: readonly SQL[]) {
   const statementOf = prepared((db: Db) => {
-    const { sql, params } = db
+    const query = db
       .select()
-      .from(table as SQLiteTable)
+      .from(table)
       .where(where)
-      .toSQL();
+      .orderBy(...order);
+    const { sql, params } = (order.length === 0 ? query : query.limit(1)).toSQL();
     return { statement: db.$client.prepare<unknown, SQLQueryBindings[]>(sql), params };
   });
-  return (db: Db, values: Values): T["$inferSelect"] | undefined => {
+  return (db: Db, values: Values): unknown[][] => {
     const { statement, params } = statementOf(db);
     const bound = params.map((param) => (is(param, Placeholder) ? values[param.name] : param)) as SQLQueryBindings[];
-    const found = statement.values(...bound)[0];
-    return found && rowOf(found);
+    return statement.values(...bound);
   };
 }
 

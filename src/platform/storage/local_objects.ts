@@ -199,12 +199,7 @@ function namesIn(dir: string): string[] {
 
 async function readAll(file: FileHandle, bytes: number): Promise<Uint8Array> {
   const content = Buffer.allocUnsafe(bytes);
-  for (let at = 0; at < bytes; ) {
-    const { bytesRead } = await file.read(content, at, bytes - at, at);
-    if (bytesRead === 0) return content.subarray(0, at);
-    at += bytesRead;
-  }
-  return content;
+  return content.subarray(0, await files.readInto(file, content, 0));
 }
 
 type Hashed = files.Written & { sums: BigUint64Array };

@@ -36,7 +36,7 @@ export function openSums(root: string) {
     try {
       if ((await file.stat()).size !== blocksIn(bytes) * SUM_BYTES) return undefined;
       const sums = new BigUint64Array(count);
-      const { bytesRead } = await file.read(bytesOf(sums), 0, count * SUM_BYTES, first * SUM_BYTES);
+      const bytesRead = await files.readInto(file, bytesOf(sums), first * SUM_BYTES);
       return bytesRead === count * SUM_BYTES ? sums : undefined;
     } finally {
       await file.close();

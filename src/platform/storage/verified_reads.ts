@@ -57,15 +57,8 @@ function sumsWindow({ readSums }: Blocks, limit: number) {
   };
 }
 
-async function readAll(file: FileHandle, from: number, bytes: number): Promise<Uint8Array> {
-  const piece = new Uint8Array(bytes);
-  for (let at = 0; at < bytes; ) {
-    const { bytesRead } = await file.read(piece, at, bytes - at, from + at);
-    if (bytesRead === 0) throw new Error("the file is shorter than it was");
-    at += bytesRead;
-  }
-  return piece;
-}
+const readAll = (file: FileHandle, from: number, bytes: number): Promise<Uint8Array> =>
+  files.readExactly(file, new Uint8Array(bytes), from, () => new Error("the file is shorter than it was"));
 
 /** The part as a stream. It closes the file with the last byte: a reader that knows the length asks no further. */
 export function verifiedStream(blocks: Blocks, part: Part): ReadableStream<Uint8Array> {

@@ -3,7 +3,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { TAR_BLOCK, tarHeader } from "../../lib/archive/tar_write.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { KIB, MIB } from "../../lib/units.ts";
-import { ContentError, StorageError, sha256Bytes, UNCOUNTED, writeStreamAtomic } from "../files.ts";
+import { ContentError, readExactly, StorageError, sha256Bytes, UNCOUNTED, writeStreamAtomic } from "../files.ts";
 import { END_BYTES, type EntryPlace, headerOf, locate, MANIFEST, modeOf, padded, SIGNATURE } from "./layout.ts";
 import { type BundleFile, type BundleManifest, MAX_MANIFEST, readManifest } from "./manifest.ts";
 import { keyName, type PublicKey } from "./minisign/keys.ts";
@@ -45,7 +45,8 @@ export async function openBundle(path: string, keys: readonly PublicKey[]): Prom
 
 async function read(path: string, handle: FileHandle, keys: readonly PublicKey[]): Promise<Bundle> {
   const { size } = await handle.stat();
-  const bytesAt = (at: number, length: number) => readExactly(path, handle, at, length);
+  const cutOff = () => refuse(path, "the bundle is not complete: it ends too early. Copy it again.");
+  const bytesAt = (at: number, length: number) => readExactly(handle, Buffer.allocUnsafe(length), at, cutOff);
   const manifestBytes = await smallEntry(path, bytesAt, 0, MANIFEST, MAX_MANIFEST);
   const signatureAt = TAR_BLOCK + padded(manifestBytes.length);
   const signatureBytes = await smallEntry(path, bytesAt, signatureAt, SIGNATURE, MAX_SIGNATURE);
@@ -119,13 +120,3 @@ async function* contentOf(bytesAt: BytesAt, { file, contentAt }: EntryPlace) {
 
 const damaged = (path: string, where: string) =>
   refuse(path, `the bundle is damaged or was changed: ${where} does not match the signed manifest. Copy it again.`);
-
-async function readExactly(path: string, handle: FileHandle, at: number, length: number): Promise<Buffer> {
-  const bytes = Buffer.allocUnsafe(length);
-  for (let done = 0; done < length; ) {
-    const { bytesRead } = await handle.read(bytes, done, length - done, at + done);
-    if (bytesRead === 0) throw refuse(path, "the bundle is not complete: it ends too early. Copy it again.");
-    done += bytesRead;
-  }
-  return bytes;
-}

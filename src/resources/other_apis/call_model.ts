@@ -4,12 +4,10 @@ import type { Ctx, Principal } from "../../context.ts";
 import { deepest, type Issue, schemaError } from "../../http/answer/issues.ts";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { resolveModel, withAgent } from "../serving/agents/apply.ts";
-import { answer } from "../serving/deployments/chat/answer.ts";
+import { answer, type HttpCall } from "../serving/deployments/chat/answer.ts";
 import { mustFind } from "../serving/deployments/served.ts";
 
 export type Caller = { request: Request; principal: Principal };
-type Path = Parameters<typeof answer>[3]["path"];
-type Body = { model?: string | undefined; stream?: boolean | undefined };
 
 /** The fields of a translated request, checked. Throws the error of the first bad field. */
 export function parsedAs<S extends z.ZodType>(schema: S, fields: z.input<S>): z.output<S> {
@@ -19,10 +17,14 @@ export function parsedAs<S extends z.ZodType>(schema: S, fields: z.input<S>): z.
   throw schemaError(issue && deepest(issue));
 }
 
-export async function callModel(ctx: Ctx, { request, principal }: Caller, path: Path, body: Body) {
+export async function callModel(
+  ctx: Ctx,
+  { request, principal }: Caller,
+  path: HttpCall["path"],
+  body: HttpCall["body"],
+) {
   const row = mustFind(ctx, principal.workspaceId, body.model);
-  const named = { ...body, model: body.model ?? row.name };
-  return { row, response: await answer(ctx, row, request, { path, body: named, keyId: principal.keyId }) };
+  return { row, response: await answer(ctx, row, request, { path, body, keyId: principal.keyId }) };
 }
 
 type ChatFields = z.input<typeof ChatCompletionRequest>;
@@ -32,9 +34,7 @@ export const chatBody = (ctx: Ctx, { principal }: Caller, fields: ChatFields): C
   parsedAs(ChatCompletionRequest, withAgent(ctx, principal.workspaceId, fields) as ChatFields);
 
 export async function chat(ctx: Ctx, { request, principal }: Caller, body: ChatCompletionRequest) {
-  const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
-  const by = { keyId: principal.keyId, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
-  const named = { ...body, model: body.model ?? deployment.name };
-  const conversationId = request.headers.get("x-conversation-id");
-  return answer(ctx, deployment, request, { path: "/chat/completions", body: named, conversationId, ...by });
+  const { deployment, ...agent } = resolveModel(ctx, principal.workspaceId, body.model);
+  const by = { keyId: principal.keyId, conversationId: request.headers.get("x-conversation-id") };
+  return answer(ctx, deployment, request, { path: "/chat/completions", body, ...by, ...agent });
 }

@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { createLineReader, type LineReader, RowError } from "../../lib/rows/lines.ts";
 import { createShaping, shapeOf } from "../../lib/rows/shaping.ts";
-import { UNCOUNTED } from "../../platform/files.ts";
+import { readExactly, UNCOUNTED } from "../../platform/files.ts";
 import { RowsWriter } from "../../platform/rows/writer.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromImporter, ToImporter } from "../protocol_importer.ts";
@@ -77,14 +77,9 @@ function checked(reader: LineReader, lines: readonly string[]) {
 }
 
 function localFile(handle: FileHandle, name: string, bytes: number): SourceFile {
-  const read = async (from: number, to: number) => {
+  const read = (from: number, to: number) => {
     const buffer = new Uint8Array(Math.max(0, Math.min(to, bytes) - from));
-    for (let done = 0; done < buffer.byteLength; ) {
-      const { bytesRead } = await handle.read(buffer, done, buffer.byteLength - done, from + done);
-      if (bytesRead === 0) throw new Error("the uploaded file became shorter");
-      done += bytesRead;
-    }
-    return buffer;
+    return readExactly(handle, buffer, from, () => new Error("the uploaded file became shorter"));
   };
   async function* stream(from: number) {
     for (let at = from; at < bytes; at += CHUNK_BYTES) yield await read(at, at + CHUNK_BYTES);

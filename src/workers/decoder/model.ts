@@ -1,10 +1,11 @@
 /** Weights of a model on the device, in the formats that the kernels multiply by. */
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import type { Header, Tensor } from "../../lib/gguf/parse.ts";
 import { MIB } from "../../lib/units.ts";
 import type { Device, Format } from "../../native/cuda/decode/kernels.ts";
 import { TYPE } from "../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../native/llama/weights.ts";
+import { readExactlySync } from "../../platform/files.ts";
 import { type Architecture, architectureOf } from "../trainer/engine/architecture.ts";
 import { turnsOf } from "../trainer/engine/fused/turns.ts";
 import { unsupported } from "./unsupported.ts";
@@ -118,13 +119,8 @@ export function loadModel(
   }
 }
 
-function readAll(fd: number, into: Uint8Array, position: number) {
-  for (let got = 0; got < into.length; ) {
-    const count = readSync(fd, into, got, into.length - got, position + got);
-    if (count === 0) throw new Error("The model file was truncated while it was read");
-    got += count;
-  }
-}
+const readAll: ReadAll = (fd, into, position) =>
+  void readExactlySync(fd, into, position, () => new Error("The model file was truncated while it was read"));
 
 const aligned = (bytes: number) => Math.ceil(bytes / ALIGN) * ALIGN;
 const isSmall = (bytes: number) => bytes < BLOCK_BYTES / 4;

@@ -10,6 +10,7 @@ import {
   type Sink,
 } from "../../lib/archive/entries.ts";
 import { createTarReader } from "../../lib/archive/tar_read.ts";
+import { readExactly } from "../../platform/files.ts";
 import { readZip, type ZipEntry } from "./zip.ts";
 
 const CHUNK = 1 << 18;
@@ -44,12 +45,8 @@ async function untar(path: string, ledger: Ledger, sink: Sink): Promise<Contents
 }
 
 async function unzip(file: FileHandle, size: number, ledger: Ledger, sink: Sink): Promise<Contents> {
-  const read = async (offset: number, length: number) => {
-    const bytes = new Uint8Array(length);
-    const { bytesRead } = await file.read(bytes, 0, length, offset);
-    if (bytesRead !== length) throw new ArchiveError("The archive is truncated");
-    return bytes;
-  };
+  const read = (offset: number, length: number) =>
+    readExactly(file, new Uint8Array(length), offset, () => new ArchiveError("The archive is truncated"));
   for (const entry of await readZip(read, size, ledger)) {
     sink.open(entry.name);
     await unpackEntry(read, entry, ledger, sink);

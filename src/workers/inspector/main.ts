@@ -6,8 +6,8 @@ import { ArchiveError } from "../../lib/archive/entries.ts";
 import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import { describeServed } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
-import { type ReadAt, readHeader } from "../../lib/gguf/read.ts";
-import { errorCode, StorageError, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
+import { readHeader } from "../../lib/gguf/read.ts";
+import { errorCode, readInto, StorageError, UNCOUNTED, writeStreamAtomic } from "../../platform/files.ts";
 import { type Host, runHosted } from "../host.ts";
 import type { ModelShape } from "../protocol.ts";
 import { type FromInspector, ToInspector } from "../protocol_inspector.ts";
@@ -62,8 +62,7 @@ type Inspection = { shape: ModelShape; size_bytes: number; sha256: string | null
 
 const inspect = (path: string, hash: boolean, host: InspectorHost): Promise<Inspection> =>
   withFile(path, async (file, size) => {
-    const read: ReadAt = async (...where) => (await file.read(...where)).bytesRead;
-    const shape = describeServed(await readHeader(read, size));
+    const shape = describeServed(await readHeader((into, at) => readInto(file, into, at), size));
     const sha256 = hash ? await hashOf(file, size, path, host) : null;
     return { shape, size_bytes: size, sha256 };
   });

@@ -4,7 +4,6 @@ import { dirname, join } from "node:path";
 import { type TarEntry, tarChunks } from "../../lib/archive/tar_write.ts";
 import { string } from "../../lib/gguf/facts.ts";
 import type { Header } from "../../lib/gguf/parse.ts";
-import { readHeader } from "../../lib/gguf/read.ts";
 import type { LoraSettings } from "../../lib/training/lora.ts";
 import { MIB } from "../../lib/units.ts";
 import { QUANTIZATIONS, type Quantization } from "../../native/llama/quantize.ts";
@@ -15,6 +14,7 @@ import { ADAPTER_FILE, mustFit, readState } from "./checkpoint.ts";
 import { architectureOf } from "./engine/architecture.ts";
 import { loraNames } from "./engine/weights.ts";
 import { openMerger } from "./learned.ts";
+import { readModelFile } from "./model_file.ts";
 import type { Adapter, AdapterLayer } from "./results/adapter.ts";
 import { openHfFolder } from "./results/hf_folder.ts";
 import type { HfType } from "./results/hf_weights.ts";
@@ -66,7 +66,7 @@ async function writePeftTar(task: ExportTask) {
   const lora = mustLora(task.lora, task.variant);
   const dir = await mkdtemp(join(dirname(task.out), ".verk-peft-"));
   try {
-    const header = await headerIn(task.model_path);
+    const { header } = await readModelFile(task.model_path);
     const { heads, keyHeads, name } = architectureOf(header);
     const options = { heads, keyHeads, baseModel: repositoryOf(header) ?? task.base_model, dropout: lora.dropout };
     await writePeft(dir, readAdapter(task.checkpoint, lora, name), options);
@@ -173,7 +173,7 @@ async function readLearned({
   model_path,
 }: ExportTask): Promise<{ learned: Learned; close: () => void }> {
   if (lora) {
-    const { name } = architectureOf(await headerIn(model_path));
+    const { name } = architectureOf((await readModelFile(model_path)).header);
     return { learned: { adapter: readAdapter(checkpoint, lora, name) }, close() {} };
   }
   const file = openTensors(join(checkpoint, WEIGHTS_FILE));
@@ -199,17 +199,5 @@ function readAdapter(checkpoint: string, lora: LoraSettings, architecture: strin
     return { architecture, rank: lora.r, alpha: lora.alpha, rslora: lora.use_rslora, layers };
   } finally {
     file.close();
-  }
-}
-
-async function headerIn(path: string): Promise<Header> {
-  const file = await open(path, "r");
-  try {
-    const { size } = await file.stat();
-    const read = async (into: Uint8Array, offset: number, length: number, position: number) =>
-      (await file.read(into, offset, length, position)).bytesRead;
-    return await readHeader(read, size);
-  } finally {
-    await file.close();
   }
 }

@@ -4,7 +4,6 @@ import {
   existsSync,
   fsyncSync,
   openSync,
-  readSync,
   statSync,
   truncateSync,
   writeSync,
@@ -21,6 +20,7 @@ import {
   sealLine,
 } from "../../../lib/audit_chain.ts";
 import { UsageError } from "../../../lib/errors.ts";
+import { readIntoSync } from "../../../platform/files.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
 import { note, print, printJson } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -132,7 +132,7 @@ function cutUnfinishedLine(file: string) {
   const { size } = statSync(file);
   const tail = Buffer.alloc(Math.min(size, LONGEST_LINE));
   const fd = openSync(file, "r");
-  readSync(fd, tail, 0, tail.length, size - tail.length);
+  readIntoSync(fd, tail, size - tail.length);
   closeSync(fd);
   const end = tail.lastIndexOf(10) + 1;
   if (end < tail.length && (end > 0 || size <= LONGEST_LINE)) truncateSync(file, size - tail.length + end);

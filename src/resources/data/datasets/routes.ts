@@ -10,7 +10,7 @@ import { creates, createsLater } from "../../../http/idempotency.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { Deleted, Label, numberText } from "../../../lib/schema.ts";
+import { Deleted, flagText, Label, numberText } from "../../../lib/schema.ts";
 import { byName } from "./names.ts";
 import { DatasetPreview, PreviewDataset, previewDataset } from "./preview.ts";
 import * as schema from "./schema.ts";
@@ -22,11 +22,10 @@ import * as reading from "./stream/reading.ts";
 import * as snapshots from "./stream/snapshots.ts";
 import { upload } from "./stream/upload.ts";
 
-const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const RowsQuery = PageQuery.extend({
   after: z.string().optional().describe("row_id of the last row of the previous page"),
   snapshot: z.string().optional().describe("The live rows of this snapshot, such as @snap-3"),
-  live: flag.default(false).describe("Only live rows, each with its newest content"),
+  live: flagText.default(false).describe("Only live rows, each with its newest content"),
   from_row: numberText(z.int().min(1).max(1e15))
     .optional()
     .describe("Begin at this row_id instead of after a row. A live row stands where it was first appended"),

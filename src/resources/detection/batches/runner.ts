@@ -13,7 +13,7 @@ import { AppError, type ErrorCode } from "../../../lib/errors.ts";
 import { HOUR_MS } from "../../../lib/units.ts";
 import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
-import { cleanTemp, errorCode, StorageError } from "../../../platform/files.ts";
+import { cleanTemp, errorCode, readExactly, StorageError } from "../../../platform/files.ts";
 import { charge } from "../accounts.ts";
 import { fetchFile } from "../intake/files.ts";
 import { machine } from "../machine.ts";
@@ -123,21 +123,20 @@ async function work(ctx: Ctx, batch: BatchRow, item: ItemRow, signal: AbortSigna
   if (!signal.aborted) finish(ctx, item, outcome);
 }
 
+const imageGone = (cause?: unknown) =>
+  new AppError("internal", "The image is no longer stored. Send it again", { cause });
+
 async function readImage(ctx: Ctx, item: ItemRow): Promise<Uint8Array<ArrayBuffer>> {
   const path = batchFile(ctx, item.batchId);
   try {
-    const bytes = new Uint8Array(item.sizeBytes);
     const file = await open(path, "r");
     try {
-      const { bytesRead } = await file.read(bytes, 0, item.sizeBytes, item.offset);
-      if (bytesRead < item.sizeBytes) throw new AppError("internal", "The image is no longer stored. Send it again");
+      return await readExactly(file, new Uint8Array(item.sizeBytes), item.offset, imageGone);
     } finally {
       await file.close();
     }
-    return bytes;
   } catch (error) {
-    if (errorCode(error) === "ENOENT")
-      throw new AppError("internal", "The image is no longer stored. Send it again", { cause: error });
+    if (errorCode(error) === "ENOENT") throw imageGone(error);
     throw error instanceof AppError ? error : new StorageError(path, "read", error);
   }
 }

@@ -6,8 +6,10 @@ import { EmbeddingRequest } from "../../../lib/chat/embedding.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { resolveModel, withAgent } from "../../serving/agents/apply.ts";
-import { type InferenceTask, infer } from "../../serving/deployments/chat/generate.ts";
+import { mustInfer } from "../../serving/deployments/chat/generate.ts";
+import type { InferenceRequest } from "../../serving/deployments/chat/infer.ts";
 import { mustFind } from "../../serving/deployments/served.ts";
+import type { DeploymentRow } from "../../serving/deployments/table.ts";
 import { parsedAs } from "../call_model.ts";
 import { answerOf } from "../responses/background.ts";
 import { ResponsesRequest } from "../responses/schema.ts";
@@ -17,7 +19,6 @@ import type { BatchRow } from "./table.ts";
 
 export type Answer = { requestId: string; body: { usage?: object | null } };
 type Run = { batch: BatchRow; signal: AbortSignal };
-type Named = { model?: string | undefined; stream?: boolean | null | undefined };
 
 /** Throws the error that a client would read, or the reason of `signal`. */
 export function execute(ctx: Ctx, run: Run, body: object): Promise<Answer> {
@@ -26,29 +27,24 @@ export function execute(ctx: Ctx, run: Run, body: object): Promise<Answer> {
   if (endpoint === "/v1/responses") return respond(ctx, run, body);
   const plain =
     endpoint === "/v1/completions"
-      ? { path: "/completions" as const, request: parsedAs(CompletionRequest, body as never) }
-      : { path: "/embeddings" as const, request: parsedAs(EmbeddingRequest, body as never) };
-  const { id } = mustFind(ctx, run.batch.workspaceId, plain.request.model);
-  return send(ctx, run, { deploymentId: id }, plain);
+      ? { path: "/completions" as const, body: parsedAs(CompletionRequest, body as never) }
+      : { path: "/embeddings" as const, body: parsedAs(EmbeddingRequest, body as never) };
+  return send(ctx, run, mustFind(ctx, run.batch.workspaceId, plain.body.model), plain);
 }
 
 function chat(ctx: Ctx, run: Run, body: object): Promise<Answer> {
   const { workspaceId } = run.batch;
   const request = parsedAs(ChatCompletionRequest, withAgent(ctx, workspaceId, body) as never);
-  const { deployment, agent } = resolveModel(ctx, workspaceId, request.model);
-  const to = { deploymentId: deployment.id, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
-  return send(ctx, run, to, { path: "/chat/completions", request });
+  const { deployment, ...agent } = resolveModel(ctx, workspaceId, request.model);
+  return send(ctx, run, deployment, { path: "/chat/completions", body: request, ...agent });
 }
 
-type Target = Pick<InferenceTask, "deploymentId" | "agentId" | "agentVersion">;
-type Request = { path: "/chat/completions" | "/completions" | "/embeddings"; request: Named };
+type Call = Pick<InferenceRequest, "path" | "body" | "agentId" | "agentVersion">;
 
-async function send(ctx: Ctx, { batch, signal }: Run, to: Target, { path, request }: Request): Promise<Answer> {
-  if (request.stream)
+async function send(ctx: Ctx, { batch, signal }: Run, row: DeploymentRow, call: Call): Promise<Answer> {
+  if (call.body.stream)
     throw new AppError("schema", "stream: a batch has no streams: leave it out", { param: "/stream" });
-  const { workspaceId, keyId } = batch;
-  const task = { ...to, workspaceId, keyId, background: true, signal };
-  const { id, text } = await infer(ctx, task, { path, read: (model) => ({ model, ...request }) });
+  const { id, text } = await mustInfer(ctx, row, { ...call, keyId: batch.keyId, background: true, signal });
   return { requestId: id, body: JSON.parse(text) as Answer["body"] };
 }
 

@@ -23,9 +23,8 @@ export async function create(ctx: Ctx, call: Creation & { body: CreateEvaluator 
 /** Returns the newest version of the name with 200 if it has the same settings. */
 function store(ctx: Ctx, call: Creation, version: evaluators.NewVersion, once?: Once): Evaluator {
   return write(ctx.db, (tx) => {
-    const last = evaluators.newest(tx, version.workspaceId, version.name);
-    const same =
-      last && isSame(last, evaluators.sourceOf({ db: tx as Ctx["db"] }, last.id), version) ? last : undefined;
+    const last = evaluators.newest({ db: tx }, version.workspaceId, version.name);
+    const same = last && isSame(last, evaluators.sourceOf({ db: tx }, last.id), version) ? last : undefined;
     if (same) call.set.status = 200;
     const answer = present(same ?? evaluators.add(tx, version, ctx.clock.now()), version.source);
     once?.keep(tx, answer);

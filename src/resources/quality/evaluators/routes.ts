@@ -6,7 +6,7 @@ import { area } from "../../../http/auth.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { Deleted } from "../../../lib/schema.ts";
+import { Deleted, flagText } from "../../../lib/schema.ts";
 import { abortCause, callerSignal } from "../../training/reward_functions/check.ts";
 import { KINDS } from "./config.ts";
 import { create } from "./create.ts";
@@ -15,11 +15,10 @@ import * as schema from "./schema.ts";
 import * as evaluators from "./service.ts";
 
 const ROWS_BODY = { kind: "rewards", list: { name: "rows", most: schema.MAX_ROWS, exact: true } } as const;
-const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const ListQuery = PageQuery.extend({
   name: z.string().optional().describe("Only versions of this name"),
   kind: z.enum(KINDS).optional(),
-  latest: flag.default(false).describe("Only the newest version of each name"),
+  latest: flagText.default(false).describe("Only the newest version of each name"),
 });
 const CREATE = `An existing name gets its next version. 200: the newest version of this name has the same settings and is
 returned. Code and JSON schemas are checked in the sandbox; those that cannot be used are 422.`;

@@ -56,16 +56,15 @@ function withPrompt(prompt: string, messages: readonly unknown[]): unknown[] {
   return [{ role: "system", content: prompt }, ...messages];
 }
 
+type Resolved = { deployment: DeploymentRow; agentId: string | null; agentVersion: number | null };
+
 /** The deployment for the `model` of a chat request, and the agent if `model` names one. */
-export function resolveModel(
-  ctx: Ctx,
-  workspaceId: string,
-  model: string | undefined,
-): { deployment: DeploymentRow; agent: AgentRow | undefined } {
+export function resolveModel(ctx: Ctx, workspaceId: string, model: string | undefined): Resolved {
   const agent = agentFor(ctx, workspaceId, model);
-  if (!agent) return { agent, deployment: mustFindDeployment(ctx, workspaceId, model) };
+  if (!agent) return { deployment: mustFindDeployment(ctx, workspaceId, model), agentId: null, agentVersion: null };
   try {
-    return { agent, deployment: mustFindDeployment(ctx, workspaceId, agent.deployment) };
+    const deployment = mustFindDeployment(ctx, workspaceId, agent.deployment);
+    return { deployment, agentId: agent.id, agentVersion: agent.version };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     const message = `model: the agent ${agent.name} uses the deployment ${agent.deployment}. ${error.message.replace(/^model: /, "")}`;

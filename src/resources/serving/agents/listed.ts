@@ -1,11 +1,11 @@
 /** Agents among the models that a client can use, after the deployments. Only those whose deployment is listed itself. */
-import { and, asc, eq, gt, isNull } from "drizzle-orm";
+import { and, asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { findListed, isServedName, listServed } from "../deployments/served.ts";
 import type { Model } from "../models/schema.ts";
-import { find, isNewest } from "./service.ts";
+import { find, within } from "./service.ts";
 import { type AgentRow, agents } from "./table.ts";
 
 const BATCH = 100;
@@ -54,14 +54,7 @@ const newestAfter = ({ db }: Ctx, workspaceId: string, after: string | undefined
   db
     .select({ id, workspaceId: owner, name, version, deployment, createdAt })
     .from(agents)
-    .where(
-      and(
-        eq(agents.workspaceId, workspaceId),
-        isNull(agents.deletedAt),
-        isNewest,
-        after === undefined ? undefined : gt(agents.name, after),
-      ),
-    )
+    .where(and(within(workspaceId, { latest: true }), after === undefined ? undefined : gt(agents.name, after)))
     .orderBy(asc(agents.name))
     .limit(BATCH)
     .all();

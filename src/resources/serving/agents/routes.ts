@@ -6,14 +6,13 @@ import { area } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { Deleted } from "../../../lib/schema.ts";
+import { Deleted, flagText } from "../../../lib/schema.ts";
 import { Agent, CreateAgent, present } from "./schema.ts";
 import * as agents from "./service.ts";
 
-const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const ListQuery = PageQuery.extend({
   name: z.string().optional().describe("Only versions of this name"),
-  latest: flag.default(false).describe("Only the newest version of each name"),
+  latest: flagText.default(false).describe("Only the newest version of each name"),
 });
 
 export const routes = (ctx: Ctx) => {

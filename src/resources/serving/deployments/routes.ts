@@ -15,8 +15,7 @@ import { Deleted, isoOrNull } from "../../../lib/schema.ts";
 import { runTime } from "../../money/billing/run_time.ts";
 import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_models.ts";
 import { resolveModel, withAgent } from "../agents/apply.ts";
-import { answer } from "./chat/answer.ts";
-import type { InferenceCall } from "./chat/flight.ts";
+import { answer, type HttpCall } from "./chat/answer.ts";
 import { listRequests } from "./chat/records.ts";
 import { remove } from "./deletion.ts";
 import { byName as namedDeployments } from "./names.ts";
@@ -187,10 +186,8 @@ const byName = (ctx: Ctx) => {
     .post(
       "/chat/completions",
       ({ principal, body, request }) => {
-        const { deployment, agent } = resolveModel(ctx, principal.workspaceId, body.model);
-        const { keyId } = principal;
-        const by = { keyId, agentId: agent?.id ?? null, agentVersion: agent?.version ?? null };
-        return infer(ctx, deployment, request, { path: "/chat/completions", body, ...by });
+        const { deployment, ...agent } = resolveModel(ctx, principal.workspaceId, body.model);
+        return infer(ctx, deployment, request, { path: "/chat/completions", body, keyId: principal.keyId, ...agent });
       },
       {
         ...takes(ChatCompletionRequest, { kind: "chat" }),
@@ -236,17 +233,8 @@ const byName = (ctx: Ctx) => {
 const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
-type Call = Omit<InferenceCall, "body"> & {
-  body: Omit<InferenceCall["body"], "model"> & { model?: string | undefined };
-};
-
-/** The answer of a request without `model` has the name of the deployment as its model. */
-const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: Call) =>
-  answer(ctx, row, request, {
-    ...call,
-    body: { ...call.body, model: call.body.model ?? row.name },
-    conversationId: request.headers.get("x-conversation-id"),
-  });
+const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) =>
+  answer(ctx, row, request, { ...call, conversationId: request.headers.get("x-conversation-id") });
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

@@ -9,7 +9,7 @@ import { creates } from "../../../http/idempotency.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { Deleted, Label, later } from "../../../lib/schema.ts";
+import { Deleted, flagText, Label, later } from "../../../lib/schema.ts";
 import { SignedQuery } from "../../data/signed_urls/schema.ts";
 import { findAgentModel, listUsable } from "../agents/listed.ts";
 import { findServed } from "../deployments/served.ts";
@@ -27,9 +27,8 @@ export const ModelScan = later(() =>
   z.object({ object: z.literal("model.scan"), started: z.literal(true) }).meta({ id: "ModelScan" }),
 );
 
-const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const RegistryQuery = z.object({
-  registry: flag.default(false).describe("true: the models of the registry, deployed or not"),
+  registry: flagText.default(false).describe("true: the models of the registry, deployed or not"),
 });
 const ListQuery = PageQuery.extend(RegistryQuery.shape);
 

@@ -7,7 +7,7 @@ import { uploadsBy } from "../../../http/body/upload.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { Deleted } from "../../../lib/schema.ts";
+import { Deleted, flagText } from "../../../lib/schema.ts";
 import { builtins } from "./builtin.ts";
 import { callerSignal } from "./check.ts";
 import { resolveOne, resolveRewards } from "./resolve.ts";
@@ -18,11 +18,10 @@ import { KINDS } from "./table.ts";
 import { upload } from "./upload.ts";
 
 const ROWS_BODY = { kind: "rewards", list: { name: "rows", most: schema.MAX_ROWS, exact: true } } as const;
-const flag = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
 const ListQuery = PageQuery.extend({
   name: z.string().optional().describe("Only versions of this name"),
   kind: z.enum(KINDS).optional().describe("Only rewards, or only data resolvers"),
-  latest: flag.default(false).describe("Only the newest version of each name"),
+  latest: flagText.default(false).describe("Only the newest version of each name"),
 });
 const FORM =
   "name, kind (reward or resolver), file (.py, .ts or .js, 1 MiB at most), language, description, timeout_seconds, metadata (JSON)";

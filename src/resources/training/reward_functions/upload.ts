@@ -12,7 +12,7 @@ import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../../lib/re
 import { languageOfFile } from "../../../lib/rewards/language.ts";
 import type { Metadata } from "../../../lib/schema.ts";
 import { plainIssue } from "../../../lib/text/issue.ts";
-import { type Tx, write } from "../../../platform/db/db.ts";
+import { write } from "../../../platform/db/db.ts";
 import type { Loaded } from "../../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
 import { callerSignal, check } from "./check.ts";
@@ -53,16 +53,16 @@ export async function upload(ctx: Ctx, call: Creation): Promise<RewardFunction> 
 async function store(ctx: Ctx, call: Creation, upload: Upload, once?: Once): Promise<RewardFunction | undefined> {
   const { workspaceId } = call.principal;
   const sameAs = (row: RewardFunctionRow | undefined) => (row && isSame(row, upload) ? row : undefined);
-  const current = (db: Tx | Ctx["db"]) =>
-    sameKind(functions.newest(db, workspaceId, upload.name), upload, call.request);
-  const existing = sameAs(current(ctx.db));
+  const current = (reach: Pick<Ctx, "db">) =>
+    sameKind(functions.newest(reach, workspaceId, upload.name), upload, call.request);
+  const existing = sameAs(current(ctx));
   const kind = upload.kind === "resolver" ? { kind: upload.kind } : {};
   const code = { language: upload.language, source: upload.source, params: {}, seed: 0, ...kind };
   const loaded = existing
     ? undefined
     : await check(ctx, code, { workspaceId, signal: callerSignal(ctx, call.request) });
   return write(ctx.db, (tx): RewardFunction | undefined => {
-    const same = sameAs(current(tx)); // uploaded meanwhile
+    const same = sameAs(current({ db: tx })); // uploaded meanwhile
     if (!same && !loaded) return undefined;
     if (same) call.set.status = 200;
     const version = loaded && { ...rowOf(ctx, upload, loaded), workspaceId };

@@ -5,6 +5,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { CheckpointError } from "../../../lib/checkpoints/families.ts";
 import { isObject } from "../../../lib/json/object.ts";
 import { MIB } from "../../../lib/units.ts";
+import { readExactly, readInto } from "../../../platform/files.ts";
 import { type PlacedTensor, parseSafetensors, SafetensorsError } from "../../checkpoints/safetensors.ts";
 import type { SmallFiles } from "../../checkpoints/tokenizer/special.ts";
 
@@ -119,13 +120,7 @@ async function openShard(files: Files, shard: string, handles: FileHandle[]): Pr
     throw new CheckpointError(`${shard} is missing, but ${INDEX} names it: copy it into the folder`);
   const { handle, size } = await openRegular(path, shard);
   handles.push(handle);
-  const read = async (into: Uint8Array, at: number) => {
-    for (let done = 0; done < into.byteLength; ) {
-      const { bytesRead } = await handle.read(into, done, into.byteLength - done, at + done);
-      if (bytesRead === 0) throw new CheckpointError(`${shard} became shorter while it was read`);
-      done += bytesRead;
-    }
-  };
+  const read = async (into: Uint8Array, at: number) => void (await readExactly(handle, into, at, tooShort(shard)));
   try {
     let bytes = new Uint8Array(Math.min(8, size));
     for (;;) {
@@ -143,6 +138,8 @@ async function openShard(files: Files, shard: string, handles: FileHandle[]): Pr
   }
 }
 
+export const tooShort = (name: string) => () => new CheckpointError(`${name} became shorter while it was read`);
+
 export async function openRegular(path: string, name: string): Promise<{ handle: FileHandle; size: number }> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // opening a named pipe must not block
   const stat = await handle.stat();
@@ -159,10 +156,7 @@ async function readSmall(files: Files, name: string): Promise<Uint8Array | undef
     const most = LIMITS[name] ?? SMALL_BYTES;
     if (size > most) throw new CheckpointError(`${name} has ${size} bytes; the maximum is ${most}`);
     const bytes = new Uint8Array(size);
-    let at = 0;
-    for (let read = 1; read > 0 && at < size; at += read)
-      ({ bytesRead: read } = await handle.read(bytes, at, size - at, at));
-    return bytes.subarray(0, at);
+    return bytes.subarray(0, await readInto(handle, bytes, 0));
   } finally {
     await handle.close();
   }

@@ -6,7 +6,8 @@ import { partNames, type Split, splitOf } from "../../../lib/gguf/parts.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
 import type { Metadata, TensorSource } from "../../../lib/gguf/write.ts";
 import { MIB } from "../../../lib/units.ts";
-import { type Files, openRegular, shown } from "./folder.ts";
+import { readExactly, readInto } from "../../../platform/files.ts";
+import { type Files, openRegular, shown, tooShort } from "./folder.ts";
 
 export type Parts = { metadata: Metadata; sources: TensorSource[]; close: () => Promise<void> };
 type Part = { name: string; handle: FileHandle; header: Header };
@@ -50,7 +51,7 @@ async function openPart(files: Files, name: string): Promise<Part> {
   if (path === undefined) throw new CheckpointError(`${name} is missing: copy it beside the other parts`);
   const { handle, size } = await openRegular(path, name);
   try {
-    const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, size);
+    const header = await readHeader((into, at) => readInto(handle, into, at), size);
     return { name, handle, header };
   } catch (error) {
     await handle.close();
@@ -89,7 +90,7 @@ async function metadataOf({ handle, header, name }: Part): Promise<Metadata> {
   const metadata = new Map<string, Uint8Array>();
   for (const [key, { start, end }] of header.spans) {
     if (key === "general.alignment" || key.startsWith("split.")) continue;
-    metadata.set(key, await readBytes(handle, new Uint8Array(end - start), start, name));
+    metadata.set(key, await readExactly(handle, new Uint8Array(end - start), start, tooShort(name)));
   }
   return metadata;
 }
@@ -112,15 +113,6 @@ async function* bytesOf({ handle, header, name }: Part, { offset, bytes }: Tenso
   const buffer = new Uint8Array(Math.min(CHUNK_BYTES, bytes));
   for (let at = 0; at < bytes; at += buffer.byteLength) {
     const piece = buffer.subarray(0, Math.min(buffer.byteLength, bytes - at));
-    yield readBytes(handle, piece, header.dataStart + offset + at, name);
+    yield readExactly(handle, piece, header.dataStart + offset + at, tooShort(name));
   }
-}
-
-async function readBytes(handle: FileHandle, into: Uint8Array, at: number, name: string): Promise<Uint8Array> {
-  for (let done = 0; done < into.byteLength; ) {
-    const { bytesRead } = await handle.read(into, done, into.byteLength - done, at + done);
-    if (bytesRead === 0) throw new CheckpointError(`${name} became shorter while it was read`);
-    done += bytesRead;
-  }
-  return into;
 }

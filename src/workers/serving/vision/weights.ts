@@ -1,10 +1,11 @@
 /** Copies the tensors of a projector that its encoder uses from the file onto the device. */
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { TENSOR_TYPES } from "../../../lib/gguf/types.ts";
 import type { Projector } from "../../../lib/vision/projector.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, putBytes } from "../../../native/ggml/ggml.ts";
+import { readExactlySync } from "../../../platform/files.ts";
 
 const typeNumbers = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name, number]));
 const READ_BYTES = 64 << 20;
@@ -61,11 +62,9 @@ function isUsed(name: string, { layers }: Projector): boolean {
 
 function copy({ ggml }: Backend, fd: number, { dataStart }: Header, { bytes, offset }: Stored, tensor: Ptr) {
   const buffer = new Uint8Array(Math.min(bytes, READ_BYTES));
-  for (let done = 0; done < bytes; ) {
-    const wanted = Math.min(buffer.length, bytes - done);
-    const read = readSync(fd, buffer, 0, wanted, dataStart + offset + done);
-    if (read === 0) throw new Error("The projector was truncated while it was read");
-    putBytes(ggml, tensor, buffer.subarray(0, read), done);
-    done += read;
+  const tooShort = () => new Error("The projector was truncated while it was read");
+  for (let done = 0; done < bytes; done += buffer.length) {
+    const piece = buffer.subarray(0, Math.min(buffer.length, bytes - done));
+    putBytes(ggml, tensor, readExactlySync(fd, piece, dataStart + offset + done, tooShort), done);
   }
 }

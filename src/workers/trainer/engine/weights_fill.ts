@@ -1,10 +1,11 @@
 /** Copies a model file into its tensors, some rows at a time: a layer of a large model has gigabytes. */
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import type { Header, Tensor as Stored } from "../../../lib/gguf/parse.ts";
 import { PACKED_TYPES, TENSOR_TYPES } from "../../../lib/gguf/types.ts";
 import { must } from "../../../native/ffi.ts";
 import { allocate, type Backend, newContext, newTensor, putBytes, TYPE } from "../../../native/ggml/ggml.ts";
 import { typeOf } from "../../../native/ggml/symbols.ts";
+import { readExactlySync } from "../../../platform/files.ts";
 import { openRowMerger } from "../results/merge_rows.ts";
 import type { Tensor } from "./tape.ts";
 
@@ -64,18 +65,12 @@ function copy({ ggml }: Backend, { fd, at }: From, { tensor, bytes }: { tensor: 
   const buffer = new Uint8Array(Math.min(bytes, READ_BYTES));
   for (let done = 0; done < bytes; done += buffer.length) {
     const piece = buffer.subarray(0, Math.min(buffer.length, bytes - done));
-    readExactly(fd, piece, at + done);
+    readExactlySync(fd, piece, at + done, tooShort);
     putBytes(ggml, tensor, piece, done);
   }
 }
 
-function readExactly(fd: number, into: Uint8Array, at: number) {
-  for (let done = 0; done < into.length; ) {
-    const read = readSync(fd, into, done, into.length - done, at + done);
-    if (read === 0) throw new Error("The model file was truncated while it was read");
-    done += read;
-  }
-}
+const tooShort = () => new Error("The model file was truncated while it was read");
 
 type Put = (made: Uint8Array, at: number) => void;
 type Decoded = { stored: Stored; type: string; put: Put };
@@ -93,7 +88,7 @@ function openDecoder(backend: Backend) {
       for (let row = 0, written = 0; row < rows; row += most) {
         const count = Math.min(most, rows - row);
         const piece = new Uint8Array(count * rowBytes);
-        readExactly(fd, piece, at + row * rowBytes);
+        readExactlySync(fd, piece, at + row * rowBytes, tooShort);
         const merger = openRowMerger(cpu, { from: stored.type.name, to: type, inputs, rows: count });
         const made = merger.merge(piece, 0);
         put(made, written);

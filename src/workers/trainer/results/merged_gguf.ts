@@ -15,7 +15,7 @@ import {
   uint32Value,
 } from "../../../lib/gguf/write.ts";
 import type { Backend } from "../../../native/ggml/ggml.ts";
-import { UNCOUNTED, type Written, writeStreamAtomic } from "../../../platform/files.ts";
+import { readExactly, readInto, UNCOUNTED, type Written, writeStreamAtomic } from "../../../platform/files.ts";
 import { loraScale } from "../engine/weights.ts";
 import type { Adapter, ReadRows } from "./adapter.ts";
 import { type Delta, openRowMerger } from "./merge_rows.ts";
@@ -48,10 +48,7 @@ export async function* mergedChunks(backend: Backend, options: Omit<MergeOptions
   const file = await open(options.base, "r");
   try {
     const { size } = await file.stat();
-    const header = await readHeader(
-      async (buffer, offset, length, position) => (await file.read(buffer, offset, length, position)).bytesRead,
-      size,
-    );
+    const header = await readHeader((into, at) => readInto(file, into, at), size);
     const merge = createMerge(backend, file, header, options);
     yield* ggufChunks(await metadataOf(file, header, options), merge);
   } finally {
@@ -80,10 +77,7 @@ export async function openMerged(
   const file = await open(base, "r");
   try {
     const { size } = await file.stat();
-    const header = await readHeader(
-      async (buffer, offset, length, position) => (await file.read(buffer, offset, length, position)).bytesRead,
-      size,
-    );
+    const header = await readHeader((into, at) => readInto(file, into, at), size);
     const deltas = "adapter" in learned ? deltasOf(learned.adapter, header) : new Map<string, Delta>();
     const weights = "weights" in learned ? learned.weights : undefined;
     return {
@@ -213,11 +207,5 @@ async function* merged(work: Work): AsyncGenerator<Uint8Array> {
   }
 }
 
-async function readBytes(file: FileHandle, into: Uint8Array, position: number): Promise<Uint8Array> {
-  for (let at = 0; at < into.byteLength; ) {
-    const { bytesRead } = await file.read(into, at, into.byteLength - at, position + at);
-    if (bytesRead === 0) throw new Error("The model file was truncated while it was read");
-    at += bytesRead;
-  }
-  return into;
-}
+const readBytes = (file: FileHandle, into: Uint8Array, position: number): Promise<Uint8Array> =>
+  readExactly(file, into, position, () => new Error("The model file was truncated while it was read"));

@@ -3,6 +3,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { float, string } from "../../../lib/gguf/facts.ts";
 import type { Header, Tensor } from "../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../lib/gguf/read.ts";
+import { readExactly, readInto } from "../../../platform/files.ts";
 import { WorkerError } from "../../protocol.ts";
 import { loraNames } from "../engine/weights.ts";
 import type { Adapter, AdapterLayer } from "./adapter.ts";
@@ -11,10 +12,7 @@ export async function readAdapterGguf(path: string): Promise<Adapter> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    const header = await readHeader(
-      async (into, offset, length, position) => (await file.read(into, offset, length, position)).bytesRead,
-      size,
-    );
+    const header = await readHeader((into, at) => readInto(file, into, at), size);
     return await adapterIn(file, header);
   } finally {
     await file.close();
@@ -44,11 +42,8 @@ const unreadable = (why: string) => new WorkerError("config", `The adapter to st
 
 async function floats(file: FileHandle, { dataStart }: Header, tensor: Tensor): Promise<Float32Array> {
   const bytes = new Uint8Array(tensor.bytes);
-  for (let at = 0; at < bytes.length; ) {
-    const { bytesRead } = await file.read(bytes, at, bytes.length - at, dataStart + tensor.offset + at);
-    if (bytesRead === 0) throw unreadable("the file was truncated while it was read");
-    at += bytesRead;
-  }
+  const tooShort = () => unreadable("the file was truncated while it was read");
+  await readExactly(file, bytes, dataStart + tensor.offset, tooShort);
   if (tensor.type.name === "F32") return new Float32Array(bytes.buffer);
   if (tensor.type.name === "F16") return new Float32Array(new Float16Array(bytes.buffer));
   if (tensor.type.name === "BF16")

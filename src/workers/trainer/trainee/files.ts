@@ -1,10 +1,10 @@
 /**
  * Saves learned weights to safetensors files and loads them, one tensor at a time: a model may be larger than memory.
  */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
-import { UNCOUNTED, writeStreamAtomic } from "../../../platform/files.ts";
+import { readExactlySync, UNCOUNTED, writeStreamAtomic } from "../../../platform/files.ts";
 import {
   encodeSafetensorsHeader,
   type PlacedTensor,
@@ -95,7 +95,7 @@ export function openTensors(path: string) {
         const found = tensors.get(name);
         if (!found) return undefined;
         const rowBytes = (found.shape.at(-1) ?? 1) * 4;
-        return new Float32Array(readExactly(fd, found.start + firstRow * rowBytes, rows * rowBytes).buffer);
+        return new Float32Array(bytesAt(fd, found.start + firstRow * rowBytes, rows * rowBytes).buffer);
       },
       mustFit(name: string, { shape }: Pick<Trainable, "shape">) {
         const { dtype, shape: found } = get(name);
@@ -105,7 +105,7 @@ export function openTensors(path: string) {
       },
       read(name: string): Float32Array {
         const { start, bytes } = get(name);
-        return new Float32Array(readExactly(fd, start, bytes).buffer);
+        return new Float32Array(bytesAt(fd, start, bytes).buffer);
       },
     };
   } catch (error) {
@@ -119,18 +119,16 @@ const FIRST_BYTES = 1 << 16;
 function headerOf(fd: number) {
   const { size } = fstatSync(fd);
   for (let wanted = FIRST_BYTES; ; ) {
-    const parsed = parseSafetensors(readExactly(fd, 0, Math.min(wanted, size)), size);
+    const parsed = parseSafetensors(bytesAt(fd, 0, Math.min(wanted, size)), size);
     if (!("need" in parsed)) return parsed;
     wanted = parsed.need;
   }
 }
 
-function readExactly(fd: number, start: number, length: number): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(length);
-  for (let at = 0; at < length; ) {
-    const count = readSync(fd, bytes, at, length - at, start + at);
-    if (count === 0) throw new SafetensorsError("The file was truncated while it was read");
-    at += count;
-  }
-  return bytes;
-}
+const bytesAt = (fd: number, start: number, length: number) =>
+  readExactlySync(
+    fd,
+    new Uint8Array(length),
+    start,
+    () => new SafetensorsError("The file was truncated while it was read"),
+  );

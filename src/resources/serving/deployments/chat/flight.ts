@@ -94,10 +94,10 @@ export class Flight {
   attach(replica: Replica) {
     if (this.#isOver) return replica.release();
     this.#replica = replica;
-    this.#timeline.attachedMs = this.#elapsed();
+    this.#timeline.attachedMs = this.elapsedMs;
   }
 
-  #elapsed(): number {
+  get elapsedMs(): number {
     return performance.now() - this.#startedAt;
   }
 
@@ -110,7 +110,7 @@ export class Flight {
   receive(chunk: Uint8Array) {
     this.prove();
     if (this.#timeline.sentMs === undefined) return; // the stage of a wake, not yet the answer
-    this.#timeline.firstMs ??= this.#elapsed();
+    this.#timeline.firstMs ??= this.elapsedMs;
     this.#output?.add(chunk);
   }
 
@@ -146,7 +146,7 @@ export class Flight {
     const adapter = this.#lora ?? replica.adapter;
     const reader = { ctx: this.ctx, workspaceId: this.row.workspaceId, canSee: host.canSee, signal: this.signal };
     const { body, release } = await withPixels(this.call.body, reader);
-    this.#timeline.sentMs = this.#elapsed();
+    this.#timeline.sentMs = this.elapsedMs;
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
     const answer = await fetch(`http://worker${this.call.path}`, {
@@ -179,7 +179,7 @@ export class Flight {
     this.#replica?.release();
     admitBackground(ctx);
     if (this.#replica?.inflight === 0) ctx.wake("deployments.reconcile");
-    this.#record(outcome, performance.now() - this.#startedAt, chosen).catch((error) =>
+    this.#record(outcome, this.elapsedMs, chosen).catch((error) =>
       ctx.log.error("a request was not recorded", { request: this.id, error }),
     );
   }

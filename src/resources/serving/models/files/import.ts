@@ -12,7 +12,7 @@ import { incompleteFolder, isHuggingFaceFolder } from "../../../../lib/gguf/othe
 import { GgufError } from "../../../../lib/gguf/parse.ts";
 import { readHeader } from "../../../../lib/gguf/read.ts";
 import { durable, write } from "../../../../platform/db/db.ts";
-import { asStorageError, errorCode, renameDurably, syncDir, tempPath } from "../../../../platform/files.ts";
+import { asStorageError, errorCode, readInto, renameDurably, syncDir, tempPath } from "../../../../platform/files.ts";
 import type { ModelShape } from "../../../../workers/protocol.ts";
 import { BUILTIN_NAME } from "../builtin.ts";
 import { INSTALLATION, machine } from "../machine.ts";
@@ -55,7 +55,7 @@ export async function openSource(path: string): Promise<Source> {
     const stats = await handle.stat();
     if (stats.isDirectory()) throw refuse(await folderRefusal(path));
     if (!stats.isFile()) throw refuse(`${path} is not a file`);
-    const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
+    const header = await readHeader((into, at) => readInto(handle, into, at), stats.size);
     return { path, handle, size: stats.size, shape: describeServed(header) };
   } catch (error) {
     await handle.close();

@@ -7,7 +7,7 @@ import { GgufError } from "../../../../lib/gguf/parse.ts";
 import { splitOf } from "../../../../lib/gguf/parts.ts";
 import { readHeader } from "../../../../lib/gguf/read.ts";
 import { describeProjector, type Projector } from "../../../../lib/vision/projector.ts";
-import { errorCode, syncDir } from "../../../../platform/files.ts";
+import { errorCode, readInto, syncDir } from "../../../../platform/files.ts";
 import type { ModelShape } from "../../../../workers/protocol.ts";
 import { projectorPath } from "../projector.ts";
 import { copyTo, targetOf } from "./import.ts";
@@ -25,7 +25,7 @@ export async function openProjector(path: string, model: ModelShape): Promise<Pr
   try {
     const stats = await handle.stat();
     if (!stats.isFile()) throw refuse(`--mmproj: ${path} is not a file`);
-    const header = await readHeader(async (...where) => (await handle.read(...where)).bytesRead, stats.size);
+    const header = await readHeader((into, at) => readInto(handle, into, at), stats.size);
     const projector = describeProjector(header);
     if (model.type === "adapter") throw refuse("--mmproj: an adapter has no projector. Import it with its base model");
     if (projector.outputs !== model.embedding_length)

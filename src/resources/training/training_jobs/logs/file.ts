@@ -3,11 +3,12 @@
  * line; it is cut off before the next append. Lines are not flushed to the disk: a log is not worth the wait. The text
  * goes to the storage when the job has ended.
  */
-import { closeSync, fstatSync, ftruncateSync, readSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, ftruncateSync, writeSync } from "node:fs";
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { isoTime } from "../../../../lib/time.ts";
 import { KIB, MIB } from "../../../../lib/units.ts";
+import { readIntoSync } from "../../../../platform/files.ts";
 import type { OpenMeter } from "../../../../platform/storage/meter.ts";
 import { makeDir, openFile, openToAppend } from "../../../../sandbox/files/trees.ts";
 import { spaceMeter } from "../../../data/storage_usage/service.ts";
@@ -106,7 +107,7 @@ export function lastLf(fd: number, end: number): number {
   const buffer = Buffer.alloc(CHUNK);
   for (let to = end; to > 0; ) {
     const from = Math.max(0, to - CHUNK);
-    const read = readSync(fd, buffer, 0, to - from, from);
+    const read = readIntoSync(fd, buffer.subarray(0, to - from), from);
     const at = buffer.subarray(0, read).lastIndexOf(LF);
     if (at >= 0) return from + at;
     to = from;
@@ -126,7 +127,7 @@ export function lineAt(fd: number, start: number, size: number): LogLine | undef
   let bytes = Buffer.alloc(0);
   for (let at = start; at < size; at += CHUNK) {
     const buffer = Buffer.alloc(Math.min(CHUNK, size - at));
-    readSync(fd, buffer, 0, buffer.length, at);
+    readIntoSync(fd, buffer, at);
     bytes = Buffer.concat([bytes, buffer]);
     const end = bytes.indexOf(LF);
     if (end >= 0) return JSON.parse(bytes.toString("utf8", 0, end)) as LogLine;

@@ -4,7 +4,7 @@ import { keepOpen } from "../../../../http/connection.ts";
 import { ChatCompletionRequest } from "../../../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../../../lib/chat/completion.ts";
 import { AppError } from "../../../../lib/errors.ts";
-import { answer } from "../../../serving/deployments/chat/answer.ts";
+import { inferWhole } from "../../../serving/deployments/chat/infer.ts";
 import * as deployments from "../../../serving/deployments/service.ts";
 import type { DeploymentRow } from "../../../serving/deployments/table.ts";
 import type { ConversationRow, TraceRow } from "../table.ts";
@@ -59,14 +59,13 @@ async function send(
 ): Promise<Item> {
   const base = { trace_id: trace.id, deployment_id: row.id, input: trace.input, recorded_output: trace.output };
   try {
-    const request = new Request("http://localhost/replay", { signal });
     const { agentId, agentVersion } = trace;
-    const response = await answer(ctx, row, request, { ...bodyOf(trace, row.name), keyId, agentId, agentVersion });
-    const { status } = response;
-    const body = (await response.json()) as Answer;
+    const call = { ...bodyOf(trace, row.name), keyId, agentId, agentVersion, signal };
+    const { traceId, status, text } = await inferWhole(ctx, row, call);
+    const body = JSON.parse(text) as Answer;
     const output = body.choices?.map(({ message, text }) => message ?? text) ?? null;
     const error = status < 400 ? null : (body.error?.message ?? "The request failed");
-    return { ...base, replay_trace_id: response.headers.get("x-trace-id"), status, output, error };
+    return { ...base, replay_trace_id: traceId, status, output, error };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { ...base, replay_trace_id: null, status: error.status, output: null, error: error.message };
