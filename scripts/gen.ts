@@ -11,7 +11,7 @@ import type { Migration } from "../src/platform/db/migrations/index.ts";
 import { freshFingerprint, freshStatements } from "../src/platform/db/schema.ts";
 import { silentLog } from "../src/platform/log.ts";
 import { withExamples } from "../src/resources/server/docs/examples.ts";
-import { mount } from "../src/routes.ts";
+import { mainPort } from "../src/routes.ts";
 import { extendReleased } from "./released.ts";
 
 const root = dirname(import.meta.dir);
@@ -25,7 +25,7 @@ async function openapiJson(): Promise<string> {
   try {
     const { ctx, close } = await openOffline(loadConfig({ env: {}, flags: { data_dir: dir } }), { log: silentLog });
     try {
-      return `${JSON.stringify(withExamples(openapi(createHandler(ctx, mount(ctx)).app)), null, 2)}\n`;
+      return `${JSON.stringify(withExamples(openapi(await createHandler(ctx, mainPort(ctx)).routes())), null, 2)}\n`;
     } finally {
       await close();
     }

@@ -2,9 +2,8 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Ctx } from "./context.ts";
-import { type ErrorAnswer, errorResponse, toAppError } from "./http/answer/errors.ts";
+import { type ErrorAnswer, toAppError } from "./http/answer/errors.ts";
 import { redirectToHttps } from "./http/answer/redirect.ts";
-import { serviceErrorResponse } from "./http/answer/service_errors.ts";
 import { createHandler, type Handler } from "./http/server.ts";
 import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
@@ -15,7 +14,7 @@ import type { Config } from "./platform/config/config.ts";
 import { descriptorsOf, mostConnections } from "./platform/machine/descriptors.ts";
 import { challengeAnswer } from "./platform/tls/challenges.ts";
 import { readTlsPair, serveOptions, type TlsPair } from "./platform/tls/pair.ts";
-import { mount, mountDetection } from "./routes.ts";
+import { DETECTION_PORT, mainPort } from "./routes.ts";
 
 export type Listener = Bun.Server<undefined>;
 
@@ -77,12 +76,12 @@ export function socketPathOf({ http, data_dir }: Config): string | undefined {
 
 function portsOf(ctx: Ctx): [all: Port, detection?: Port] {
   const at = parseListen(ctx.config.http.listen) ?? { hostname: "127.0.0.1", port: 0 };
-  const all: Port = { at, handle: createHandler(ctx, mount(ctx)), answers: errorResponse, setting: "--listen" };
+  const main = mainPort(ctx);
+  const all: Port = { at, handle: createHandler(ctx, main), answers: main.answers, setting: "--listen" };
   const { port } = ctx.config.detect;
   if (port < 0) return [all];
-  const answers = serviceErrorResponse;
-  const handle = createHandler(ctx, mountDetection(ctx), { answers });
-  return [all, { at: { ...at, port }, handle, answers, setting: "detect.port" }];
+  const handle = createHandler(ctx, DETECTION_PORT);
+  return [all, { at: { ...at, port }, handle, answers: DETECTION_PORT.answers, setting: "detect.port" }];
 }
 
 function listen(ctx: Ctx, { at, handle, answers, setting, tls }: Port): Listener {

@@ -1,132 +1,83 @@
-import type { AnyElysia } from "elysia";
+/** The routes of the server by the first words of their paths. A group is loaded with its first request. */
 import type { Ctx } from "./context.ts";
-import { fallback } from "./http/fallback.ts";
-import { routes as account } from "./resources/access/account/routes.ts";
-import { routes as apiKeys } from "./resources/access/api_keys/routes.ts";
-import { routes as audit } from "./resources/access/audit/routes.ts";
-import { routes as browserSessions } from "./resources/access/browser_sessions/routes.ts";
-import { routes as invitations } from "./resources/access/people/invitations/routes.ts";
-import { routes as me } from "./resources/access/people/me/routes.ts";
-import { routes as oidc } from "./resources/access/people/oidc/routes.ts";
-import { routes as users } from "./resources/access/people/routes.ts";
-import { routes as signIn } from "./resources/access/people/sign_in/routes.ts";
-import { routes as secrets } from "./resources/access/secrets/routes.ts";
+import { errorResponse } from "./http/answer/errors.ts";
+import { serviceErrorResponse } from "./http/answer/service_errors.ts";
+import type { Port, RouteGroup } from "./http/route_groups.ts";
 import { routes as setup } from "./resources/access/setup/routes.ts";
-import { routes as sshKeys } from "./resources/access/ssh_keys/routes.ts";
-import { routes as workspaces } from "./resources/access/workspaces/routes.ts";
-import { routes as connectedDatasets } from "./resources/data/datasets/connected/routes.ts";
-import { routes as datasets } from "./resources/data/datasets/routes.ts";
-import { routes as volumes } from "./resources/data/volumes/routes.ts";
-import { routes as detection } from "./resources/detection/routes.ts";
-import { routes as gpu } from "./resources/machines/gpu/routes.ts";
-import { routes as regions } from "./resources/machines/regions/routes.ts";
-import { routes as sessions } from "./resources/machines/sessions/routes.ts";
-import { routes as billing, grantRoutes } from "./resources/money/billing/routes.ts";
-import { routes as cost } from "./resources/money/cost/routes.ts";
-import { routes as inferenceBatches } from "./resources/other_apis/batches/routes.ts";
-import { routes as evals } from "./resources/other_apis/evals/routes.ts";
-import { routes as files } from "./resources/other_apis/files/routes.ts";
-import { routes as fineTuning } from "./resources/other_apis/fine_tuning/routes.ts";
-import { routes as llamaClients } from "./resources/other_apis/llama/routes.ts";
-import { routes as lmStudio } from "./resources/other_apis/lm_studio.ts";
-import { routes as messages } from "./resources/other_apis/messages/routes.ts";
-import { manageRoutes as ollamaModels } from "./resources/other_apis/ollama/manage_routes.ts";
-import { routes as ollama } from "./resources/other_apis/ollama/routes.ts";
-import { routes as rerank } from "./resources/other_apis/rerank.ts";
-import { routes as responses } from "./resources/other_apis/responses/routes.ts";
-import { routes as annotationQueues } from "./resources/quality/annotation_queues/routes.ts";
-import { workRoutes as annotationWork } from "./resources/quality/annotation_queues/work/routes.ts";
-import { routes as evaluators } from "./resources/quality/evaluators/routes.ts";
-import { routes as experiments } from "./resources/quality/experiments/routes.ts";
 import { routes as dashboard } from "./resources/server/dashboard/routes.ts";
 import { pageFor } from "./resources/server/dashboard/service.ts";
 import { routes as docs } from "./resources/server/docs/routes.ts";
-import { routes as settings } from "./resources/server/settings/routes.ts";
 import { checkRoutes, routes as system } from "./resources/server/system/routes.ts";
-import { routes as agents } from "./resources/serving/agents/routes.ts";
-import { routes as deployments } from "./resources/serving/deployments/routes.ts";
-import { routes as models } from "./resources/serving/models/routes.ts";
-import { routes as codeArtifacts } from "./resources/training/code_artifacts/routes.ts";
-import { routes as publicRuns } from "./resources/training/public_runs/routes.ts";
-import { routes as rewardFunctions } from "./resources/training/reward_functions/routes.ts";
-import { routes as tracker } from "./resources/training/tracker/routes.ts";
-import { modelRoutes as trainingModels } from "./resources/training/training_jobs/artifacts/routes.ts";
-import { logRoutes as trainingLogs } from "./resources/training/training_jobs/logs/routes.ts";
-import { routes as trainingJobs } from "./resources/training/training_jobs/routes.ts";
-import { routes as events } from "./resources/watching/events/routes.ts";
-import { routes as metrics } from "./resources/watching/metrics/routes.ts";
-import { routes as monitors } from "./resources/watching/monitors/routes.ts";
-import { routes as traces } from "./resources/watching/traces/routes.ts";
-import { routes as webhooks } from "./resources/watching/webhooks/routes.ts";
 
-/** The routes of the port for detection alone. */
-export const mountDetection = (ctx: Ctx) => (app: AnyElysia) =>
-  app.use(system(ctx)).use(detection(ctx)).use(fallback(ctx));
+const under = (start: string, ...words: string[]) => words.map((word) => `${start}${word}`);
+const v1 = (...words: string[]) => under("/v1/", ...words);
 
-/** A list, not a chain: each link of a chain deepens its type, and the compiler has a limit. */
-type Plugin = AnyElysia | ((app: AnyElysia) => AnyElysia);
-const ALL: readonly ((ctx: Ctx) => Plugin)[] = [
-  llamaClients,
-  messages,
-  responses,
-  files,
-  inferenceBatches,
-  fineTuning,
-  evals,
-  ollama,
-  ollamaModels,
-  lmStudio,
-  rerank,
-  system,
-  checkRoutes,
-  setup,
-  docs,
-  dashboard,
-  workspaces,
-  account,
-  audit,
-  apiKeys,
-  browserSessions,
-  signIn,
-  oidc,
-  users,
-  me,
-  invitations,
-  sshKeys,
-  secrets,
-  settings,
-  tracker,
-  models,
-  volumes,
-  codeArtifacts,
-  rewardFunctions,
-  evaluators,
-  sessions,
-  regions,
-  connectedDatasets,
-  datasets,
-  annotationQueues,
-  annotationWork,
-  deployments,
-  traces,
-  agents,
-  monitors,
-  trainingJobs,
-  experiments,
-  publicRuns,
-  trainingLogs,
-  trainingModels,
-  gpu,
-  detection,
-  billing,
-  grantRoutes,
-  cost,
-  metrics,
-  webhooks,
-  events,
-  (ctx) => fallback(ctx, pageFor(ctx)),
+const ACCOUNTS = ["workspaces", "account", "api_keys", "browser_sessions", "logins", "users", "me", "invitations"];
+const OF_LLAMA = [
+  "completion",
+  "infill",
+  "tokenize",
+  "detokenize",
+  "apply-template",
+  "props",
+  "slots",
+  "lora-adapters",
 ];
 
-/** Every route of the server. */
-export const mount = (ctx: Ctx) => (app: AnyElysia) =>
-  ALL.reduce<AnyElysia>((mounted, routes) => mounted.use(routes(ctx) as AnyElysia), app);
+const GROUPS: readonly RouteGroup[] = [
+  { at: [], load: () => [system, checkRoutes, setup, docs, dashboard] },
+  {
+    at: v1("messages", "responses", "files", "batches", "fine_tuning", "evals", "rerank"),
+    load: async () => (await import("./route_groups/other_apis.ts")).group,
+  },
+  {
+    at: v1(...ACCOUNTS, "ssh_keys", "secrets"),
+    load: async () => (await import("./route_groups/access.ts")).group,
+  },
+  {
+    at: v1("settings"),
+    load: async () => {
+      const settings = await import("./resources/server/settings/routes.ts");
+      const tracker = await import("./resources/training/tracker/routes.ts");
+      return [settings.routes, tracker.routes];
+    },
+  },
+  { at: v1("volumes", "datasets"), load: async () => (await import("./route_groups/data.ts")).group },
+  {
+    at: v1("code_artifacts", "reward_functions", "training_jobs", "public"),
+    load: async () => (await import("./route_groups/training.ts")).group,
+  },
+  {
+    at: v1("evaluators", "annotation_queues", "experiments"),
+    load: async () => (await import("./route_groups/quality.ts")).group,
+  },
+  { at: v1("sessions", "regions", "gpu"), load: async () => (await import("./route_groups/machines.ts")).group },
+  {
+    at: [...v1("models", "deployments", "chat", "completions", "embeddings", "agents"), ...under("/", ...OF_LLAMA)],
+    load: async () => (await import("./route_groups/serving.ts")).group,
+  },
+  {
+    at: v1("traces", "conversations", "otlp", "monitors", "metrics", "webhooks", "events"),
+    load: async () => (await import("./route_groups/watching.ts")).group,
+  },
+  {
+    at: ["/api", ...v1("detect", "config")],
+    load: async () => {
+      const detection = await import("./resources/detection/routes.ts");
+      const ollama = await import("./resources/other_apis/ollama/routes.ts");
+      const { manageRoutes } = await import("./resources/other_apis/ollama/manage_routes.ts");
+      const lmStudio = await import("./resources/other_apis/lm_studio.ts");
+      return [ollama.routes, manageRoutes, lmStudio.routes, detection.routes];
+    },
+  },
+  { at: v1("billing", "cost"), load: async () => (await import("./route_groups/money.ts")).group },
+];
+
+/** The port of everything. */
+export const mainPort = (ctx: Ctx): Port => ({ groups: GROUPS, answers: errorResponse, pageFor: pageFor(ctx) });
+
+/** The port of detection alone. */
+export const DETECTION_PORT: Port = {
+  groups: [{ at: [], load: async () => [system, (await import("./resources/detection/routes.ts")).routes] }],
+  answers: serviceErrorResponse,
+};

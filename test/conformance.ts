@@ -1,9 +1,9 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020";
 import addFormats from "ajv-formats";
-import type { AnyElysia } from "elysia";
 import { clientFormatOf } from "../src/http/answer/client_errors.ts";
 import { isServicePath } from "../src/http/answer/service_errors.ts";
 import { openapi } from "../src/http/openapi.ts";
+import type { Route } from "../src/http/route_groups.ts";
 
 type Validator = () => ValidateFunction;
 type Operation = { path: string; method: string; parts: string[]; answers: Map<string, Validator> };
@@ -19,8 +19,8 @@ type Contract = { operations: Operation[]; envelope: Validator; serviceError: Va
 let contract: Contract | undefined;
 
 /** Compiling the schemas of all operations takes seconds, and a test process asks for few. So each compiles on first use. */
-function read(app: AnyElysia): Contract {
-  const document = openapi(app, { closed: true }) as Document;
+function read(routes: readonly Route[]): Contract {
+  const document = openapi(routes, { closed: true }) as Document;
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema({ $id: "api", components: document.components });
@@ -49,8 +49,8 @@ function read(app: AnyElysia): Contract {
 }
 
 /** Fails when a JSON answer is not what the document says of this route. Errors must have the envelope. */
-export function conforms(app: AnyElysia, method: string, path: string, status: number, body: unknown) {
-  contract ??= read(app);
+export function conforms(routes: readonly Route[], method: string, path: string, status: number, body: unknown) {
+  contract ??= read(routes);
   const { operations, envelope, serviceError } = contract;
   const bare = (path.split("?")[0] as string).replace(/(?<=.)\/$/, ""); // a slash at the end is forgiven
   const failure = isServicePath(bare) || clientFormatOf(bare) === "ollama" ? serviceError : envelope;

@@ -18,7 +18,7 @@ import type { Supervisor } from "../src/platform/workers/supervisor.ts";
 import * as keys from "../src/resources/access/api_keys/service.ts";
 import * as workspaces from "../src/resources/access/workspaces/service.ts";
 import { useProbe } from "../src/resources/machines/gpu/service.ts";
-import { mount } from "../src/routes.ts";
+import { mainPort } from "../src/routes.ts";
 import type { LoopName } from "../src/schedules.ts";
 import { conforms } from "./conformance.ts";
 import { randomFor, sweep } from "./sweep.ts";
@@ -101,10 +101,10 @@ export function testApp(options: Options = {}) {
   for (const spec of loops(ctx))
     if (options.loops?.includes(spec.name)) running.loops.set(spec.name, startLoop(spec, { log, clock }));
   const { around = (same) => same } = options;
-  const served = createHandler(ctx, mount(ctx));
+  const served = createHandler(ctx, mainPort(ctx));
   const handle = Object.assign(
     around((request) => served(request)),
-    { app: served.app },
+    { routes: served.routes },
   );
   const keyOf = (name: string, scopes: (typeof SCOPES)[number][]) => {
     const row = workspaces.findByName(ctx, name) ?? workspaces.create(ctx, { name, metadata: {} });
@@ -132,7 +132,8 @@ export function testApp(options: Options = {}) {
     const text = await response.text();
     const isJson = text !== "" && response.headers.get("content-type")?.startsWith("application/json");
     const answer = { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
-    if (isJson && !path.startsWith("/openapi.json")) conforms(handle.app, method, path, answer.status, answer.body);
+    if (isJson && !path.startsWith("/openapi.json"))
+      conforms(await handle.routes(), method, path, answer.status, answer.body);
     return answer;
   }
   return {

@@ -95,8 +95,8 @@ const ENTRY = /\/src\/(?:http\/server|platform\/loop)\.ts$/;
 const SHARED = /\/src\/lib\/|\/node_modules\//;
 const OWN = /\/(?:src|test|scripts)\//;
 const WATCH = /\/turn_watch\.ts$/;
-/** Functions that run before the first request. */
-const OPENING = new Set(["createHandler", "(module)", "evaluate"]);
+/** Functions that run before the first request, or before the first one of a group. The executable's are watched. */
+const OPENING = new Set(["createHandler", "mountGroup", "(module)", "evaluate"]);
 /** Workers have processes of their own, but tests also call their code. */
 const isOther = (url: string) => url.endsWith(".test.ts") || !url.includes("/src/") || url.includes("/src/workers/");
 

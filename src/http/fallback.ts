@@ -10,14 +10,14 @@ import { requireKeyFor } from "./auth.ts";
 export type PageFor = (request: Request, path: string) => Promise<Response> | undefined;
 
 /** The router tries these routes last, for requests that no other one takes. */
-const ANY = "ALL";
+export const ANY = "ALL";
 
 /**
- * The last route: 405 for a path of other methods, a page for a browser, and 401 or 404 for the rest. A function plugin
- * gets the application that it is mounted on, whose routes are complete by the first request.
+ * The last route of a group: 405 for a path of other methods, a page for a browser, and 401 or 404 for the rest. A
+ * function plugin gets the application that it is mounted on, whose routes are complete by the first request.
  */
 export const fallback =
-  (ctx: Ctx, pageFor: PageFor = () => undefined) =>
+  (ctx: Ctx, pageFor?: PageFor) =>
   (app: AnyElysia): AnyElysia =>
     app.use(
       new Elysia().all(
@@ -25,10 +25,10 @@ export const fallback =
         ({ request }) => {
           const path = pathOf(request);
           requireOtherPath(app, path);
-          const page = pageFor(request, path);
+          const page = pageFor?.(request, path);
           if (page) return page;
           requireKeyFor(ctx, request, path);
-          throw absentModel(path) ?? noRoute(app, request, path);
+          throw absentModel(path) ?? noRoute(request, path, pageFor !== undefined);
         },
         { parse: "none" },
       ),
@@ -41,8 +41,8 @@ function requireOtherPath(app: AnyElysia, path: string) {
     throw new AppError("method_not_allowed", `${path} takes ${methods}`, { headers: { allow: methods } });
 }
 
-function noRoute(app: AnyElysia, { method }: Request, path: string): AppError {
-  const where = methodsOf(app, "/docs").length > 0 ? "; see /docs" : " on this port";
+function noRoute({ method }: Request, path: string, hasPages: boolean): AppError {
+  const where = hasPages ? "; see /docs" : " on this port";
   return new AppError("route_not_found", `No route ${method} ${path}${where}`);
 }
 

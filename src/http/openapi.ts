@@ -1,10 +1,10 @@
-import type { AnyElysia } from "elysia";
 import { z } from "zod";
 import { takingTurns } from "../lib/turns.ts";
 import { VERSION } from "../lib/version.ts";
 import { clientFormatOf } from "./answer/client_errors.ts";
 import { ErrorEnvelope } from "./answer/errors.ts";
 import { isServicePath, ServiceError } from "./answer/service_errors.ts";
+import type { Route } from "./route_groups.ts";
 
 type Json = Record<string, unknown>;
 type Answers = Record<number, z.ZodType | string>;
@@ -39,14 +39,14 @@ const override: NonNullable<z.core.ToJSONSchemaParams["override"]> = ({ zodSchem
 };
 
 /** The whole document at once, which takes longer than a turn of a server may. */
-export function openapi(app: AnyElysia, { closed = false } = {}): Json {
-  const parts = partsOf(app, closed);
+export function openapi(routes: readonly Route[], { closed = false } = {}): Json {
+  const parts = partsOf(routes, closed);
   for (let part = parts.next(); ; part = parts.next()) if (part.done) return part.value;
 }
 
 /** The same for a server: other requests are answered between two routes. */
-export async function openapiInTurns(app: AnyElysia): Promise<Json> {
-  const parts = partsOf(app, false);
+export async function openapiInTurns(routes: readonly Route[]): Promise<Json> {
+  const parts = partsOf(routes, false);
   const turn = takingTurns();
   for (let part = parts.next(); ; part = parts.next()) {
     if (part.done) return part.value;
@@ -58,7 +58,7 @@ export async function openapiInTurns(app: AnyElysia): Promise<Json> {
  * Yields after each route. Schemas with `.meta({ id })` become components, all others are inline. Answers may get new
  * fields; `closed` forbids them, so that the tests notice a field that the document does not know.
  */
-function* partsOf(app: AnyElysia, closed: boolean): Generator<undefined, Json> {
+function* partsOf(routes: readonly Route[], closed: boolean): Generator<undefined, Json> {
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
     const {
@@ -76,7 +76,7 @@ function* partsOf(app: AnyElysia, closed: boolean): Generator<undefined, Json> {
     return shown(json) as Json;
   };
   const paths: Record<string, Json> = {};
-  for (const route of app.routes) {
+  for (const route of routes) {
     yield;
     const detail = route.hooks.detail as Detail | undefined;
     if (!detail?.answers) continue; // pages and the document itself

@@ -2,7 +2,6 @@
  * Counts every answer by route pattern, method, status class and workspace, and measures the time until it began. A
  * stream goes on after that.
  */
-import type { AnyElysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { pathOf } from "../lib/net/request_target.ts";
 import { type RoutePattern, routeNames } from "../lib/route_names.ts";
@@ -34,10 +33,11 @@ export type Meter = {
   nameOf: (request: Request) => string;
 };
 
-export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
+/** `routesAt`: the routes that are loaded for a path. */
+export function createMeter({ db }: Pick<Ctx, "db">, routesAt: (path: string) => readonly RoutePattern[]): Meter {
   const cells = new Map<string, Map<string, Cell>>();
   let count = 0;
-  let templates: Templates | undefined; // the routes are complete by the first request
+  const templates = new WeakMap<readonly RoutePattern[], Templates>();
 
   function begin(workspaceId: string, key: string, name: Cell["name"]): Cell {
     if (++count > MOST_SERIES) {
@@ -51,8 +51,11 @@ export function createMeter({ db }: Pick<Ctx, "db">, app: AnyElysia): Meter {
   }
   function patternOf(request: Request, { route }: RequestState): string {
     if (route !== undefined) return route;
-    templates ??= templatesOf(app.routes);
-    return templates(request.method, pathOf(request));
+    const path = pathOf(request);
+    const routes = routesAt(path);
+    const named = templates.get(routes) ?? templatesOf(routes);
+    templates.set(routes, named);
+    return named(request.method, path);
   }
   function cellOf(request: Request, state: RequestState, workspaceId: string): Cell {
     const { method } = request;

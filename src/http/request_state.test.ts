@@ -1,12 +1,15 @@
 import { afterEach, expect, test } from "bun:test";
 import { Elysia } from "elysia";
 import { manyApps } from "../../test/harness.ts";
+import { errorResponse } from "./answer/errors.ts";
 import { auditLog } from "./audit.ts";
 import { area } from "./auth.ts";
 import { requestIdOf, setMade, stateOf } from "./request_state.ts";
+import type { Port, Routes } from "./route_groups.ts";
 import { createHandler } from "./server.ts";
 
 const { open, closeAll } = manyApps();
+const portOf = (routes: Routes): Port => ({ groups: [{ at: [], load: () => [routes] }], answers: errorResponse });
 afterEach(closeAll);
 
 test("requests that are served at the same time keep their route, caller and id apart", async () => {
@@ -18,7 +21,10 @@ test("requests that are served at the same time keep their route, caller and id 
     setMade(request, { id: `thing_${params.number}` });
     return { id: requestIdOf(request) };
   });
-  const handle = createHandler(app.ctx, (root) => root.use(routes));
+  const handle = createHandler(
+    app.ctx,
+    portOf(() => routes),
+  );
   const requests = [app.keyA, app.keyB].map(
     (key, i) =>
       new Request(`http://localhost/things/${i}`, {
@@ -56,7 +62,10 @@ test("a key that one area has admitted is checked again by another", async () =>
     .use(training.authed)
     .use(admin.authed)
     .post("/both", () => ({ ok: true }));
-  const handle = createHandler(app.ctx, (root) => root.use(routes));
+  const handle = createHandler(
+    app.ctx,
+    portOf(() => routes),
+  );
   const headers = { authorization: `Bearer ${key}` };
   expect((await handle(new Request("http://localhost/both", { method: "POST", headers }))).status).toBe(403);
 });

@@ -1,39 +1,39 @@
-import { type AnyElysia, Elysia } from "elysia";
+import type { AnyElysia } from "elysia";
 import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { noSniff } from "../lib/net/no_sniff.ts";
-import { isOverTls, requirePlainTarget } from "../lib/net/request_target.ts";
+import { isOverTls, pathOf, requirePlainTarget } from "../lib/net/request_target.ts";
 import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
 import { enter, leave } from "../platform/turn_watch.ts";
 import { followAlias } from "./answer/aliases.ts";
-import { errorEnvelope, errorResponse, toAppError } from "./answer/errors.ts";
+import { toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { awaitTurn } from "./auth.ts";
 import { cors } from "./cors.ts";
-import { announceLength, compilePlainReads, leaveBodies, ROUTER, TLS_HOST_LENGTH, TLS_ROUTER } from "./elysia.ts";
+import { announceLength, TLS_HOST_LENGTH } from "./elysia.ts";
 import { requireHost } from "./host.ts";
 import { logRequest } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
+import { type AllRoutes, openGroups, type Port } from "./route_groups.ts";
 import { showWarnings } from "./warnings.ts";
 
 export type Handler = (request: Request) => Response | Promise<Response>;
 
-type Routes = (app: AnyElysia) => AnyElysia;
-type Served = Handler & { app: AnyElysia };
+type Served = Handler & { routes: AllRoutes };
+/** A group of routes, or its loading. */
+type Opened = AnyElysia | Promise<AnyElysia>;
 
-/** The routes as one function. Every answer has a request id, and every error has the envelope. */
-export function createHandler(ctx: Ctx, routes: Routes, { answers = errorResponse } = {}): Served {
-  const router = ctx.config.http.tls_cert === "" ? ROUTER : TLS_ROUTER;
-  const app = routes(new Elysia(router).use(errorEnvelope(ctx, answers)));
+/** The routes of a port as one function. Every answer has a request id, and every error has the envelope. */
+export function createHandler(ctx: Ctx, port: Port): Served {
+  const { answers } = port;
+  const groups = openGroups(ctx, port);
   const withCors = cors(ctx.config.http.cors_origins);
   const { hsts_seconds: hsts, tls_cert: cert } = ctx.config.http;
   const sendsHsts = cert !== "" && hsts > 0;
 
-  leaveBodies(app);
-  compilePlainReads(app);
-  const meter = createMeter(ctx, app);
+  const meter = createMeter(ctx, groups.routesAt);
   const { bodyMemory, underWay, turns } = ctx.state.http;
 
   function finish(request: Request, answer: Response): Response {
@@ -48,10 +48,11 @@ export function createHandler(ctx: Ctx, routes: Routes, { answers = errorRespons
     return response;
   }
   /** A write, or a read that has to wait. `begun`: the read that turned out to have to. */
-  async function handleLater(request: Request, begun?: Response | Promise<Response>): Promise<Response> {
+  async function handleLater(request: Request, group: Opened, begun?: Response | Promise<Response>): Promise<Response> {
     let answer: Response;
     try {
       const reads = isRead(request);
+      const app = group instanceof Promise ? await group : group;
       if (!begun && turns.isBusy && (reads || request.body === null)) await awaitTurn(ctx, request);
       if (reads && !begun) await openCommit(ctx.db)?.catch(() => {}); // an answer must not show what may yet be lost
       const written = watchWrites(ctx.db);
@@ -78,18 +79,20 @@ export function createHandler(ctx: Ctx, routes: Routes, { answers = errorRespons
       admissible(ctx, request);
       followAlias(request);
       shareSnapshot(ctx.db);
-      if (!isRead(request) || openCommit(ctx.db) || turns.isBusy) return handleLater(request);
+      const group = groups.at(pathOf(request));
+      if (group instanceof Promise || !isRead(request) || openCommit(ctx.db) || turns.isBusy)
+        return handleLater(request, group);
       const begunAt = performance.now();
-      const answer = app.fetch(request);
+      const answer = group.fetch(request);
       const workspaceId = stateOf(request).principal?.workspaceId;
       if (workspaceId !== undefined) turns.charge(workspaceId, performance.now() - begunAt);
       if (answer instanceof Response && !openCommit(ctx.db)) return finish(request, answer);
-      return handleLater(request, answer);
+      return handleLater(request, group, answer);
     } catch (error) {
       return finish(request, answers(toAppError(ctx, error, request), request));
     }
   };
-  return Object.assign(handle, { app });
+  return Object.assign(handle, { routes: groups.all });
 }
 
 function admissible(ctx: Ctx, request: Request) {

@@ -40,7 +40,7 @@ beforeAll(async () => {
   const env = { VERK_HTTP__RATE_LIMIT_PER_SECOND: "0", VERK_OFFLINE: "true", VERK_NETWORK__ALLOW: "127.0.0.1" };
   const dir = tempDir();
   server = await startBinary({ dir, env, key: (await makeKey(dir, "--scope", "admin")).key });
-  walk = openWalk(openapi(app.handle.app) as Document, await openWorld(server));
+  walk = openWalk(openapi(await app.handle.routes()) as Document, await openWorld(server));
 }, 60_000);
 afterAll(async () => {
   await server.kill();
@@ -55,7 +55,7 @@ async function judge(call: Call): Promise<string | undefined> {
   if (status === 500) return `500 ${text.slice(0, 300)}`;
   if (headers.get("content-type")?.startsWith("application/json")) {
     try {
-      conforms(app.handle.app, call.method, call.path, status, body);
+      conforms(await app.handle.routes(), call.method, call.path, status, body);
     } catch (error) {
       return (error as Error).message.slice(0, 600);
     }

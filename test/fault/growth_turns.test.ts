@@ -101,7 +101,7 @@ const recording =
 beforeAll(async () => {
   let nameOf: (request: Request) => string | undefined = () => undefined;
   const app = detecting({ flags, around: (handle) => recording(handle, (request) => nameOf(request)) });
-  const route = routeNames(app.handle.app.routes);
+  const route = routeNames(await app.handle.routes());
   nameOf = ({ method, url }) => {
     const found = route(method, new URL(url).pathname);
     return found && `${method} ${found.route}`;

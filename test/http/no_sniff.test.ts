@@ -24,7 +24,7 @@ const sniffable = (name: string, answer: Response) =>
   answer.headers.get("x-content-type-options") === "nosniff" ? [] : [`${name}: ${answer.status}`];
 
 test("S10: each operation of the document, without a key and with one, on both ports", async () => {
-  const { paths } = openapi(app.handle.app) as { paths: Record<string, Record<string, unknown>> };
+  const { paths } = openapi(await app.handle.routes()) as { paths: Record<string, Record<string, unknown>> };
   const found: string[] = [];
   for (const [path, methods] of Object.entries(paths))
     for (const method of Object.keys(methods).map((each) => each.toUpperCase())) {

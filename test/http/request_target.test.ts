@@ -154,7 +154,7 @@ test("S10: the router and the reader of paths agree on every route in every spel
   const app = testApp();
   const seen: string[] = [];
   try {
-    for (const { method, path } of app.handle.app.routes)
+    for (const { method, path } of await app.handle.routes())
       for (const spelled of SPELLINGS) {
         const filled = path.replaceAll(/:\w+/g, "x1").replace("*", "a/b");
         const request = new Request(`http://localhost${spelled(filled)}`, { method });

@@ -1,9 +1,8 @@
 /** Requests that no route takes: a page of the dashboard, 401, 404 or 405, on the port for everything and on that of detection. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { serviceErrorResponse } from "../../src/http/answer/service_errors.ts";
 import { createHandler, type Handler } from "../../src/http/server.ts";
 import { loadBundle } from "../../src/resources/server/dashboard/bundle.ts";
-import { mountDetection } from "../../src/routes.ts";
+import { DETECTION_PORT } from "../../src/routes.ts";
 import { type TestApp, testApp } from "../harness.ts";
 import { rawRequest } from "./raw_request.ts";
 
@@ -12,7 +11,7 @@ let detection: Handler;
 let page: string;
 beforeAll(async () => {
   app = testApp();
-  detection = createHandler(app.ctx, mountDetection(app.ctx), { answers: serviceErrorResponse });
+  detection = createHandler(app.ctx, DETECTION_PORT);
   page = (await loadBundle()).index;
 });
 afterAll(() => app.close().then(app.remove));

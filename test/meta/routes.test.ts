@@ -4,6 +4,7 @@ import { events } from "../../src/events/table.ts";
 import { clientFormatOf } from "../../src/http/answer/client_errors.ts";
 import { isServicePath } from "../../src/http/answer/service_errors.ts";
 import { openapi } from "../../src/http/openapi.ts";
+import type { Route } from "../../src/http/route_groups.ts";
 import { durable } from "../../src/platform/db/db.ts";
 import * as setup from "../../src/resources/access/setup/service.ts";
 import { detecting } from "../detection_kit.ts";
@@ -11,8 +12,10 @@ import { type Answer, type TestApp, testApp } from "../harness.ts";
 import { JOURNEY, meanwhile, play, type Step } from "./journey.ts";
 
 let app: TestApp;
-beforeAll(() => {
+let all: readonly Route[];
+beforeAll(async () => {
   app = detecting({ flags: { "network.allow": ["127.0.0.1"] } });
+  all = await app.handle.routes();
 });
 afterAll(() => app.close().then(app.remove));
 
@@ -43,13 +46,13 @@ const PUBLIC = [
 ];
 
 const routes = () =>
-  app.handle.app.routes.map((r) => ({
+  all.map((r) => ({
     ...r,
     name: `${r.method} ${r.path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}")}`,
   }));
 type Documented = Record<string, Record<string, { security?: [] }>>;
 const documented = () =>
-  Object.entries((openapi(app.handle.app) as { paths: Documented }).paths).flatMap(([path, methods]) =>
+  Object.entries((openapi(all) as { paths: Documented }).paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
   );
 

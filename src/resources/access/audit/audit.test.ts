@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { atEveryFailpoint, fakeClock, manyApps, type TestApp, until } from "../../../../test/harness.ts";
 import { createHandler } from "../../../http/server.ts";
-import { mount } from "../../../routes.ts";
+import { mainPort } from "../../../routes.ts";
 import { prune } from "./service.ts";
 
 const { open, closeAll } = manyApps();
@@ -155,7 +155,7 @@ test("entries older than the retention go, of every workspace", async () => {
 
 test("the address is the connection's, or what a trusted proxy says", async () => {
   const app = open({ flags: { "http.trusted_proxies": ["127.0.0.1"] } });
-  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mount(app.ctx)) });
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mainPort(app.ctx)) });
   app.ctx.state.http.listener = server;
   for (const [name, forwarded] of [
     ["a", ""],

@@ -4,7 +4,7 @@ import { jobRow } from "../../../../test/fake_trainers.ts";
 import { fakeClock, manyApps, type Options, type TestApp } from "../../../../test/harness.ts";
 import { createHandler } from "../../../http/server.ts";
 import { write } from "../../../platform/db/db.ts";
-import { mount } from "../../../routes.ts";
+import { mainPort } from "../../../routes.ts";
 import { type JobRow, trainingJobs, trainingMetrics } from "../training_jobs/table.ts";
 import { millisecondsOf } from "./service.ts";
 
@@ -199,7 +199,7 @@ test("a job created with publish is in the list at once; a clone does not inheri
 test("each address counts, and a network of IPv6 is one", async () => {
   const app = begin({ flags: { "http.trusted_proxies": ["127.0.0.1"] } });
   const id = await run(app);
-  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mount(app.ctx)) });
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: createHandler(app.ctx, mainPort(app.ctx)) });
   app.ctx.state.http.listener = server;
   const counts: number[] = [];
   for (const from of ["198.51.100.1", "198.51.100.2", "198.51.100.1", "2001:db8::1", "2001:db8::2"]) {

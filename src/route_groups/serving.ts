@@ -1,0 +1,7 @@
+import type { Routes } from "../http/route_groups.ts";
+import { routes as llama } from "../resources/other_apis/llama/routes.ts";
+import { routes as agents } from "../resources/serving/agents/routes.ts";
+import { routes as deployments } from "../resources/serving/deployments/routes.ts";
+import { routes as models } from "../resources/serving/models/routes.ts";
+
+export const group: readonly Routes[] = [llama, models, deployments, agents];
