@@ -1,3 +1,4 @@
+import { and, eq, sql } from "drizzle-orm";
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
@@ -5,7 +6,7 @@ import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
-import { asks } from "../../../http/query.ts";
+import { asks, MOST_IDS, named } from "../../../http/query.ts";
 import { stateOf } from "../../../http/request_state.ts";
 import { ChatCompletion, ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import { Completion, CompletionRequest } from "../../../lib/chat/completion.ts";
@@ -18,7 +19,6 @@ import { resolveModel, withAgent } from "../agents/apply.ts";
 import { answer, type HttpCall } from "./chat/answer.ts";
 import { listRequests } from "./chat/records.ts";
 import { remove } from "./deletion.ts";
-import { byName as namedDeployments } from "./names.ts";
 import * as parking from "./parking.ts";
 import { hardwareFor } from "./remote/placing.ts";
 import {
@@ -33,7 +33,7 @@ import {
 } from "./schema.ts";
 import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
-import { type DeploymentRow, STATUSES } from "./table.ts";
+import { type DeploymentRow, STATUSES, deployments as table } from "./table.ts";
 
 const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),
@@ -222,3 +222,15 @@ const servedModels = (row: DeploymentRow) => ({
     { id: row.name, object: "model" as const, created: Math.floor(row.createdAt / 1000), owned_by: row.workspaceId },
   ],
 });
+
+/** Deployments by name, in the paths of routes. An active one, whose name is its own, comes before ended ones. */
+const namedDeployments = ({ db }: Pick<Ctx, "db">) =>
+  named("dep", "deployments", (workspaceId, name) => {
+    const rows = db
+      .select({ id: table.id, isActive: sql<number>`${table.status} NOT IN ('stopped', 'failed')` })
+      .from(table)
+      .where(and(eq(table.workspaceId, workspaceId), eq(table.name, name)))
+      .all();
+    const active = rows.filter(({ isActive }) => isActive === 1);
+    return (active.length > 0 ? active : rows).slice(0, MOST_IDS);
+  });
