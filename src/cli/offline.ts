@@ -45,7 +45,7 @@ export { exportFolder, weightsFor } from "../resources/serving/models/files/expo
 export * as projectors from "../resources/serving/models/files/projector_file.ts";
 export { removeAsOperator as removeModel } from "../resources/serving/models/remove.ts";
 export { present as presentModel } from "../resources/serving/models/schema.ts";
-export { secretForms } from "../resources/watching/traces/redaction/redact.ts";
+export { secretForms } from "../resources/watching/traces/redact.ts";
 export { DEFAULT_WORKSPACE, imports, models, workspaces };
 
 type Opening = {

@@ -1,7 +1,7 @@
 import { and, eq, getTableName, inArray } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { afterCommit, type Tx } from "../platform/db/db.ts";
-import { changeRow, isPlain, setRow } from "../platform/db/row.ts";
+import { changeRow, isPlain } from "../platform/db/row.ts";
 import { counter } from "../platform/metrics.ts";
 import type { EventPayload, EventType } from "./catalog.ts";
 import { emit } from "./emit.ts";
@@ -29,6 +29,8 @@ const changes = counter("verk_status_changes_total", "What has become of things,
 
 /** `eventId`: the id that the event of the step gets. */
 type Subject = { id: string; now: number; eventId?: string };
+/** For busy paths. A step without an event neither reads the row nor counts; the answer is whether it was taken. */
+type UnreadSubject = { id: string; now: number; isUnread: true };
 
 /**
  * The only way to change a status. Compare-and-set: it returns undefined when the row is not in a `from` state, so a
@@ -38,40 +40,39 @@ export function transition<T extends Stateful, A extends string>(
   tx: Tx,
   machine: Machine<T, A>,
   action: A,
-  subject: Subject,
-  patch: Partial<T["$inferInsert"]> = {},
-): T["$inferSelect"] | undefined {
-  const [from, to, event] = machine.steps[action];
-  const { table } = machine;
-  const set = { ...patch, status: to, updatedAt: subject.now };
-  const row = isPlain(set)
-    ? changeRow(tx, table, { id: subject.id, from: from as readonly string[], set })
-    : tx
-        .update(table)
-        .set(set as never) // the generic table hides its own columns
-        .where(and(eq(table.id, subject.id), inArray(table.status, [...from])))
-        .returning()
-        .get();
-  if (!row) return undefined;
-  const workspaceId = machine.workspaceOf(row);
-  afterCommit(tx, () => changes.add(tx, workspaceId, [getTableName(table), action]));
-  if (event) emit(tx, event, { workspaceId, now: subject.now, id: subject.eventId }, machine.report(row));
-  return row;
-}
-
-/**
- * Like `transition`, for a caller that does not need the row: true if the step was taken. Without an event the row is
- * not read.
- */
-export function advance<T extends Stateful, A extends string>(
+  subject: UnreadSubject,
+  patch?: Partial<T["$inferInsert"]>,
+): boolean;
+export function transition<T extends Stateful, A extends string>(
   tx: Tx,
   machine: Machine<T, A>,
   action: A,
-  subject: { id: string; now: number },
+  subject: Subject,
+  patch?: Partial<T["$inferInsert"]>,
+): T["$inferSelect"] | undefined;
+export function transition<T extends Stateful, A extends string>(
+  tx: Tx,
+  machine: Machine<T, A>,
+  action: A,
+  { id, now, eventId, isUnread }: Subject & { isUnread?: true },
   patch: Partial<T["$inferInsert"]> = {},
-): boolean {
+) {
   const [from, to, event] = machine.steps[action];
-  const set = { ...patch, status: to, updatedAt: subject.now };
-  if (event !== null || !isPlain(set)) return transition(tx, machine, action, subject, patch) !== undefined;
-  return setRow(tx, machine.table, { id: subject.id, from: from as readonly string[], set });
+  const { table } = machine;
+  const set = { ...patch, status: to, updatedAt: now };
+  const change = { id, from: from as readonly string[], set };
+  if (isUnread && event === null && isPlain(set)) return changeRow(tx, table, change, "unread");
+  const row = isPlain(set)
+    ? changeRow(tx, table, change)
+    : tx
+        .update(table)
+        .set(set as never) // the generic table hides its own columns
+        .where(and(eq(table.id, id), inArray(table.status, [...from])))
+        .returning()
+        .get();
+  if (!row) return isUnread ? false : undefined;
+  const workspaceId = machine.workspaceOf(row);
+  afterCommit(tx, () => changes.add(tx, workspaceId, [getTableName(table), action]));
+  if (event) emit(tx, event, { workspaceId, now, id: eventId }, machine.report(row));
+  return isUnread ? true : row;
 }

@@ -81,7 +81,7 @@ const PARSED: Record<string, [count: number, author: string]> = {
   "src/resources/quality/experiments/running/rows.ts": [1, OWN_ROWS],
   "src/resources/access/people/oidc/under_way.ts": [1, SEALED],
   "src/resources/machines/sessions/service.ts": [1, SEALED],
-  "src/resources/machines/sessions/workspace/volume_record.ts": [1, OWN_FILES],
+  "src/resources/machines/sessions/workspace/write_back.ts": [1, OWN_FILES],
   "src/resources/server/system/checks.ts": [2, CHILD],
   "src/resources/server/system/clock.ts": [1, OWN_ROWS],
   "src/resources/watching/traces/conversations/replay.ts": [1, ANSWER],

@@ -3,7 +3,7 @@ import * as crypto from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
-import { bodyOf } from "../../resources/watching/webhooks/delivery/payload.ts";
+import { bodyOf } from "../../resources/watching/webhooks/delivery/enqueue.ts";
 import { rotate, type Secrets, signingSecrets } from "../../resources/watching/webhooks/rotation.ts";
 import { openRandom } from "../random.ts";
 import { deliveryHeaders, keyOf, macOf, maskSecret, mintSecret, sign, verify } from "./signature.ts";

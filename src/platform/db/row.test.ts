@@ -4,7 +4,7 @@ import { testApp } from "../../../test/harness.ts";
 import { apiKeys } from "../../resources/access/api_keys/table.ts";
 import { workspaces } from "../../resources/access/workspaces/table.ts";
 import { write } from "./db.ts";
-import { changeRow, isPlain, preparedRow, setRow } from "./row.ts";
+import { changeRow, isPlain, preparedRow } from "./row.ts";
 
 test("a prepared row is what drizzle itself would give, nulls and JSON included", async () => {
   const app = testApp();
@@ -39,12 +39,12 @@ test("a changed row equals the row in the database, and changes only from the gi
   await app.close().then(app.remove);
 });
 
-test("a row that is set without a read changes like one that is read, and only from the given states", async () => {
+test("a row that is changed without a read changes like one that is read, and only from the given states", async () => {
   const app = testApp();
   const id = app.workspaceA;
   const stored = () => app.ctx.db.select().from(workspaces).where(eq(workspaces.id, id)).get();
   const put = (from: string[], set: Record<string, unknown>) =>
-    write(app.ctx.db, (tx) => setRow(tx, workspaces, { id, from, set }));
+    write(app.ctx.db, (tx) => changeRow(tx, workspaces, { id, from, set }, "unread"));
   const before = stored();
   expect(put(["suspended", "deleted"], { status: "active", metadata: {} })).toBe(false);
   expect(stored()).toEqual(before);

@@ -13,22 +13,6 @@ type Values = Record<string, SQLQueryBindings>;
  */
 export function preparedRow<T extends SQLiteTable>(table: T, where: SQL | undefined, ...order: SQL[]) {
   const rowOf = decoderOf(table);
-  const valuesOf = reading(table, where, order);
-  return (db: Db, values: Values): T["$inferSelect"] | undefined => {
-    const found = valuesOf(db, values)[0];
-    return found && rowOf(found);
-  };
-}
-
-/** All rows that meet a fixed condition. */
-export function preparedRows<T extends SQLiteTable>(table: T, where: SQL | undefined) {
-  const rowOf = decoderOf(table);
-  const valuesOf = reading(table, where, []);
-  return (db: Db, values: Values): T["$inferSelect"][] => valuesOf(db, values).map(rowOf);
-}
-
-/** With an order, only the first row is read. */
-function reading(table: SQLiteTable, where: SQL | undefined, order: readonly SQL[]) {
   const statementOf = prepared((db: Db) => {
     const query = db
       .select()
@@ -38,10 +22,11 @@ function reading(table: SQLiteTable, where: SQL | undefined, order: readonly SQL
     const { sql, params } = (order.length === 0 ? query : query.limit(1)).toSQL();
     return { statement: db.$client.prepare<unknown, SQLQueryBindings[]>(sql), params };
   });
-  return (db: Db, values: Values): unknown[][] => {
+  return (db: Db, values: Values): T["$inferSelect"] | undefined => {
     const { statement, params } = statementOf(db);
     const bound = params.map((param) => (is(param, Placeholder) ? values[param.name] : param)) as SQLQueryBindings[];
-    return statement.values(...bound);
+    const first = statement.values(...bound)[0];
+    return first && rowOf(first);
   };
 }
 
@@ -68,25 +53,19 @@ type Change = { id: string; from: readonly string[]; set: Record<string, unknown
 /**
  * Sets columns of the row `id` while its status is one of `from`, and gives the row as it is then. One statement for
  * each table, set of columns and `from`, so no builder runs. Values only: `isPlain` says whether they are.
+ * `unread`: the answer is only whether the row was changed, which is twice as fast.
  */
-export function changeRow<T extends Stateful>(tx: Tx, table: T, change: Change) {
-  const { statement, rowOf, bound } = changing(tx, table, change, true);
-  const found = statement.values(...bound)[0];
-  return found && (rowOf(found) as T["$inferSelect"]);
-}
-
-/** Like `changeRow` without the row, and twice as fast. True if the row was in one of the states. */
-export function setRow(tx: Tx, table: Stateful, change: Change): boolean {
-  const { statement, bound } = changing(tx, table, change, false);
-  return statement.run(...bound).changes > 0;
-}
-
-function changing(tx: Tx, table: Stateful, { id, from, set }: Change, isRead: boolean) {
-  const columns = getTableColumns(table as SQLiteTable);
+export function changeRow(tx: Tx, table: Stateful, change: Change, unread: "unread"): boolean;
+export function changeRow<T extends Stateful>(tx: Tx, table: T, change: Change): T["$inferSelect"] | undefined;
+export function changeRow(tx: Tx, table: Stateful, { id, from, set }: Change, unread?: "unread") {
+  const columns: Record<string, Column> = getTableColumns<SQLiteTable>(table);
   const keys = Object.keys(set).filter((key) => set[key] !== undefined);
-  const { statement, rowOf } = changesOf(tx).get(table, keys, from, isRead);
+  const { statement, rowOf } = changesOf(tx).get(table, keys, from, unread !== undefined);
   const values = keys.map((key) => (set[key] === null ? null : (columns[key] as Column).mapToDriverValue(set[key])));
-  return { statement, rowOf, bound: [...values, id, ...from] as SQLQueryBindings[] };
+  const bound = [...values, id, ...from] as SQLQueryBindings[];
+  if (unread) return statement.run(...bound).changes > 0;
+  const changed = statement.values(...bound)[0];
+  return changed && rowOf(changed);
 }
 
 /** No expression among them that the database has to compute. */
@@ -98,21 +77,21 @@ type ChangeStatement = {
 };
 
 const changesOf = prepared((db: Db) => {
-  const made = new Map<string, ChangeStatement>();
+  const statements = new Map<string, ChangeStatement>();
   return {
-    get(table: SQLiteTable, keys: readonly string[], from: readonly string[], isRead: boolean): ChangeStatement {
+    get(table: SQLiteTable, keys: readonly string[], from: readonly string[], isUnread: boolean): ChangeStatement {
       const name = getTableName(table);
-      const key = `${name} ${isRead} ${from.length} ${keys.join()}`;
-      let change = made.get(key);
+      const key = `${name} ${isUnread} ${from.length} ${keys.join()}`;
+      let change = statements.get(key);
       if (!change) {
         const columns = getTableColumns(table);
         const sets = keys.map((each) => `"${(columns[each] as Column).name}" = ?`).join(", ");
         const states = from.map(() => "?").join(", ");
         const all = Object.values(columns).map((column) => `"${column.name}"`);
         const update = `UPDATE "${name}" SET ${sets} WHERE "id" = ? AND "status" IN (${states})`;
-        const sql = isRead ? `${update} RETURNING ${all.join(", ")}` : update;
+        const sql = isUnread ? update : `${update} RETURNING ${all.join(", ")}`;
         change = { statement: db.$client.prepare<unknown, SQLQueryBindings[]>(sql), rowOf: decoderOf(table) };
-        made.set(key, change);
+        statements.set(key, change);
       }
       return change;
     },
@@ -133,9 +112,9 @@ export function preparedInsert<T extends SQLiteTable, K extends keyof T["$inferS
   const sql = `INSERT INTO "${getTableName(table)}" (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`;
   const statementOf = prepared((db: Db) => db.$client.prepare<unknown, SQLQueryBindings[]>(sql));
   return (tx: Tx, row: Omit<T["$inferSelect"], K>): Omit<T["$inferSelect"], K> => {
-    const given = row as Record<string, unknown>;
+    const cells = row as Record<string, unknown>;
     const bound = columns.map(([key, column]) => {
-      const value = given[key];
+      const value = cells[key];
       return value === null ? null : column.mapToDriverValue(value);
     });
     statementOf(tx).run(...(bound as SQLQueryBindings[]));

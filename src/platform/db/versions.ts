@@ -9,7 +9,7 @@ import { AppError } from "../../lib/errors.ts";
 import { isId, newId, type Prefix } from "../../lib/ids.ts";
 import type { Clock } from "../clock.ts";
 import { type Db, type Tx, write } from "./db.ts";
-import { preparedRow, preparedRows } from "./row.ts";
+import { preparedRow } from "./row.ts";
 
 type Columns = Record<"id" | "workspaceId" | "name" | "version" | "deletedAt", SQLiteColumn>;
 type Named = { workspaceId: string; name: string };
@@ -42,7 +42,6 @@ export function versionsOf<T extends VersionTable>(table: T, { prefix, missing, 
   const newestOf = preparedRow(table, and(named, there), newestFirst);
   const preferredOf = preferred && preparedRow(table, and(named, there, preferred), newestFirst);
   const lastOf = preparedRow(table, named, newestFirst);
-  const allOf = preparedRows(table, and(mine, there));
 
   const isNewest = sql`NOT EXISTS (SELECT 1 FROM ${table} newer WHERE newer.workspace_id = ${columns.workspaceId}
     AND newer.name = ${columns.name} AND newer.version > ${columns.version} AND newer.deleted_at IS NULL)`;
@@ -98,7 +97,13 @@ export function versionsOf<T extends VersionTable>(table: T, { prefix, missing, 
   function removeAll({ db, clock }: TimedReach, workspaceId: string) {
     const now = clock.now();
     write(db, (tx) => {
-      for (const row of allOf(tx, { workspaceId })) erase(tx, row, now);
+      const every = within(workspaceId, { latest: false });
+      for (const { id } of tx
+        .select({ id: sql<string>`${columns.id}` })
+        .from(table)
+        .where(every)
+        .all())
+        erase(tx, mustFind({ db: tx }, workspaceId, id), now);
     });
   }
 

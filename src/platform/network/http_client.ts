@@ -9,7 +9,7 @@ import { DialError, type Lookup, networkPolicy, type Policy, resolveChecked } fr
 import { type AnswerBody, orAborted, readArrived, readUpTo } from "./answer_body.ts";
 import { logRefusal } from "./dial_log.ts";
 import { type Pinned, pin, type Target, type Targets, targetOf } from "./dial_target.ts";
-import { trusting } from "./trust.ts";
+import { type PublicHosts, trusting } from "./trust.ts";
 
 /**
  * The only outbound connection to an address that a user chose: webhooks, image URLs, connectors, the tracker. The
@@ -36,6 +36,8 @@ export type GuardedRequest = {
   keepAlive?: boolean;
   /** PEM text of authorities to trust beside the public ones: `readCaFile(config.network.ca_file)`. */
   ca?: string | undefined;
+  /** The memory of the caller for `ca`: hosts that need it not. Without it, each call asks again. */
+  publicHosts?: PublicHosts;
   lookup?: Lookup;
   signal?: AbortSignal;
   /** Judged URLs of this policy, for `keepAlive`. */
@@ -45,7 +47,7 @@ export type GuardedResponse = AnswerBody & { status: number; headers: Headers; a
 
 export type Dial = (
   url: string | URL,
-  request: Omit<GuardedRequest, "policy" | "ca" | "targets">,
+  request: Omit<GuardedRequest, "policy" | "ca" | "publicHosts" | "targets">,
 ) => Promise<GuardedResponse>;
 
 /** The outbound client under the operator's settings. Reads the CA file now, so that a wrong one stops the start. */
@@ -53,8 +55,9 @@ export function guardedDial(network: Config["network"], log: Log = silentLog): D
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
   const targets: Targets = new Map();
+  const publicHosts: PublicHosts = new Set();
   return (url, request) =>
-    guardedFetch(url, { ...request, policy, ca, targets }).catch((error: unknown) => {
+    guardedFetch(url, { ...request, policy, ca, publicHosts, targets }).catch((error: unknown) => {
       if (error instanceof DialError && URL.canParse(url)) logRefusal(log, new URL(url).hostname, error);
       throw error;
     });
@@ -213,9 +216,10 @@ let hasSent = false;
 async function send(target: Target, { address, href }: Pinned, request: GuardedRequest, signal: AbortSignal) {
   const { url, name } = target;
   const headers = headersOf(target, request);
+  const authority = { ca: request.ca, publicHosts: request.publicHosts ?? new Set() };
   failpoint("http.before_send");
   try {
-    return await trusting(url.host, request.ca, (ca) =>
+    return await trusting(url.host, authority, (ca) =>
       fetch(href, {
         method: request.method ?? "GET",
         headers,

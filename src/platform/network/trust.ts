@@ -13,23 +13,26 @@ const UNKNOWN_ISSUER = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ]);
 const MOST_HOSTS = 10_000;
-const publicly = new Set<string>(); // host and port, as asked for; others are taken for the operator's own at first
+
+/** Hosts with ports, as asked for, that the public authorities vouch for. Others are taken for the operator's own. */
+export type PublicHosts = Set<string>;
+export type Authority = { ca: string | undefined; publicHosts: PublicHosts };
 
 /** `send` under the public authorities (undefined), or under `ca`. */
 export async function trusting<T>(
   host: string,
-  ca: string | undefined,
+  { ca, publicHosts }: Authority,
   send: (ca: string | undefined) => Promise<T>,
 ): Promise<T> {
   if (ca === undefined) return await send(undefined);
-  const isPublic = publicly.has(host);
+  const isPublic = publicHosts.has(host);
   try {
     return await send(isPublic ? undefined : ca);
   } catch (error) {
     if (!UNKNOWN_ISSUER.has(errorCode(error) ?? "")) throw error;
   }
   const answer = await send(isPublic ? ca : undefined);
-  if (isPublic) publicly.delete(host);
-  else if (publicly.size < MOST_HOSTS) publicly.add(host);
+  if (isPublic) publicHosts.delete(host);
+  else if (publicHosts.size < MOST_HOSTS) publicHosts.add(host);
   return answer;
 }

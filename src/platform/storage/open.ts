@@ -11,7 +11,8 @@ import type { Storage } from "./storage.ts";
  */
 export function openStorage({ storage, network, data_dir }: Config, onDamage: OnDamage = () => {}): Storage {
   if (storage.kind === "local") return openLocalStorage(join(data_dir, "storage"), { onDamage });
-  // Loaded only where it is used: the SDK is a tenth of a second and 15 MB of every start.
+  // Loaded only where it is used: the SDK is a tenth of a second and 15 MB of every start. Not by `import()`, because
+  // a context is opened in one turn.
   const { openS3Storage } = require("./s3.ts") as typeof import("./s3.ts");
   return openS3Storage(storage, { ca: readCaFile(network.ca_file), onDamage });
 }

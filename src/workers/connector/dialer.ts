@@ -38,12 +38,14 @@ type DialerOptions = { connectMs: number; idleMs?: number; lookup?: Lookup; onBy
 export function createDialer(network: Network, { connectMs, idleMs = 60_000, lookup, onBytes }: DialerOptions): Dialer {
   const policy = networkPolicy(network);
   const ca = readCaFile(network.ca_file);
+  const publicHosts = new Set<string>();
   return {
     ca,
     fetch: (url, outgoing) =>
       guardedOpen(url, {
         policy,
         ca,
+        publicHosts,
         allowHttp: mayBePlain(url, policy),
         timeoutMs: outgoing.timeoutMs ?? connectMs,
         idleMs,

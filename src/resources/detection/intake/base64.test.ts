@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { decodeBase64 } from "./base64.ts";
+import { decodeBase64 } from "./files.ts";
 
 describe("base64", () => {
   const bytes = (text: string, most = 100) => {

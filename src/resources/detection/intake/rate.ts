@@ -3,7 +3,6 @@ import { AppError } from "../../../lib/errors.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import { planFor } from "../accounts.ts";
 import { allowanceOf } from "../policy.ts";
-import { enter } from "./rate_window.ts";
 
 const FORGET_ABOVE = 10_000;
 
@@ -26,4 +25,22 @@ export function spendRate(ctx: Ctx, workspaceId: string) {
     );
   all.set(workspaceId, times);
   if (all.size > FORGET_ABOVE) for (const [id, each] of all) if ((each.at(-1) ?? 0) < now - SECOND_MS) all.delete(id);
+}
+
+/**
+ * So many in any second, exactly: the times of those that were let in, oldest first. A request fits when fewer than
+ * `most` of them lie within the window that ends with it.
+ */
+export type Window = { most: number; lengthMs: number };
+
+/** Adds this one to `times`; or says how long to wait, and adds nothing. */
+export function enter(times: number[], nowMs: number, { most, lengthMs }: Window): { waitMs: number } | undefined {
+  const from = times.findIndex((at) => at > nowMs - lengthMs && at <= nowMs); // later than now: the clock was set back
+  times.splice(0, from < 0 ? times.length : from);
+  const last = times.findIndex((at) => at > nowMs);
+  if (last >= 0) times.length = last;
+  const oldest = times[times.length - most];
+  if (oldest !== undefined) return { waitMs: oldest + lengthMs - nowMs };
+  times.push(nowMs);
+  return undefined;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openRandom } from "../../../lib/random.ts";
-import { enter } from "./rate_window.ts";
+import { enter } from "./rate.ts";
 
 const SECOND = { most: 10, lengthMs: 1_000 };
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { alertsOf } from "./alerts.ts";
+import { alertsOf } from "./ledger.ts";
 
 const said = (before: number, after: number) =>
   alertsOf(100, before, after).map((alert) => (alert.type === "credit.low" ? alert.percent : alert.type));

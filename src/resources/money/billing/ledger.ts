@@ -9,7 +9,6 @@ import { usdOf } from "../../../lib/money.ts";
 import { prepared, type Tx } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
-import { alertsOf } from "./alerts.ts";
 import { type AccountRow, creditAccounts, type EntryRow, ledgerEntries } from "./table.ts";
 
 const insert = preparedInsert(ledgerEntries);
@@ -104,4 +103,22 @@ export function unopened(tx: Tx): string[] {
     )
     .all()
     .map(({ id }) => id);
+}
+
+/** Percent of the balance after the last grant. Each time the balance falls below one, the workspace gets an event. */
+const LOW = [20, 5];
+
+type Alert = { type: "credit.low"; percent: number } | { type: "credit.exhausted" };
+
+/** The events that a change from `before` to `after` causes. `full`: the balance after the last grant. */
+export function alertsOf(full: number, before: number, after: number): Alert[] {
+  const low = LOW.filter((percent) => {
+    const line = (full * percent) / 100;
+    return after > 0 && before > line && after <= line;
+  });
+  const last = low.at(-1); // below both, only the lower one counts
+  return [
+    ...(last === undefined ? [] : [{ type: "credit.low", percent: last } as const]),
+    ...(before > 0 && after <= 0 ? [{ type: "credit.exhausted" } as const] : []),
+  ];
 }

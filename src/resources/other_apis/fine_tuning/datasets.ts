@@ -2,12 +2,12 @@
 import type { Ctx } from "../../../context.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { isObject } from "../../../lib/json/object.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import { importRows } from "../../data/datasets/stream/upload.ts";
 import type { DatasetRow } from "../../data/datasets/table.ts";
 import { linesOf } from "../batches/lines.ts";
 import type { ClientFileRow } from "../files/table.ts";
-import { rowOf } from "./rows.ts";
 import type { Method } from "./schema.ts";
 
 const encoder = new TextEncoder();
@@ -64,4 +64,24 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+type Line = Record<string, unknown>;
+
+/** A line of the file as a row, or the reason why it is none. The dataset checks the messages themselves. */
+export function rowOf(type: Method["type"], line: unknown): Line | string {
+  if (!isObject(line)) return "must be a JSON object";
+  if (type === "dpo") return preferenceOf(line);
+  if (!Array.isArray(line["messages"])) return 'needs "messages", a list';
+  if (type === "supervised") return line;
+  const { messages, ...item } = line;
+  if ("prompt" in item) return 'must not have "prompt" beside "messages"';
+  return { prompt: messages, ...item };
+}
+
+function preferenceOf({ input, preferred_output: chosen, non_preferred_output: rejected }: Line): Line | string {
+  if (!isObject(input) || !Array.isArray(input["messages"])) return 'needs "input" with "messages", a list';
+  if (!Array.isArray(chosen)) return 'needs "preferred_output", a list of messages';
+  if (!Array.isArray(rejected)) return 'needs "non_preferred_output", a list of messages';
+  return { prompt: input["messages"], chosen, rejected, ...("tools" in input ? { tools: input["tools"] } : {}) };
 }

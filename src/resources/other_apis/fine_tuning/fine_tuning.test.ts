@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { jobsApp } from "../../../../test/jobs_kit.ts";
 import { write } from "../../../platform/db/db.ts";
 import { trainingJobs } from "../../training/training_jobs/table.ts";
+import { rowOf } from "./datasets.ts";
 import { deployResults } from "./deploy.ts";
 import { Grader, rewardSource } from "./graders.ts";
-import { rowOf } from "./rows.ts";
 import { hyperparametersOf, servedName } from "./translate.ts";
 
 let app: Awaited<ReturnType<typeof jobsApp>>;

@@ -4,7 +4,7 @@ import { chatAnswer, pretendServing } from "../../../../test/pretend_replica.ts"
 import { DAY_MS } from "../../../lib/units.ts";
 import { runResponses } from "./background.ts";
 import { createResponseTranslator } from "./events.ts";
-import { inputItems } from "./input_items.ts";
+import { inputItems } from "./routes.ts";
 import { ResponsesRequest } from "./schema.ts";
 import { prune } from "./service.ts";
 import { blankResponse, toMessages } from "./translate.ts";

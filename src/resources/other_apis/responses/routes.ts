@@ -1,17 +1,18 @@
 import { Elysia } from "elysia";
+import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { Deleted } from "../../../lib/schema.ts";
+import { Deleted, numberText } from "../../../lib/schema.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
 import { createResponseTranslator } from "./events.ts";
-import { ItemsQuery, inputItems } from "./input_items.ts";
 import {
   CountedInput,
   CountInput,
@@ -21,7 +22,32 @@ import {
   ResponsesRequest,
 } from "./schema.ts";
 import * as responses from "./service.ts";
+import type { ResponseRow } from "./table.ts";
 import { blankResponse, promptFields, toChat } from "./translate.ts";
+
+export const ItemsQuery = z.object({
+  limit: numberText(z.int().min(1).max(100)).default(20),
+  order: z.enum(["asc", "desc"]).default("desc"),
+  after: z.string().optional().describe("The id of the last item of the page before"),
+});
+
+/** One page of the items that a stored response was asked with. Pure. */
+export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, query: z.output<typeof ItemsQuery>) {
+  const { limit, order, after } = query;
+  const named = input.map((item, index) => ({ id: `in_${id.replace(/^resp_/, "")}_${index}`, ...item }));
+  const ordered = order === "asc" ? named : named.reverse();
+  const from = after === undefined ? 0 : ordered.findIndex((item) => item.id === after) + 1;
+  if (after !== undefined && from === 0)
+    throw new AppError("invalid_cursor", "after: is not the id of an item of this response", { param: "after" });
+  const data = ordered.slice(from, from + limit);
+  return {
+    object: "list" as const,
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: from + data.length < ordered.length,
+  };
+}
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { PageQuery } from "../../../http/answer/pagination.ts";
+import { settings } from "../../../http/settings.ts";
 import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { Input, LabelField, LabelFields, LabelValue, PREFERENCES, SOURCES } from "./label_schema.ts";
-import { type AnnotationRow, ITEM_STATUSES, type ItemRow, MODES, type QueueRow } from "./table.ts";
+import { type AnnotationRow, annotationQueues, ITEM_STATUSES, type ItemRow, MODES, type QueueRow } from "./table.ts";
 
 export const MAX_NEW_ITEMS = 1_000;
 export const MAX_DATASET_ROWS = 10_000;
@@ -14,36 +15,39 @@ const LeaseSeconds = z
   .min(10)
   .max(86_400)
   .describe("How long `next` reserves an item for one annotator, in seconds");
-const DatasetId = z
-  .string()
-  .max(100)
-  .nullable()
-  .describe("Gets a row for each finished item: format preference for a pairwise queue, completion for a single one");
-const editable = {
-  name: Label(),
-  instructions: Label(10_000).nullable(),
-  lease_seconds: LeaseSeconds,
-  dataset_id: DatasetId,
-};
+/** Settings of a queue: each is declared here, and nowhere else. Its column is in the table. */
+export const SETTINGS = settings(annotationQueues, {
+  name: { input: Label(), answer: () => z.string() },
+  instructions: { input: Label(10_000).nullable().default(null), answer: () => z.string().nullable() },
+  lease_seconds: { input: LeaseSeconds.default(900), answer: () => z.int() },
+  dataset_id: {
+    input: z
+      .string()
+      .max(100)
+      .nullable()
+      .describe(
+        "Gets a row for each finished item: format preference for a pairwise queue, completion for a single one",
+      )
+      .default(null),
+    answer: () => z.string().nullable(),
+  },
+  metadata: { input: Metadata.default({}), answer: () => z.record(z.string(), z.string()) },
+});
 
+const { name, instructions, ...otherSettings } = SETTINGS.create;
 export const CreateAnnotationQueue = z
   .object({
-    name: editable.name,
+    name,
     mode: z.enum(MODES).describe("single: label one output. pairwise: choose between two"),
-    instructions: editable.instructions.default(null),
+    instructions,
     labels: LabelFields.default([]).describe("Empty: annotators only choose or correct"),
     annotators_per_item: z.int().min(1).max(20).default(1).describe("An item is complete with this many annotations"),
-    lease_seconds: LeaseSeconds.default(900),
-    dataset_id: DatasetId.default(null),
-    metadata: Metadata.default({}),
+    ...otherSettings,
   })
   .meta({ id: "CreateAnnotationQueue" });
 export type CreateAnnotationQueue = z.infer<typeof CreateAnnotationQueue>;
 
-export const UpdateAnnotationQueue = z
-  .object({ ...editable, metadata: Metadata })
-  .partial()
-  .meta({ id: "UpdateAnnotationQueue" });
+export const UpdateAnnotationQueue = z.object(SETTINGS.update).meta({ id: "UpdateAnnotationQueue" });
 export type UpdateAnnotationQueue = z.infer<typeof UpdateAnnotationQueue>;
 
 const NewItem = z.object({
@@ -119,25 +123,25 @@ export const Progress = z.object({
 });
 export type Progress = z.infer<typeof Progress>;
 
-export const AnnotationQueue = later(() =>
-  z
+export const AnnotationQueue = later(() => {
+  const { name, instructions, metadata, ...others } = SETTINGS.answer(); // in the order of the document
+  return z
     .object({
       object: z.literal("annotation_queue"),
       id: z.string(),
-      name: z.string(),
+      name,
       mode: z.enum(MODES),
-      instructions: z.string().nullable(),
+      instructions,
       labels: z.array(LabelField),
       annotators_per_item: z.int(),
-      lease_seconds: z.int(),
-      dataset_id: z.string().nullable(),
+      ...others,
       items: Progress.nullable().describe("Items by status. Null in lists"),
-      metadata: z.record(z.string(), z.string()),
+      metadata,
       created_at: DateTime,
       updated_at: DateTime,
     })
-    .meta({ id: "AnnotationQueue" }),
-);
+    .meta({ id: "AnnotationQueue" });
+});
 export type AnnotationQueue = z.infer<typeof AnnotationQueue>;
 
 const Annotation = z.object({
@@ -220,20 +224,16 @@ export const Reservation = later(() =>
 export const presentQueue = (row: QueueRow, items: Progress | null = null): AnnotationQueue => ({
   object: "annotation_queue",
   id: row.id,
-  name: row.name,
   mode: row.mode,
-  instructions: row.instructions,
   labels: row.labels,
   annotators_per_item: row.annotatorsPerItem,
-  lease_seconds: row.leaseSeconds,
-  dataset_id: row.datasetId,
+  ...SETTINGS.present(row),
   items,
-  metadata: row.metadata,
   created_at: isoTime(row.createdAt),
   updated_at: isoTime(row.updatedAt),
 });
 
-export const presentItem = (row: ItemRow, given: readonly AnnotationRow[]): AnnotationItem => ({
+export const presentItem = (row: ItemRow, annotations: readonly AnnotationRow[]): AnnotationItem => ({
   object: "annotation_item",
   id: row.id,
   queue_id: row.queueId,
@@ -242,7 +242,7 @@ export const presentItem = (row: ItemRow, given: readonly AnnotationRow[]): Anno
   input: row.input,
   outputs: row.outputs,
   reference: row.reference,
-  annotations: given.map(({ annotator, keyId, skipped, value, comment, createdAt }) => ({
+  annotations: annotations.map(({ annotator, keyId, skipped, value, comment, createdAt }) => ({
     annotator,
     key_id: keyId,
     skipped,

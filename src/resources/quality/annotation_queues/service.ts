@@ -14,6 +14,7 @@ import {
   type CreateAnnotationQueue,
   type Progress,
   presentQueue,
+  SETTINGS,
   type UpdateAnnotationQueue,
 } from "./schema.ts";
 import { ALL_ITEMS } from "./sums.ts";
@@ -113,14 +114,10 @@ export function create(ctx: Ctx, workspaceId: string, body: CreateAnnotationQueu
     const row = insert(tx, {
       id: newId("anq", now),
       workspaceId,
-      name: body.name,
       mode: body.mode,
-      instructions: body.instructions,
       labels: body.labels,
       annotatorsPerItem: body.annotators_per_item,
-      leaseSeconds: body.lease_seconds,
-      datasetId: body.dataset_id,
-      metadata: body.metadata,
+      ...SETTINGS.columns(body),
       createdAt: now,
       updatedAt: now,
       summedUntil: ALL_ITEMS,
@@ -134,14 +131,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, body: UpdateAn
   const before = mustGet(ctx, workspaceId, id);
   if (body.dataset_id !== undefined) mustTakeRows(ctx, workspaceId, before.mode, body.dataset_id);
   const now = ctx.clock.now();
-  const patch = {
-    ...(body.name === undefined ? {} : { name: body.name }),
-    ...(body.instructions === undefined ? {} : { instructions: body.instructions }),
-    ...(body.lease_seconds === undefined ? {} : { leaseSeconds: body.lease_seconds }),
-    ...(body.dataset_id === undefined ? {} : { datasetId: body.dataset_id }),
-    ...(body.metadata === undefined ? {} : { metadata: body.metadata }),
-    updatedAt: now,
-  };
+  const patch = { ...SETTINGS.changes(body), updatedAt: now };
   return write(ctx.db, (tx) => {
     const [row = before] = tx.update(annotationQueues).set(patch).where(eq(annotationQueues.id, id)).returning().all();
     emit(tx, "annotation_queue.updated", { workspaceId, now }, presentQueue(row));

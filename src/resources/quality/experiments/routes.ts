@@ -1,3 +1,4 @@
+import { and, eq } from "drizzle-orm";
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
@@ -6,15 +7,14 @@ import { area } from "../../../http/auth.ts";
 import { createsLater } from "../../../http/idempotency.ts";
 import { longRead } from "../../../http/limits/long_reads.ts";
 import { describe } from "../../../http/openapi.ts";
-import { asks } from "../../../http/query.ts";
+import { asks, MOST_IDS, named } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
 import { itemsFrom } from "../annotation_queues/service.ts";
-import { byName } from "./names.ts";
 import * as results from "./results.ts";
 import { ExperimentItem, ExperimentSummary } from "./results_schema.ts";
 import { CreateExperiment, Experiment, present } from "./schema.ts";
 import * as experiments from "./service.ts";
-import { STATUSES } from "./table.ts";
+import { STATUSES, experiments as table } from "./table.ts";
 
 const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),
@@ -94,3 +94,14 @@ export const routes = (ctx: Ctx) => {
       },
     );
 };
+
+/** Experiments by name, in the paths of routes. */
+const byName = ({ db }: Pick<Ctx, "db">) =>
+  named("exp", "experiments", (workspaceId, name) =>
+    db
+      .select({ id: table.id })
+      .from(table)
+      .where(and(eq(table.workspaceId, workspaceId), eq(table.name, name)))
+      .limit(MOST_IDS)
+      .all(),
+  );

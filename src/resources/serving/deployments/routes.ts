@@ -1,3 +1,4 @@
+import { and, eq, sql } from "drizzle-orm";
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
@@ -5,7 +6,7 @@ import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
-import { asks } from "../../../http/query.ts";
+import { asks, MOST_IDS, named } from "../../../http/query.ts";
 import { stateOf } from "../../../http/request_state.ts";
 import { ChatCompletion, ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import { Completion, CompletionRequest } from "../../../lib/chat/completion.ts";
@@ -18,7 +19,6 @@ import { resolveModel, withAgent } from "../agents/apply.ts";
 import { answer, type HttpCall } from "./chat/answer.ts";
 import { listRequests } from "./chat/records.ts";
 import { remove } from "./deletion.ts";
-import { byName as namedDeployments } from "./names.ts";
 import * as parking from "./parking.ts";
 import { hardwareFor } from "./remote/placing.ts";
 import {
@@ -33,7 +33,7 @@ import {
 } from "./schema.ts";
 import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
-import { type DeploymentRow, STATUSES } from "./table.ts";
+import { type DeploymentRow, STATUSES, deployments as table } from "./table.ts";
 
 const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),
@@ -131,103 +131,75 @@ const managing = (ctx: Ctx) => {
     );
 };
 
-const STREAMS = "With stream: true the answer is text/event-stream and ends with [DONE].";
+const STREAMS = { description: "With stream: true the answer is text/event-stream and ends with [DONE]." };
+
+/** Each call stands twice: under the path of a deployment, and under /v1 for the deployment that `model` names. */
+const CALLS = [
+  {
+    path: "/chat/completions",
+    form: ChatCompletionRequest,
+    kind: "chat",
+    byId: describe("Chat with a deployment", { 200: ChatCompletion }, STREAMS),
+    byName: describe("Chat with the deployment or agent that model names", { 200: ChatCompletion }, STREAMS),
+  },
+  {
+    path: "/completions",
+    form: CompletionRequest,
+    kind: "tokens",
+    byId: describe("Complete a text", { 200: Completion }, STREAMS),
+    byName: describe("Complete a text with the deployment that model names", { 200: Completion }, STREAMS),
+  },
+  {
+    path: "/embeddings",
+    form: EmbeddingRequest,
+    kind: "tokens",
+    byId: describe("Embed texts", { 200: EmbeddingList }),
+    byName: describe("Embed texts with the deployment that model names", { 200: EmbeddingList }),
+  },
+] as const;
 
 const inference = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
-  return new Elysia({ prefix: "/v1/deployments/:id", tags: ["Deployments"] })
+  const app = new Elysia({ prefix: "/v1/deployments/:id", tags: ["Deployments"] })
     .use(authed)
-    .use(namedDeployments(ctx))
-    .post(
-      "/chat/completions",
+    .use(namedDeployments(ctx));
+  for (const { path, form, kind, byId: detail } of CALLS)
+    app.post(
+      path,
       ({ principal, params, body, request }) =>
         infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
-          path: "/chat/completions",
+          path,
           body,
           keyId: principal.keyId,
         }),
-      {
-        ...takes(ChatCompletionRequest, { kind: "chat" }),
-        detail: describe("Chat with a deployment", { 200: ChatCompletion }, { description: STREAMS }),
-      },
-    )
-    .post(
-      "/completions",
-      ({ principal, params, body, request }) =>
-        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
-          path: "/completions",
-          body,
-          keyId: principal.keyId,
-        }),
-      {
-        ...takes(CompletionRequest, { kind: "tokens" }),
-        detail: describe("Complete a text", { 200: Completion }, { description: STREAMS }),
-      },
-    )
-    .post(
-      "/embeddings",
-      ({ principal, params, body, request }) =>
-        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
-          path: "/embeddings",
-          body,
-          keyId: principal.keyId,
-        }),
-      { ...takes(EmbeddingRequest, { kind: "tokens" }), detail: describe("Embed texts", { 200: EmbeddingList }) },
-    )
-    .get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
-      detail: describe("List the model that a deployment serves", { 200: ServedModelList }),
-    });
+      { ...takes(form, { kind }), detail },
+    );
+  return app.get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
+    detail: describe("List the model that a deployment serves", { 200: ServedModelList }),
+  });
 };
 
 const byName = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
-  return new Elysia({ prefix: "/v1", tags: ["Deployments"] })
-    .use(authed)
-    .post(
-      "/chat/completions",
-      ({ principal, body, request }) => {
-        const { deployment, ...agent } = resolveModel(ctx, principal.workspaceId, body.model);
-        return infer(ctx, deployment, request, { path: "/chat/completions", body, keyId: principal.keyId, ...agent });
+  const app = new Elysia({ prefix: "/v1", tags: ["Deployments"] }).use(authed);
+  const fillFromAgent = (call: { request: Request; body: unknown }) => {
+    const { principal } = stateOf(call.request);
+    if (principal) call.body = withAgent(ctx, principal.workspaceId, call.body);
+  };
+  for (const { path, form, kind, byName: detail } of CALLS) {
+    const isChat = kind === "chat"; // only a chat may name an agent
+    app.post(
+      path,
+      ({ principal: { workspaceId, keyId }, body, request }) => {
+        const { deployment, ...agent } = isChat
+          ? resolveModel(ctx, workspaceId, body.model)
+          : { deployment: mustFind(ctx, workspaceId, body.model) };
+        return infer(ctx, deployment, request, { path, body, keyId, ...agent });
       },
-      {
-        ...takes(ChatCompletionRequest, { kind: "chat" }),
-        transform: (call: { request: Request; body: unknown }) => {
-          const { principal } = stateOf(call.request);
-          if (principal) call.body = withAgent(ctx, principal.workspaceId, call.body);
-        },
-        detail: describe(
-          "Chat with the deployment or agent that model names",
-          { 200: ChatCompletion },
-          { description: STREAMS },
-        ),
-      },
-    )
-    .post(
-      "/completions",
-      ({ principal, body, request }) =>
-        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
-          path: "/completions",
-          body,
-          keyId: principal.keyId,
-        }),
-      {
-        ...takes(CompletionRequest, { kind: "tokens" }),
-        detail: describe("Complete a text with the deployment that model names", { 200: Completion }),
-      },
-    )
-    .post(
-      "/embeddings",
-      ({ principal, body, request }) =>
-        infer(ctx, mustFind(ctx, principal.workspaceId, body.model), request, {
-          path: "/embeddings",
-          body,
-          keyId: principal.keyId,
-        }),
-      {
-        ...takes(EmbeddingRequest, { kind: "tokens" }),
-        detail: describe("Embed texts with the deployment that model names", { 200: EmbeddingList }),
-      },
+      { ...takes(form, { kind }), ...(isChat ? { transform: fillFromAgent } : {}), detail },
     );
+  }
+  return app;
 };
 
 const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
@@ -250,3 +222,15 @@ const servedModels = (row: DeploymentRow) => ({
     { id: row.name, object: "model" as const, created: Math.floor(row.createdAt / 1000), owned_by: row.workspaceId },
   ],
 });
+
+/** Deployments by name, in the paths of routes. An active one, whose name is its own, comes before ended ones. */
+const namedDeployments = ({ db }: Pick<Ctx, "db">) =>
+  named("dep", "deployments", (workspaceId, name) => {
+    const rows = db
+      .select({ id: table.id, isActive: sql<number>`${table.status} NOT IN ('stopped', 'failed')` })
+      .from(table)
+      .where(and(eq(table.workspaceId, workspaceId), eq(table.name, name)))
+      .all();
+    const active = rows.filter(({ isActive }) => isActive === 1);
+    return (active.length > 0 ? active : rows).slice(0, MOST_IDS);
+  });

@@ -4,9 +4,11 @@ import { area } from "../../../http/auth.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { describe } from "../../../http/openapi.ts";
 import { Deleted } from "../../../lib/schema.ts";
-import { testTracker } from "./check.ts";
+import { callOf, TRACKERS } from "./call.ts";
+import { TrackerError } from "./contract.ts";
 import { ID, PutTracker, TrackerIntegration, TrackerTest } from "./schema.ts";
 import * as tracker from "./service.ts";
+import type { IntegrationRow } from "./table.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "account");
@@ -61,3 +63,21 @@ export const routes = (ctx: Ctx) => {
       },
     );
 };
+
+/** A fault of the tracker is part of the answer, not an error of this API. */
+async function testTracker(ctx: Ctx, row: IntegrationRow): Promise<TrackerTest> {
+  const begun = performance.now();
+  const answer = (error: TrackerTest["error"]): TrackerTest => ({
+    object: "tracker_integration.test",
+    ok: error === null,
+    latency_ms: Math.round(performance.now() - begun),
+    error,
+  });
+  try {
+    await TRACKERS[row.type].check(callOf(ctx, row), row.project);
+    return answer(null);
+  } catch (error) {
+    if (!(error instanceof TrackerError)) throw error;
+    return answer({ code: error.kind, message: error.message });
+  }
+}

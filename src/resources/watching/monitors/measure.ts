@@ -1,5 +1,5 @@
 /** Measures a monitor's metric in its window. Reads only, and waits for nothing. */
-import { and, count, desc, eq, gte, lt, ne, or, sql, sum } from "drizzle-orm";
+import { and, count, desc, eq, gte, isNotNull, lt, ne, or, sql, sum } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
@@ -11,10 +11,10 @@ import { ledgerEntries } from "../../money/billing/table.ts";
 import { ks, psi } from "../../quality/statistics/drift.ts";
 import { deploymentRequests as requests } from "../../serving/deployments/table.ts";
 import { trainingMetrics } from "../../training/training_jobs/table.ts";
+import { traceScores as scores, traces } from "../traces/table.ts";
 import { webhookAttempts, webhookDeliveries } from "../webhooks/table.ts";
 import type { Metric } from "./metrics.ts";
 import type { Measurement } from "./policy.ts";
-import { scoresBetween } from "./scores.ts";
 import type { MonitorRow } from "./table.ts";
 
 /** More observations than this are not read: the newest ones count. */
@@ -169,4 +169,37 @@ function webhookFailures({ ctx, row, since }: Measuring): Measured {
     )
     .get();
   return always(found?.failed ?? 0);
+}
+
+/** `since` counts, `until` does not. `deploymentId`: null for all deployments of the workspace. */
+type ScoreQuery = {
+  workspaceId: string;
+  deploymentId: string | null;
+  name: string;
+  since: number;
+  until: number;
+  /** The newest ones, at most this many. */
+  limit: number;
+};
+/** Scores of traces, by the time at which they were given. Booleans count as 0 and 1. Categories and texts have no value. */
+function scoresBetween({ db }: Pick<Ctx, "db">, query: ScoreQuery): number[] {
+  const { workspaceId, deploymentId, name, since, until, limit } = query;
+  return db
+    .select({ value: scores.value })
+    .from(scores)
+    .innerJoin(traces, eq(traces.id, scores.traceId))
+    .where(
+      and(
+        eq(scores.workspaceId, workspaceId),
+        eq(scores.name, name),
+        gte(scores.createdAt, since),
+        lt(scores.createdAt, until),
+        isNotNull(scores.value),
+        deploymentId === null ? undefined : eq(traces.deploymentId, deploymentId),
+      ),
+    )
+    .orderBy(desc(scores.createdAt))
+    .limit(limit)
+    .all()
+    .map(({ value }) => value as number);
 }

@@ -1,3 +1,4 @@
+import { and, eq } from "drizzle-orm";
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
@@ -5,13 +6,13 @@ import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
-import { asks } from "../../../http/query.ts";
+import { asks, MOST_IDS, named } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
 import { tryNow } from "./evaluate.ts";
-import { byName } from "./names.ts";
 import { SEVERITIES } from "./policy.ts";
 import { CreateMonitor, Monitor, MonitorChange, MonitorTest, MuteMonitor, present, UpdateMonitor } from "./schema.ts";
 import * as monitors from "./service.ts";
+import { monitors as table } from "./table.ts";
 import { MonitorValues, ValuesQuery, valuesOf } from "./values.ts";
 
 const ListQuery = PageQuery.extend({ severity: z.enum(SEVERITIES).optional() });
@@ -105,3 +106,14 @@ export const routes = (ctx: Ctx) => {
       detail: describe("Evaluate a monitor now without changing it", { 200: MonitorTest }),
     });
 };
+
+/** Monitors by name, in the paths of routes. */
+const byName = ({ db }: Pick<Ctx, "db">) =>
+  named("mon", "monitors", (workspaceId, name) =>
+    db
+      .select({ id: table.id })
+      .from(table)
+      .where(and(eq(table.workspaceId, workspaceId), eq(table.name, name)))
+      .limit(MOST_IDS)
+      .all(),
+  );

@@ -1,5 +1,5 @@
 import type { NewTrace } from "./new_trace.ts";
-import type { Redactor } from "./redaction/redact.ts";
+import type { Redactor } from "./redact.ts";
 
 declare module "../../../context.ts" {
   interface State {

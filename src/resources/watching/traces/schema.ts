@@ -4,7 +4,7 @@ import { DateTime, Label, later, numberText } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { AnnotationLink } from "../../quality/annotation_queues/schema.ts";
 import { PatternError } from "../../quality/patterns/parse.ts";
-import { MAX_PATTERNS, Redactor } from "./redaction/redact.ts";
+import { MAX_PATTERNS, Redactor } from "./redact.ts";
 import {
   CAPTURES,
   SCORE_KINDS,

@@ -7,7 +7,7 @@ import { newId } from "../../../lib/ids.ts";
 import { type Db, generationOf, prepared, type Tx } from "../../../platform/db/db.ts";
 import * as secrets from "../../access/secrets/service.ts";
 import type { Content, NewTrace } from "./new_trace.ts";
-import { Redactor, secretForms } from "./redaction/redact.ts";
+import { Redactor, secretForms } from "./redact.ts";
 import { insertText, textOf } from "./search/text.ts";
 import { conversations, type Span, type TraceRow, traces } from "./table.ts";
 

@@ -7,7 +7,6 @@ import { AppError } from "../../../../lib/errors.ts";
 import { OIDC_FAILURE_PREFIX, type OidcFailure } from "../../../../lib/net/oidc_failures.ts";
 import { durable } from "../../../../platform/db/db.ts";
 import { OidcError } from "./failure.ts";
-import { localPath } from "./return_to.ts";
 import * as oidc from "./service.ts";
 import { clearedCookie, cookieOf } from "./under_way.ts";
 
@@ -72,4 +71,15 @@ function redirect(location: string, cookies: readonly string[]): Response {
   const headers = new Headers({ location, "cache-control": "no-store", "referrer-policy": "no-referrer" });
   for (const cookie of cookies) headers.append("set-cookie", cookie);
   return new Response(null, { status: 303, headers });
+}
+
+const BASE = "http://this.invalid";
+const LONGEST = 1_000;
+
+/** A path of this server; `/` for everything else. A browser reads `//host` and `/\host` as another server. */
+function localPath(text: string | undefined): string {
+  if (text === undefined || text.length > LONGEST || !/^\/[\x21-\x5b\x5d-\x7e]*$/.test(text)) return "/";
+  if (!URL.canParse(text, BASE)) return "/";
+  const { origin, pathname, search, hash } = new URL(text, BASE);
+  return origin === BASE && !pathname.startsWith("//") ? pathname + search + hash : "/";
 }

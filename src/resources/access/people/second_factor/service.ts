@@ -8,7 +8,6 @@ import { preparedRow } from "../../../../platform/db/row.ts";
 import * as sessions from "../../browser_sessions/service.ts";
 import * as people from "../service.ts";
 import { type PersonRow, type SecondFactorRow, secondFactors } from "../table.ts";
-import { hashOfCode, newRecoveryCodes } from "./recovery_codes.ts";
 import { base32, newSecret, otpauthUri, stepOfCode } from "./totp.ts";
 
 /** A factor that was begun must be confirmed within this time. */
@@ -89,3 +88,18 @@ export const remove = (ctx: Ctx, personId: string): boolean =>
 function endSessions(ctx: Ctx, personId: string, keep: string) {
   for (const { id } of people.usersOf(ctx.db, personId)) sessions.removeOfUser(ctx, id, keep);
 }
+
+/** Codes for a person who has lost the phone. Each works once. */
+const COUNT = 10;
+const LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"; // 32, without those that look alike
+
+/** 16 letters of 32, so 80 random bits: a plain hash is enough to store the code. */
+const newCode = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => LETTERS[byte % 32])
+    .join("")
+    .replaceAll(/.{4}(?=.)/g, "$&-");
+
+const newRecoveryCodes = (): string[] => Array.from({ length: COUNT }, newCode);
+
+/** People type the code with or without hyphens, in any case. */
+const hashOfCode = (code: string): string => Bun.SHA256.hash(code.toLowerCase().replaceAll(/[^a-z0-9]/g, ""), "hex");

@@ -4,6 +4,7 @@
  */
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
+import { z } from "zod";
 import type { Ctx } from "../../../../context.ts";
 import { type FilePart, readMultipart } from "../../../../http/body/multipart.ts";
 import { formFieldCheck } from "../../../../http/body/unknown_fields.ts";
@@ -12,6 +13,9 @@ import { warn } from "../../../../http/warnings.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { MAP_RULE, parseMap } from "../../../../lib/rows/columns.ts";
+import { FORMATS } from "../../../../lib/rows/format.ts";
+import { SHAPES } from "../../../../lib/rows/shape.ts";
+import { Label, Metadata } from "../../../../lib/schema.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { renameDurably } from "../../../../platform/files.ts";
 import type { OpenMeter } from "../../../../platform/storage/meter.ts";
@@ -22,7 +26,20 @@ import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
 import { discardPart, pathOf } from "./files.ts";
 import { type Options, type RowsUpload, readUpload } from "./intake.ts";
-import { UploadFields } from "./upload_fields.ts";
+
+/** The fields of an upload, besides its file. */
+const MAX_COLUMNS = 256; // of a map
+const MapOfColumns = z
+  .record(z.string().min(1).max(200), z.string().min(1).max(200))
+  .refine((map) => Object.keys(map).length <= MAX_COLUMNS, `must have at most ${MAX_COLUMNS} columns`);
+const UploadFields = z.object({
+  name: Label(),
+  metadata: Metadata.default({}),
+  map: MapOfColumns.default({}),
+  shape: z.enum(SHAPES).optional(),
+  format: z.enum(FORMATS).optional(),
+});
+type UploadFields = z.infer<typeof UploadFields>;
 
 type Call = Omit<Creation, "body">;
 

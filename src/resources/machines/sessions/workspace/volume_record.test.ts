@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { tempDir } from "../../../../../test/harness.ts";
 import { sessionsDir } from "../../../../sandbox/files/foreign_dir.ts";
 import { makeSandboxDir } from "../../../../sandbox/files/sandbox_dir.ts";
-import { readVolumeRecord, writeVolumeRecord } from "./volume_record.ts";
+import { readVolumeRecord, writeVolumeRecord } from "./write_back.ts";
 
 async function session() {
   const data = tempDir();

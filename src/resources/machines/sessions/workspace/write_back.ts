@@ -3,12 +3,15 @@
  * The newest writer wins. A file that was also changed in the volume is not deleted. The session keeps its own files.
  */
 import { closeSync } from "node:fs";
+import { z } from "zod";
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { takingTurns } from "../../../../lib/turns.ts";
 import { StorageError } from "../../../../platform/files.ts";
 import { chunksOf } from "../../../../sandbox/files/chunks.ts";
 import { type Scan, scanFiles } from "../../../../sandbox/files/collect.ts";
+import type { ForeignDir } from "../../../../sandbox/files/foreign_dir.ts";
+import { readNote, writeNote } from "../../../../sandbox/files/notes.ts";
 import { type Beneath, openWorkspace } from "../../../../sandbox/files/sandbox_dir.ts";
 import * as mounting from "../../../data/volumes/materialize.ts";
 import * as volumes from "../../../data/volumes/service.ts";
@@ -16,7 +19,37 @@ import type { VolumeRow } from "../../../data/volumes/table.ts";
 import type { VolumeErrors } from "../schema.ts";
 import type { Mount, SessionRow } from "../table.ts";
 import { dirOf } from "./paths.ts";
-import { readVolumeRecord, writeVolumeRecord } from "./volume_record.ts";
+
+/** Path, stamp, hash. The stamp differs if the content may have changed. */
+const RecordLine = z.tuple([z.string(), z.string(), z.string()]);
+/** Earlier versions wrote all files into one line. */
+const FormerLine = z.array(RecordLine);
+
+/** The files of a writable volume at its last write-back, by path. Changes are found by comparing with it. */
+export type VolumeRecord = Map<string, { stamp: string; sha256: string }>;
+
+export const writeVolumeRecord = (dir: ForeignDir, n: number, record: VolumeRecord) =>
+  writeNote(dir, n, linesOf(record));
+
+function* linesOf(record: VolumeRecord) {
+  for (const [path, { stamp, sha256 }] of record) yield JSON.stringify([path, stamp, sha256]);
+}
+
+export async function readVolumeRecord(dir: ForeignDir, n: number): Promise<VolumeRecord> {
+  const record: VolumeRecord = new Map();
+  for await (const text of readNote(dir, n))
+    for (const [path, stamp, sha256] of tuplesOf(text, n)) record.set(path, { stamp, sha256 });
+  return record;
+}
+
+function tuplesOf(text: string, n: number): z.infer<typeof FormerLine> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && typeof value[0] !== "string" ? FormerLine.parse(value) : [RecordLine.parse(value)];
+  } catch (cause) {
+    throw new Error(`volumes/${n}.json of a session is damaged`, { cause });
+  }
+}
 
 type SyncContext = { ctx: Ctx; row: SessionRow; beneath: Beneath; mount: Mount; errors: VolumeErrors };
 

@@ -5,14 +5,15 @@ import { transition } from "../../../../events/lifecycle.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { nextTurn, type Turn, takingTurns } from "../../../../lib/turns.ts";
 import { durable, watchWrites, write } from "../../../../platform/db/db.ts";
+import { prepareTemporary } from "../../../serving/deployments/temporary.ts";
+import { link } from "../links.ts";
 import { machine } from "../machine.ts";
 import { afterFault, dueRows, failureOf, targetOrder } from "../policy.ts";
 import { current, end, releaseTarget } from "../service.ts";
-import { type ExperimentRow, experimentItems } from "../table.ts";
-import { TargetFailed } from "./item.ts";
-import { openTarget } from "./open_target.ts";
-import { runPage } from "./page.ts";
+import { type ExperimentRow, experimentItems, experiments } from "../table.ts";
+import { type Answered, answerRow, TargetFailed, type Work } from "./item.ts";
 import { type QuestionRow, readRows } from "./rows.ts";
+import { scoreItems } from "./scoring.ts";
 
 /** Returns when the experiment has ended, or when `signal` aborts. Faults of the server are thrown. */
 export async function conduct(ctx: Ctx, id: string, signal: AbortSignal): Promise<void> {
@@ -96,4 +97,65 @@ function countsOf(ctx: Ctx, { id, targets }: ExperimentRow) {
     .groupBy(target)
     .all();
   return rows.map((row) => ({ name: targets[row.target]?.name ?? "", items: row.items, failed: row.failed }));
+}
+
+/**
+ * Finds or creates the deployment that answers for a target; null for recorded outputs. A temporary deployment and its
+ * id in the experiment are one commit, so a kill leaves no deployment that no experiment stops.
+ */
+async function openTarget(ctx: Ctx, row: ExperimentRow, index: number): Promise<string | null> {
+  const target = (current(ctx, row.id) ?? row).targets[index];
+  if (!target || target.type === "outputs") return null;
+  if (target.deploymentId !== null) return target.deploymentId;
+  const create = await prepareTemporary(ctx, {
+    workspaceId: row.workspaceId,
+    keyId: row.apiKeyId ?? "",
+    model: target.jobId ?? target.model ?? "",
+    checkpoint: target.checkpointId,
+    name: `${row.id}-${index}`,
+    metadata: { experiment_id: row.id, target: target.name },
+  });
+  const id = write(ctx.db, (tx) => {
+    const fresh = tx.select().from(experiments).where(eq(experiments.id, row.id)).get();
+    if (fresh?.status !== "running") throw new Error(`experiment ${row.id} has ended`);
+    const made = create();
+    const targets = fresh.targets.map((each, i) => (i === index ? { ...each, deploymentId: made.id } : each));
+    tx.update(experiments).set({ targets, updatedAt: ctx.clock.now() }).where(eq(experiments.id, row.id)).run();
+    link(tx, { ...fresh, targets });
+    return made.id;
+  });
+  await durable(ctx.db);
+  return id;
+}
+
+/** Code evaluators start a process for each batch, and a judge is asked this many questions at once. */
+const SCORED_AT_ONCE = 16;
+
+/**
+ * One page of rows for one target. Answers are scored in batches while the next rows are answered. The first fault
+ * stops the page, and is thrown when nothing of the page runs any more.
+ */
+async function runPage(work: Work, due: readonly QuestionRow[]): Promise<void> {
+  const { row, signal, turn } = work;
+  const answered: Answered[] = [];
+  const faults: unknown[] = [];
+  const note = (error: unknown) => void faults.push(error);
+  const isOn = () => faults.length === 0 && !signal.aborted;
+  const score = async () => {
+    while (answered.length > 0 && isOn()) await scoreItems(work, answered.splice(0, SCORED_AT_ONCE)).catch(note);
+    scoring = undefined;
+  };
+  let scoring: Promise<void> | undefined;
+  let next = 0;
+  const lane = async () => {
+    for (; next < due.length && isOn(); await turn()) {
+      const done = await answerRow(work, due[next++] as QuestionRow).catch(note);
+      if (!done) continue;
+      answered.push(done);
+      scoring ??= score();
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(row.concurrency, due.length) }, lane));
+  await scoring;
+  if (faults.length > 0) throw faults[0];
 }

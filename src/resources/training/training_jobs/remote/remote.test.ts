@@ -14,7 +14,7 @@ import * as jobs from "../service.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { requeueInterrupted } from "../state/moves.ts";
 import { trainingJobs } from "../table.ts";
-import { wish } from "./wish.ts";
+import { wish } from "./sync.ts";
 
 setDefaultTimeout(60_000);
 const { app, closeAll } = manyTrainings();

@@ -3,6 +3,7 @@
  * decisions are made from rows and the files of the node, so a lost connection or a killed server only delays them.
  */
 import type { Ctx } from "../../../../context.ts";
+import type { JobStatus } from "../../../../lib/training/job_status.ts";
 import { write } from "../../../../platform/db/db.ts";
 import type { Observation } from "../../../../platform/providers/protocol.ts";
 import { removeStaging } from "../../../../platform/providers/staging.ts";
@@ -18,7 +19,6 @@ import { currentJob } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";
 import { concludeRun, handleOf, pullRecords } from "./records.ts";
 import { submissionOf } from "./submission.ts";
-import { wish } from "./wish.ts";
 
 /** Starts the work for each region that has open runs and is not being worked for. Returns at once. */
 export function syncRemote(ctx: Ctx) {
@@ -160,4 +160,10 @@ async function cleanUp(ctx: Ctx, { provider, run, observation }: Finished) {
     ctx.log.warn("cannot remove the files of a job from its node", { job: run.jobId, region: run.region, error });
   }
   if (!ctx.closing.aborted) write(ctx.db, (tx) => changeRun(tx, run, { state: "closed" }));
+}
+
+/** The next act of a run, by the status of its job. A job that was paused or queued again ends its run with a checkpoint. Pure. */
+export function wish(status: JobStatus): "go on" | "save" | "stop" {
+  if (status === "provisioning" || status === "running") return "go on";
+  return status === "paused" || status === "queued" ? "save" : "stop";
 }

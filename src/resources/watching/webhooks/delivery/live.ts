@@ -1,10 +1,37 @@
 import type { Ctx } from "../../../../context.ts";
 import { MINUTE_MS, SECOND_MS } from "../../../../lib/units.ts";
 import type { Clock } from "../../../../platform/clock.ts";
+import { type Db, durable, generationOf, isDirty } from "../../../../platform/db/db.ts";
 import type { Secrets } from "../rotation.ts";
 import { type EndpointLoad, FIRST_TURN, firstPace, LIMITS, type Pace, paceAfter, paceDuring } from "./fairness.ts";
-import { FlushGuard } from "./flush.ts";
 import type { ResultBatch } from "./record.ts";
+
+/**
+ * Nothing is sent that a power cut could take back. Results of attempts are exempt: a result that is lost costs one
+ * repetition, so no attempt waits for the results of others.
+ */
+class FlushGuard {
+  #exempt = 0;
+  #flushed = -1;
+
+  /** Runs `fn`, whose writes are exempt. */
+  exempt<T>(db: Db, fn: () => T): T {
+    const before = generationOf(db);
+    try {
+      return fn();
+    } finally {
+      this.#exempt += generationOf(db) - before;
+    }
+  }
+
+  /** Resolves once every write that is not exempt is on the disk. */
+  async flush(db: Db): Promise<void> {
+    const writes = generationOf(db) - this.#exempt;
+    if (writes === this.#flushed) return;
+    if (isDirty(db)) await durable(db);
+    this.#flushed = writes;
+  }
+}
 
 declare module "../../../../context.ts" {
   interface State {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { openRandom } from "../../../../lib/random.ts";
-import { bodyOf, type RecordedEvent } from "./payload.ts";
+import { bodyOf, type RecordedEvent } from "./enqueue.ts";
 
 const event: RecordedEvent = {
   id: "evt_01jz",

@@ -1,6 +1,6 @@
 import { and, eq } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
-import { advance, transition } from "../../../../events/lifecycle.ts";
+import { transition } from "../../../../events/lifecycle.ts";
 import { afterCommit, type Db, durable, openCommit, type Tx, write } from "../../../../platform/db/db.ts";
 import { preparedInsert } from "../../../../platform/db/row.ts";
 import { counter } from "../../../../platform/metrics.ts";
@@ -116,7 +116,7 @@ function putResult(tx: Tx, { deliveryId, trigger, result }: FinishedAttempt): vo
     lastError: errorMessage ?? (status === "succeeded" ? null : `The endpoint answered with status ${responseCode}`),
   };
   if (status !== delivery.status || status === "pending")
-    advance(tx, deliveryMachine, STEPS[status], { id: deliveryId, now }, patch);
+    transition(tx, deliveryMachine, STEPS[status], { id: deliveryId, now, isUnread: true }, patch);
   else
     tx.update(webhookDeliveries)
       .set({ ...patch, updatedAt: now })

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { randomFor } from "../../../../../test/sweep.ts";
+import { randomFor } from "../../../../test/sweep.ts";
 import { Redactor, secretForms } from "./redact.ts";
 
 test("credentials and the values of secrets are removed without a pattern", () => {

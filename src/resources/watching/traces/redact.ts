@@ -4,8 +4,8 @@
  * NOT covered: a secret that the text splits, encodes or spells in another way.
  * The thread that serves does this, so patterns that need much work get little: what they have not read is removed.
  */
-import { REDACTION } from "../../../quality/patterns/parse.ts";
-import { Patterns } from "../../../quality/patterns/patterns.ts";
+import { REDACTION } from "../../quality/patterns/parse.ts";
+import { Patterns } from "../../quality/patterns/patterns.ts";
 
 export const REPLACEMENT = "[redacted]";
 export const MAX_PATTERNS = 20;
