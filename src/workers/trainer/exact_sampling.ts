@@ -9,7 +9,7 @@ import type { Ranks } from "./ranks/types.ts";
 import { reasonNotDrawn } from "./rollouts/decoder_roller.ts";
 import { reasonNotExact } from "./rollouts/exact.ts";
 import type { Roller } from "./rollouts/types.ts";
-import type { Trainee } from "./trainee/types.ts";
+import type { Trainee } from "./trainee/trainee.ts";
 
 /** `reason`: why passes are the usual ones; null: they are exact. */
 export type ExactChoice = { isDemanded: boolean; reason: string | null };

@@ -32,8 +32,9 @@ import type { Ranks } from "./ranks/types.ts";
 import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller, RollerOptions } from "./rollouts/types.ts";
-import { openTrainee } from "./trainee/trainee.ts";
-import type { Trainee } from "./trainee/types.ts";
+import { openFrozen } from "./trainee/frozen.ts";
+import { openTrainee, type Trainee } from "./trainee/trainee.ts";
+import type { Piece } from "./trainee/types.ts";
 import { Trouble } from "./trouble.ts";
 
 export type Machine = { data_dir: string; threads: number; gpus: readonly number[] };
@@ -122,7 +123,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       ...(setting.emulated ? { kernels: setting.emulated.kernels } : {}),
       onTurn,
     });
-    closing.push(trainee.close);
+    closing.push(() => trainee.close());
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const { reference, closeReference } = await openReference(setting, trainee, examples.maxLength);
     closing.push(closeReference);
@@ -218,26 +219,19 @@ async function readExamples(plan: TrainPlan, { encoder, contextLength, read }: R
 async function openReference({ plan, machine, ranks, onTurn }: Setting, trainee: Trainee, maxLength: number) {
   const { beta = 0 } = plan.hyperparameters as { beta?: number };
   if (!usesReference(plan.method, beta)) return { reference: null, closeReference: () => {} };
-  const of =
-    (model: Trainee): Reference =>
-    (pieces) =>
-      model.score(pieces, { reference: true });
-  if (plan.lora) return { reference: of(trainee), closeReference: () => {} };
-  const frozen = await openTrainee({
+  if (plan.lora)
+    return { reference: (pieces: readonly Piece[]) => trainee.score(pieces, { reference: true }), closeReference() {} };
+  const frozen = await openFrozen({
     dataDir: machine.data_dir,
     modelPath: plan.model_path,
     device: deviceOf(machine),
-    // a required value that is never used
-    lora: { r: 1, alpha: 1, dropout: 0, target_modules: ["q_proj"], use_rslora: false },
-    seed: plan.seed,
     maxLength,
-    checkpointing: true,
     temperature: temperatureOf(plan),
     microDivisor: plan.micro_divisor,
     ranks: ranks ?? null,
     onTurn,
   });
-  return { reference: of(frozen), closeReference: frozen.close };
+  return { reference: frozen.score, closeReference: frozen.close };
 }
 
 function openSampler(setting: Setting, trainee: Trainee, contextLength: number): Promise<Roller> {

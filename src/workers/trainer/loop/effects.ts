@@ -3,7 +3,7 @@
 import { type BestSettings, type BestState, noteEvaluation } from "../../../lib/training/best.ts";
 import type { TrainPlan } from "../../protocol_trainer.ts";
 import type { LoopState } from "../checkpoint.ts";
-import type { Trainee } from "../trainee/types.ts";
+import type { Trainee } from "../trainee/trainee.ts";
 import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
 import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "./guards.ts";
 
@@ -80,13 +80,13 @@ export function openBest(plan: TrainPlan, from: BestState | null) {
 const SMALL_RATE = 1e-8;
 
 /** Tells if a step changed any weight. It reads the weights only in case of doubt, because that takes time. */
-export function createProbe({ adapter, rows, file }: Trainee, lora: boolean) {
+export function createProbe(trainee: Trainee, lora: boolean) {
   const print = () => {
     const hasher = new Bun.CryptoHasher("sha256");
-    if (lora) for (const { a, b } of adapter().layers) hasher.update(a).update(b);
+    if (lora) for (const { a, b } of trainee.adapter().layers) hasher.update(a).update(b);
     else {
-      const read = rows();
-      for (const name of file.header.tensors.keys()) {
+      const read = trainee.rows();
+      for (const name of trainee.file.header.tensors.keys()) {
         const first = read(name, 0, 1);
         if (first) hasher.update(first);
       }

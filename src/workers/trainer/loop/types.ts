@@ -3,7 +3,7 @@
 import type { FromTrainer, ToTrainer, TrainSample } from "../../protocol_trainer.ts";
 import type { OrderState } from "../data/order.ts";
 import type { Ranks } from "../ranks/types.ts";
-import type { Trainee } from "../trainee/types.ts";
+import type { Trainee } from "../trainee/trainee.ts";
 
 export type ScoreSample = Extract<FromTrainer, { type: "score" }>["samples"][number];
 export type ScoreAnswer = Pick<Extract<ToTrainer, { type: "scored" }>, "results" | "latencies_ms" | "stdout">;

@@ -144,8 +144,10 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
     throw error;
   }
   const copies = planned.flatMap((group) => copiesOf(weights, group));
-  putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
-  putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
+  if (copies.length > 0) {
+    putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
+    putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
+  }
   const run = (name: "put_adapters" | "add_gradients", list: Buffer) => {
     if (copies.length > 0) kernels.launch(name, { grid: [16, copies.length, 1], threads: 256 }, [list.at]);
   };
