@@ -1,7 +1,6 @@
 /** State of the guards and of the best evaluation, kept between steps and across a restart. */
 
 import { type BestSettings, type BestState, noteEvaluation } from "../../../lib/training/best.ts";
-import type { TrainPlan } from "../../protocol_trainer.ts";
 import type { LoopState } from "../checkpoint.ts";
 import type { Trainee } from "../trainee/trainee.ts";
 import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
@@ -55,9 +54,8 @@ export function openWatch(from: Remembered | null) {
 }
 
 /** Follows the held-out metric, if the job has settings about it. */
-export function openBest(plan: TrainPlan, from: BestState | null) {
-  const settings = plan.hyperparameters as unknown as BestSettings;
-  const metric = settings.metric_for_best_model ?? null; // jobs of older versions lack the settings
+export function openBest(settings: BestSettings, from: BestState | null) {
+  const metric = settings.metric_for_best_model;
   let state = from;
   return {
     state: () => state,

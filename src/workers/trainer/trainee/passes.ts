@@ -16,7 +16,7 @@ type Pass = {
   shape: (micro: MicroBatch) => GraphShape;
   batch: (micro: MicroBatch) => Batch;
   /** Runs after the forward pass. */
-  then?: (graph: Graph, micro: MicroBatch, scores: readonly Scores[]) => void;
+  onScores?: (graph: Graph, micro: MicroBatch, scores: readonly Scores[]) => void;
 };
 
 export class Passes {
@@ -64,14 +64,14 @@ export class Passes {
   }
 
   /** Runs the micro-batches of this rank and returns their scores. */
-  async run(batches: readonly MicroBatch[], { entropies, shape, batch, then }: Pass): Promise<Scores[][]> {
+  async run(batches: readonly MicroBatch[], { entropies, shape, batch, onScores }: Pass): Promise<Scores[][]> {
     const scores: Scores[][] = [];
     for (const micro of this.ownOf(batches)) {
       await this.turn();
       const graph = this.graphs.get(shape(micro));
       const logps = graph.forward(batch(micro));
       const ofPieces = scoresOf(micro, logps, entropies ? graph.entropies() : null);
-      then?.(graph, micro, ofPieces);
+      onScores?.(graph, micro, ofPieces);
       scores.push(ofPieces);
     }
     return scores;

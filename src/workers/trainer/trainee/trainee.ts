@@ -127,7 +127,7 @@ export class Trainee {
         ...(patterns ? { dropout: patterns } : {}),
       }),
       batch: (micro) => ({ ...batchOf(micro, patterns ? dropoutSeed : null), ...this.noise(micro, dropoutSeed) }),
-      then: (graph, micro, scores) => {
+      onScores: (graph, micro, scores) => {
         gradients?.before();
         graph.backward(weightsOf(micro, weigh, scores));
         gradients?.after(graph);
