@@ -208,9 +208,9 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
     matrix(name: string): Weight {
       const tensor = must(name);
       const [columns = 1, rows = 1] = tensor.dims;
-      const made = sharedOf(name, columns, rows) ?? copied(tensor);
-      matrices.set(name, made);
-      return made;
+      const matrix = sharedOf(name, columns, rows) ?? copied(tensor);
+      matrices.set(name, matrix);
+      return matrix;
     },
     close() {
       closeSync(fd);
@@ -226,7 +226,7 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
  */
 function unsupported(of: Architecture): string[] {
   const { scales, caps, joins } = of;
-  const found: Record<string, boolean> = {
+  const features: Record<string, boolean> = {
     "a rotated part of a head": of.rotated !== of.headLength,
     "a window of positions": of.window !== null,
     "norms after a layer's parts": of.postNorms,
@@ -239,5 +239,5 @@ function unsupported(of: Architecture): string[] {
     "queries that grow with the position": of.temperature !== null,
     "layers without rotation": of.rotates.includes(false),
   };
-  return Object.keys(found).filter((feature) => found[feature]);
+  return Object.keys(features).filter((feature) => features[feature]);
 }

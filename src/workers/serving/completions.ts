@@ -47,9 +47,9 @@ type Reason = "stop" | "length";
 export async function complete(served: Served, request: CompletionRequest, exchange: Exchange): Promise<Response> {
   const { engine } = served;
   const { tally } = exchange;
-  const given = listOf(request.prompt);
-  const prompts = given.map((prompt, i) => {
-    const at = given.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt";
+  const sources = listOf(request.prompt);
+  const prompts = sources.map((prompt, i) => {
+    const at = sources.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt";
     return request.suffix ? infillTokens(engine, prompt, request.suffix, at) : promptTokens(engine, prompt, at);
   });
   const { grammar, grammarOf } = givenGrammar(request);
@@ -60,7 +60,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
     tally,
   );
   const samples = generations[0]?.samples ?? 1;
-  const choices = given.flatMap((prompt, i) => {
+  const choices = sources.flatMap((prompt, i) => {
     const text = typeof prompt === "string" ? prompt : engine.detokenize(prompts[i] as Int32Array);
     const echoed = request.echo ? text : "";
     return Array.from({ length: samples }, () => newChoice(request, echoed));
@@ -228,14 +228,14 @@ type Tokenizer = Pick<Engine, "tokenize" | "facts">;
 /** A prompt that fills a gap between two texts, for models that were trained with tokens for it. */
 function infillTokens(engine: Tokenizer, prefix: string | readonly number[], suffix: string, at: string): Int32Array {
   const marks = MARKS.map((names) => names.map((name) => engine.tokenize(name, { addBos: false, special: true })));
-  const known = marks.find((tokens) => tokens.every((each) => each.length === 1));
-  if (!known)
+  const complete = marks.find((tokens) => tokens.every((each) => each.length === 1));
+  if (!complete)
     throw new AppError("schema", "suffix: this model has no tokens to fill a gap with. Remove the field", {
       param: "/suffix",
     });
-  const [before, after, middle] = known as [Int32Array, Int32Array, Int32Array];
+  const [before, after, middle] = complete as [Int32Array, Int32Array, Int32Array];
   const plain = { addBos: false, special: false };
-  const own = typeof prefix === "string" ? engine.tokenize(prefix, plain) : promptTokens(engine, prefix, at);
+  const prefixTokens = typeof prefix === "string" ? engine.tokenize(prefix, plain) : promptTokens(engine, prefix, at);
   const bos = engine.facts.addsBos ? engine.tokenize("", { addBos: true, special: false }) : [];
-  return Int32Array.from([...bos, ...before, ...own, ...after, ...engine.tokenize(suffix, plain), ...middle]);
+  return Int32Array.from([...bos, ...before, ...prefixTokens, ...after, ...engine.tokenize(suffix, plain), ...middle]);
 }

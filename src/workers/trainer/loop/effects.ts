@@ -29,9 +29,9 @@ export function openWatch(from: Remembered | null) {
       const watched = WATCHED.flatMap((key) => (values[key] === undefined ? [] : [[key, values[key]] as const]));
       if (watched.length === 0) return [];
       history.push({ step, values: Object.fromEntries(watched) });
-      const found = newAlarms(history, raised);
-      raised = found.raised;
-      return found.alarms.map(({ code, message }) => ({ type: code as string, message }));
+      const judged = newAlarms(history, raised);
+      raised = judged.raised;
+      return judged.alarms.map(({ code, message }) => ({ type: code as string, message }));
     },
     judge(effect: StepEffect) {
       effects = [...effects, effect].slice(-KEPT_EFFECTS);

@@ -216,8 +216,8 @@ function isEvaluated(step: number, total: number, { save_steps: every }: TrainOp
 
 /** The rest of a step: copying weights to the sampler, scores of the base model, evaluation. */
 const otherTime = (values: Readonly<Record<string, number>>): number => {
-  const known = ["rollout_time", "reward_time", "update_time"].map((key) => values[key] ?? 0);
-  return Math.max(0, (values["step_time"] ?? 0) - known.reduce((a, b) => a + b, 0));
+  const measured = ["rollout_time", "reward_time", "update_time"].map((key) => values[key] ?? 0);
+  return Math.max(0, (values["step_time"] ?? 0) - measured.reduce((a, b) => a + b, 0));
 };
 
 const finite = (values: Record<string, number>) =>

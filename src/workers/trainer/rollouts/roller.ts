@@ -11,8 +11,8 @@ const LEAST_SHARE = 32; // fewer sequences per engine are not worth another thre
 
 /** Our own kernels draw where they can, otherwise engines of the serving. */
 export async function openRoller(options: RollerOptions): Promise<Roller> {
-  const own = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
-  return own ?? new EngineRoller(options, await open(options));
+  const decoderRoller = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
+  return decoderRoller ?? new EngineRoller(options, await open(options));
 }
 
 /** A GPU waits about as long for the library to prepare a batch as it computes. Several engines fill the gaps. */

@@ -48,12 +48,12 @@ export class Passes {
       pieces.map((piece) => [piece]),
       plan.sizes,
     );
-    const own = await this.run(batches, {
+    const ofRank = await this.run(batches, {
       entropies,
       shape: (micro) => ({ ...plan.shape(micro, false), reference, entropies, exact }),
       batch: (micro) => batchOf(micro, null),
     });
-    const scores = await this.gather(batches, own, entropies);
+    const scores = await this.gather(batches, ofRank, entropies);
     const all: Scores[] = [];
     batches.forEach((micro, b) => {
       micro.pieces.forEach(({ unit }, i) => {

@@ -117,7 +117,7 @@ export class Trainee {
     const { passes, patterns, gradients } = this;
     const batches = microBatches(units, passes.plan.sizes);
     const exact = this.sampler.refresh();
-    const own = await passes.run(batches, {
+    const ofRank = await passes.run(batches, {
       entropies,
       shape: (micro) => ({
         ...passes.plan.shape(micro, true),
@@ -134,8 +134,8 @@ export class Trainee {
       },
     });
     if (!gradients) return;
-    const weighed = new Set<readonly Scores[]>(own);
-    const all = await passes.gather(batches, own, entropies);
+    const weighed = new Set<readonly Scores[]>(ofRank);
+    const all = await passes.gather(batches, ofRank, entropies);
     batches.forEach((micro, b) => {
       if (!weighed.has(all[b]!)) weightsOf(micro, weigh, all[b]!); // every rank needs the method's tallies
     });

@@ -217,8 +217,8 @@ export class LibraryBackend implements Backend {
   #score({ submit, sampler }: Sequence, token: number, row: number): Float64Array | null {
     const { topLogprobs, logprobTemperature } = submit;
     if (topLogprobs < 0 || token < 0) return null;
-    const known = sampler?.logp ?? Number.NaN;
-    if (!Number.isNaN(known)) return Float64Array.of(known);
+    const logp = sampler?.logp ?? Number.NaN;
+    if (!Number.isNaN(logp)) return Float64Array.of(logp);
     return logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
   }
 
@@ -255,8 +255,8 @@ class Logits {
   row(row: number): Float32Array {
     const { llama, context, vocabSize } = this.#options;
     const at = must(llama.llama_get_logits_ith(context, row), "llama_get_logits_ith");
-    const found = this.#views.get(at);
-    if (found) return found;
+    const stored = this.#views.get(at);
+    if (stored) return stored;
     if (this.#views.size > this.#most) this.#views.clear(); // the array has moved
     const view = new Float32Array(toArrayBuffer(at, 0, vocabSize * 4));
     this.#views.set(at, view);
