@@ -196,11 +196,11 @@ function watch({ trainee, roller }: Opened, times: Omit<Phases, "total" | "rest"
       return result;
     };
   };
-  const [adapter, step] = [trainee.adapter, trainee.step];
+  const [adapter, step] = [trainee.adapter.bind(trainee), trainee.step.bind(trainee)];
   roller.roll = timed("rollouts", roller.roll);
   roller.sync = timed("sync", roller.sync);
   roller.merge = timed("sync", roller.merge);
-  trainee.learn = timed("learn", trainee.learn);
+  trainee.learn = timed("learn", trainee.learn.bind(trainee));
   trainee.adapter = () => {
     const begun = now();
     const read = adapter();

@@ -128,7 +128,7 @@ export async function runTraining(options: RunOptions) {
     resume,
     warm_start: warmStart,
     device: "CPU",
-    rows: opened.rows,
+    rows: opened.recipe.rows,
     sampling: opened.sampling,
     writeResult: createResultWriter({ trainee: opened.trainee, machine, plan }),
   })

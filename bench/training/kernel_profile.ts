@@ -38,9 +38,9 @@ export async function learnProfile(
   const only = keepOnlyFused(architecture, weights);
   const lora = { ...SETTINGS, r: LORA.rank, alpha: LORA.alpha };
   const maxLength = 2 * size.tokens;
-  const options = { dataDir: dir, modelPath, device, lora, seed: 1, maxLength, checkpointing: false };
   const plan = planMicro(
-    { ...options, temperature: 1, microDivisor: 1 },
+    { device, maxLength, temperature: 1, microDivisor: 1 },
+    { lora, checkpointing: false },
     { architecture, header: file.header, isFused: true },
   );
   const graphs = openGraphs({ architecture, weights, longest: maxLength }, plan.keptBytes);

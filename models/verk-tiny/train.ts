@@ -13,8 +13,8 @@ import { parseArgs } from "node:util";
 import { learningRate } from "../../src/lib/training/schedule.ts";
 import { openBackend } from "../../src/native/ggml/ggml.ts";
 import { writeMergedGguf } from "../../src/workers/trainer/results/merged_gguf.ts";
-import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
-import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
+import { openTrainee, type Trainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece } from "../../src/workers/trainer/trainee/types.ts";
 import { type Batch, openBatches } from "./batches.ts";
 import { writeInitial } from "./initial.ts";
 

@@ -1,6 +1,6 @@
 /** A request for more memory than available fails with a typed error and does no other harm. */
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
-import type { Trainee } from "../../src/workers/trainer/trainee/types.ts";
+import type { Trainee } from "../../src/workers/trainer/trainee/trainee.ts";
 import { asTrouble } from "../../src/workers/trainer/trouble.ts";
 import { LORA } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";

@@ -5,8 +5,8 @@ import { createSync } from "../../src/workers/trainer/learned.ts";
 import { adapterBytes } from "../../src/workers/trainer/results/adapter_gguf.ts";
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
 import type { Roller } from "../../src/workers/trainer/rollouts/types.ts";
-import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
-import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
+import { openTrainee, type Trainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece } from "../../src/workers/trainer/trainee/types.ts";
 import { alone, LORA, likelihood, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
 import type { FileType, Part, Setup } from "./setup.ts";
@@ -109,7 +109,7 @@ async function* ownKernels(setup: Setup, type: FileType): ReturnType<Part> {
     yield row(`${what}, before anything was learned`, await gap(setup, roller, trainee));
     await teach(trainee, 10, 0.01, 2 * groupsOn(setup));
     const stale = await gap(setup, roller, trainee);
-    const merged = await roller.merge(trainee.merge);
+    const merged = await roller.merge((at) => trainee.merge(at));
     yield { what: `${what}, merged`, value: String(merged), target: "true", ok: merged };
     yield row(`${what}, after it was merged`, await gap(setup, roller, trainee), { stale });
     await roller.close();
@@ -130,7 +130,7 @@ async function* adapter(setup: Setup, type: FileType): ReturnType<Part> {
   yield { what: `${type}, the same before it was synced`, value: stale.toFixed(4), target: "more", ok: null };
   await roller.sync(null);
   yield row(`${type}, the adapter taken away`, await gap(setup, roller, trainee, { reference: true }), { near });
-  const merged = await roller.merge(trainee.merge);
+  const merged = await roller.merge((at) => trainee.merge(at));
   const may = setup.machine.gpus.length > 0 && type === "BF16";
   yield { what: `${type}, merged into the weights`, value: String(merged), target: String(may), ok: merged === may };
   if (merged) yield row(`${type}, after it was merged`, await gap(setup, roller, trainee), { near, stale });

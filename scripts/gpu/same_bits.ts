@@ -1,8 +1,8 @@
 /** An exact sampler and an exact trainer: their log-probabilities are the same to the last bit, before and after steps. */
 import { openRoller } from "../../src/workers/trainer/rollouts/roller.ts";
 import type { Roller } from "../../src/workers/trainer/rollouts/types.ts";
-import { openTrainee } from "../../src/workers/trainer/trainee/trainee.ts";
-import type { Piece, Trainee } from "../../src/workers/trainer/trainee/types.ts";
+import { openTrainee, type Trainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece } from "../../src/workers/trainer/trainee/types.ts";
 import { LORA, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
 import { teach } from "./rolling.ts";
@@ -101,7 +101,7 @@ async function* one(setup: Setup, { arch, type, temperature }: Case): ReturnType
     ...setup.machine,
   });
   await teach(trainee, 5, 0.01);
-  const merged = await roller.merge(trainee.merge);
+  const merged = await roller.merge((at) => trainee.merge(at));
   yield { what: `${what}, merged`, value: String(merged), target: "true", ok: merged };
   const drawn = await draw(roller, temperature, 1);
   yield { what: `${what}, scores`, ...compared(drawn, await scored(trainee, drawn)) };

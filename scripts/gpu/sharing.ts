@@ -1,6 +1,7 @@
 /** Answers that share their question are scored and learned from as each by itself. */
 import { openRandom } from "../../src/lib/random.ts";
-import type { Piece, Scores, Trainee } from "../../src/workers/trainer/trainee/types.ts";
+import type { Trainee } from "../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece, Scores } from "../../src/workers/trainer/trainee/types.ts";
 import { alone, LORA, STEP } from "../../test/ml/trainee/kit.ts";
 import { smallModel } from "./learning.ts";
 import { opened, teach } from "./rolling.ts";

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Opened, openTraining } from "../../src/workers/trainer/open.ts";
+import type { Piece } from "../../src/workers/trainer/trainee/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { planOf, runTraining, scoring } from "../trainer_kit.ts";
@@ -38,7 +39,10 @@ const openPlan = (plan: Awaited<ReturnType<typeof dpoPlan>>): Promise<Opened> =>
     onLoading() {},
     onTurn() {},
   });
-const pieceOf = ({ pairs }: Opened) => pairs!.get(0).chosen;
+const pieceOf = ({ recipe }: Opened): Piece => {
+  if (recipe.kind !== "rows") throw new Error("dpo has rows");
+  return recipe.units(0)[0]![0]!; // chosen
+};
 const logps = async (scores: Promise<readonly { logps: Float32Array }[]>) => [...(await scores)[0]!.logps];
 
 test("the reference of a training that starts from an adapter is that adapter, before and after a step", async () => {

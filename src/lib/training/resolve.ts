@@ -4,9 +4,11 @@
  * if that is better than the default. Impossible values are rejected with a message: only values that the user did not
  * give are changed.
  */
+import { z } from "zod";
+import { later } from "../schema.ts";
 import { metricFault, resolveBest } from "./best.ts";
 import { CISPO_EPSILON_HIGH, DEFAULTS, GSPO_CLIP, LEARNING_RATES } from "./defaults.ts";
-import { type HyperparameterInput, isRolled, type Method, type RolledMethod, type Values } from "./fields.ts";
+import { FIELDS, type HyperparameterInput, isRolled, type Method, type RolledMethod, type Values } from "./fields.ts";
 import type { Problem } from "./hyperparameters.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
@@ -21,19 +23,34 @@ export type Facts = {
   hasCompletions: boolean;
 };
 
-type RolledValues = {
-  steps_per_generation: number;
-  generation_batch_size: number;
-  min_p: number;
-  epsilon_high: number;
+/** The prefix of held-out metrics may exceed the limit of a name. */
+const best = { metric_for_best_model: z.string().nullable() };
+const rolled = {
+  ...best,
+  steps_per_generation: z.int().positive(),
+  generation_batch_size: z.int().positive(),
+  min_p: z.number(),
+  epsilon_high: z.number(),
+};
+const overRows = { ...best, max_length: z.int().positive() };
+
+const RESOLVED = {
+  grpo: later(() => z.object({ ...FIELDS.grpo, ...rolled })),
+  rloo: later(() => z.object({ ...FIELDS.rloo, ...rolled })),
+  sft: later(() => z.object({ ...FIELDS.sft, ...overRows, completion_only_loss: z.boolean() })),
+  dpo: later(() => z.object({ ...FIELDS.dpo, ...overRows })),
+  kto: later(() => z.object({ ...FIELDS.kto, ...overRows })),
+  orpo: later(() => z.object({ ...FIELDS.orpo, ...overRows })),
 };
 
 /** All values are decided, as TRL has them after its own defaults. */
-export type Resolved<M extends Method> = M extends RolledMethod
-  ? Omit<Values<M>, keyof RolledValues> & RolledValues
-  : M extends "sft"
-    ? Omit<Values<"sft">, "max_length" | "completion_only_loss"> & { max_length: number; completion_only_loss: boolean }
-    : Omit<Values<M>, "max_length"> & { max_length: number };
+export type Resolved<M extends Method> = z.infer<(typeof RESOLVED)[M]>;
+
+/** Reads the stored values of a job. A job of an older version lacks some fields, and goes on as it began. */
+export function readResolved<M extends Method>(method: M, stored: Readonly<Record<string, unknown>>): Resolved<M> {
+  const schemas: { [K in Method]: z.ZodType<Resolved<K>> } = RESOLVED;
+  return schemas[method].parse({ ...DEFAULTS[method], exact_sampling: false, ...stored });
+}
 
 export type Resolution<M extends Method> = { ok: true; values: Resolved<M> } | { ok: false; problems: Problem[] };
 

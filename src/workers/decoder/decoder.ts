@@ -114,11 +114,11 @@ class GraphDecoder implements Decoder {
     if (!prompt.every(this.#isToken) || !drawing.logitBias.every(([token]) => this.#isToken(token)))
       throw new RangeError("A token of the prompt or of logit_bias is not in the vocabulary");
     if (this.#free.length === 0) return null;
-    const known = prompt.subarray(0, -1);
-    const lease = this.#pages.admit(known, total);
+    const beginning = prompt.subarray(0, -1);
+    const lease = this.#pages.admit(beginning, total);
     if (!lease) return null;
     const slot = this.#free.pop()!;
-    const state = { position: known.length, left: maxTokens, over: false, maskedOnce: false };
+    const state = { position: beginning.length, left: maxTokens, over: false, maskedOnce: false };
     const text = this.#guessSlots && canGuess(admission) ? new GuessedText(prompt, maxTokens, drawing.seed) : null;
     const sequence = { id: ++this.#ids, slot, lease, admission, text, ...state };
     this.#sequences.set(sequence.id, sequence);
@@ -127,11 +127,11 @@ class GraphDecoder implements Decoder {
       this.#board.setPage(slot, i, page);
     });
     this.#board.set(layout.slotTokens + slot, prompt.at(-1)!);
-    this.#board.set(layout.slotPositions + slot, known.length);
-    if (this.#options.exact) this.#board.set(layout.slotBegins + slot, known.length);
+    this.#board.set(layout.slotPositions + slot, beginning.length);
+    if (this.#options.exact) this.#board.set(layout.slotBegins + slot, beginning.length);
     this.#board.setDrawing(slot, drawingWords(drawing));
     this.#memory.putBiases(slot, drawing.logitBias);
-    this.#prompts.add(sequence, known);
+    this.#prompts.add(sequence, beginning);
     return sequence.id;
   }
 

@@ -8,7 +8,6 @@ import type { WeightPlaces } from "../../native/llama/weights.ts";
 import { readExactlySync } from "../../platform/files.ts";
 import { type Architecture, architectureOf } from "../trainer/engine/architecture.ts";
 import { turnsOf } from "../trainer/engine/fused/turns.ts";
-import { unsupported } from "./unsupported.ts";
 
 export type Weight = { at: number; format: Format; rows: number; columns: number };
 /** Vectors are addresses of F32 numbers; 0 if the model has none. */
@@ -209,9 +208,9 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
     matrix(name: string): Weight {
       const tensor = must(name);
       const [columns = 1, rows = 1] = tensor.dims;
-      const made = sharedOf(name, columns, rows) ?? copied(tensor);
-      matrices.set(name, made);
-      return made;
+      const matrix = sharedOf(name, columns, rows) ?? copied(tensor);
+      matrices.set(name, matrix);
+      return matrix;
     },
     close() {
       closeSync(fd);
@@ -219,4 +218,26 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
       if (staging !== 0) device.free(staging);
     },
   };
+}
+
+/**
+ * Features of a model that the kernels of decoding do not compute. Those of training compute more: a model can be trained by
+ * our kernels and decoded by the library.
+ */
+function unsupported(of: Architecture): string[] {
+  const { scales, caps, joins } = of;
+  const features: Record<string, boolean> = {
+    "a rotated part of a head": of.rotated !== of.headLength,
+    "a window of positions": of.window !== null,
+    "norms after a layer's parts": of.postNorms,
+    "a mixture of experts": of.experts !== null,
+    "joined matrices": joins.attention || joins.forward,
+    GeGLU: of.activation !== "silu",
+    "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
+    "scaled attention scores": scales.scores !== 1 / Math.sqrt(of.headLength),
+    "limited scores or logits": caps.scores !== 0 || caps.logits !== 0,
+    "queries that grow with the position": of.temperature !== null,
+    "layers without rotation": of.rotates.includes(false),
+  };
+  return Object.keys(features).filter((feature) => features[feature]);
 }

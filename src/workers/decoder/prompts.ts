@@ -110,9 +110,9 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       const [left] = waiting.splice(at, 1) as [Waiting];
       const filled = left.done;
       if (filled === left.tokens.length) return filled;
-      const own = new Set(sequence.lease.table.slice(Math.floor(filled / PAGE)));
+      const pages = new Set(sequence.lease.table.slice(Math.floor(filled / PAGE)));
       for (const other of waiting.slice(at)) {
-        if (!pagesOf(other.sequence.lease).some((page) => own.has(page))) continue;
+        if (!pagesOf(other.sequence.lease).some((page) => pages.has(page))) continue;
         other.after = other.after.filter((one) => one !== left);
         other.done = Math.min(other.done, filled);
         other.copies = [];

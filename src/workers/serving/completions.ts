@@ -8,9 +8,10 @@ import {
 } from "../../lib/chat/completion.ts";
 import type { Timings } from "../../lib/chat/sampling.ts";
 import type { Texts } from "../../lib/chat/texts.ts";
+import { AppError } from "../../lib/errors.ts";
 import { SSE_DONE } from "../../lib/net/sse.ts";
 import type { Head } from "./answer.ts";
-import type { Delta, Generation, Run } from "./engine/types.ts";
+import type { Delta, Engine, Generation, Run } from "./engine/types.ts";
 import { promptTokens, roomFor } from "./prompt.ts";
 import {
   countCached,
@@ -27,7 +28,6 @@ import {
   usageOf,
 } from "./request.ts";
 import { streamed } from "./sse.ts";
-import { infillTokens } from "./tokens/infill.ts";
 import { append, legacyLogprobs, noLogprobs, promptLogprobs } from "./tokens/logprobs.ts";
 import { givenGrammar } from "./tools.ts";
 
@@ -47,9 +47,9 @@ type Reason = "stop" | "length";
 export async function complete(served: Served, request: CompletionRequest, exchange: Exchange): Promise<Response> {
   const { engine } = served;
   const { tally } = exchange;
-  const given = listOf(request.prompt);
-  const prompts = given.map((prompt, i) => {
-    const at = given.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt";
+  const sources = listOf(request.prompt);
+  const prompts = sources.map((prompt, i) => {
+    const at = sources.length > 1 || Array.isArray(request.prompt[0]) ? `/prompt/${i}` : "/prompt";
     return request.suffix ? infillTokens(engine, prompt, request.suffix, at) : promptTokens(engine, prompt, at);
   });
   const { grammar, grammarOf } = givenGrammar(request);
@@ -60,7 +60,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
     tally,
   );
   const samples = generations[0]?.samples ?? 1;
-  const choices = given.flatMap((prompt, i) => {
+  const choices = sources.flatMap((prompt, i) => {
     const text = typeof prompt === "string" ? prompt : engine.detokenize(prompts[i] as Int32Array);
     const echoed = request.echo ? text : "";
     return Array.from({ length: samples }, () => newChoice(request, echoed));
@@ -212,4 +212,30 @@ function createEvents(head: Head, withUsage: boolean) {
   const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
   return (index: number, text: string, { logprobs, reason, timings }: Shown) =>
     `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}}]${timings ? `,"timings":${JSON.stringify(timings)}` : ""}${close}`;
+}
+
+/** The tokens before the text, before the suffix, and before the answer, in the families that have them. */
+const MARKS: readonly (readonly [string, string, string])[] = [
+  ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
+  ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
+  ["<fim-prefix>", "<fim-suffix>", "<fim-middle>"],
+  ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],
+  ["<PRE>", "<SUF>", "<MID>"],
+];
+
+type Tokenizer = Pick<Engine, "tokenize" | "facts">;
+
+/** A prompt that fills a gap between two texts, for models that were trained with tokens for it. */
+function infillTokens(engine: Tokenizer, prefix: string | readonly number[], suffix: string, at: string): Int32Array {
+  const marks = MARKS.map((names) => names.map((name) => engine.tokenize(name, { addBos: false, special: true })));
+  const complete = marks.find((tokens) => tokens.every((each) => each.length === 1));
+  if (!complete)
+    throw new AppError("schema", "suffix: this model has no tokens to fill a gap with. Remove the field", {
+      param: "/suffix",
+    });
+  const [before, after, middle] = complete as [Int32Array, Int32Array, Int32Array];
+  const plain = { addBos: false, special: false };
+  const prefixTokens = typeof prefix === "string" ? engine.tokenize(prefix, plain) : promptTokens(engine, prefix, at);
+  const bos = engine.facts.addsBos ? engine.tokenize("", { addBos: true, special: false }) : [];
+  return Int32Array.from([...bos, ...before, ...prefixTokens, ...after, ...engine.tokenize(suffix, plain), ...middle]);
 }

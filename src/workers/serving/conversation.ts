@@ -13,6 +13,9 @@ export type Turn = {
   tool_call_id?: string;
 };
 
+/** A turn as a template gets it. Some templates write the calls of a turn only if its content is null. */
+export type TemplateTurn = Omit<Turn, "content"> & { content: string | null };
+
 export const textOf = (content: ChatMessage["content"]): string =>
   typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("");
 
@@ -54,7 +57,7 @@ export function mapTexts(turn: Turn, quote: (text: string) => string): Turn {
 }
 
 /** For templates that take parts alone. */
-export const inParts = (turn: Turn) => ({
+export const inParts = (turn: TemplateTurn) => ({
   ...turn,
   content: turn.content ? [{ type: "text", text: turn.content }] : [],
 });

@@ -101,17 +101,17 @@ export class PythonInterpreter extends Interpreter {
 
   /** The interpreter's own functions take plain values; these take and return the interpreter's. */
   #function(body: (args: readonly Value[]) => Value): Value {
-    const made = new Environment().set("f", () => null);
-    made.value = body;
-    return made;
+    const holder = new Environment().set("f", () => null);
+    holder.value = body;
+    return holder;
   }
 
   #object(part: Part, environment: Environment): Value {
-    const made = this.#made({ type: "ObjectLiteral", value: new Map() });
-    const entries = made.value as Map<unknown, Value>;
+    const object = this.#made({ type: "ObjectLiteral", value: new Map() });
+    const entries = object.value as Map<unknown, Value>;
     for (const [key, value] of part["value"] as Map<Node, Node>)
       entries.set(this.evaluate(key, environment).value, this.evaluate(value, environment));
-    return made;
+    return object;
   }
 
   #member(part: Part, environment: Environment): Value {
@@ -180,12 +180,12 @@ export class PythonInterpreter extends Interpreter {
   }
 
   #extreme(values: readonly Value[], sign: number): Value {
-    const found = values.reduce<Value | undefined>((best, value) => {
+    const extreme = values.reduce<Value | undefined>((best, value) => {
       if (best === undefined) return value;
       const [a, b] = [value.value as number | string, best.value as number | string];
       return (sign < 0 ? a < b : a > b) ? value : best;
     }, undefined);
-    return found ?? this.#missing();
+    return extreme ?? this.#missing();
   }
 
   #test(part: Part, environment: Environment): Value {

@@ -23,14 +23,14 @@ export type Quotes = {
 
 /** Remembers which texts are control tokens, for the life of the model. */
 export function createQuoting(engine: Tokenizer): () => Quotes {
-  const known = new Map<string, boolean>();
+  const controls = new Map<string, boolean>();
   const isControl = (text: string): boolean => {
-    let control = known.get(text);
+    let control = controls.get(text);
     if (control === undefined) {
       const special = engine.tokenize(text, { addBos: false, special: true });
       control = special.length === 1 && engine.tokenize(text, { addBos: false, special: false })[0] !== special[0];
-      if (known.size >= MAX_KNOWN) known.clear();
-      known.set(text, control);
+      if (controls.size >= MAX_KNOWN) controls.clear();
+      controls.set(text, control);
     }
     return control;
   };

@@ -1,26 +1,24 @@
-/**
- * The model's own chat template. Its abilities are tested once: it renders a small conversation, and the output shows
- * whether it contains the system text, the tools and the arguments.
- */
+/** The model's own chat template: a conversation becomes the text that the model continues. */
 import type { ChatMessage, Tool } from "../../lib/chat/messages.ts";
 import { errorText } from "../../lib/error_text.ts";
 import { AppError } from "../../lib/errors.ts";
+import { type Abilities, asText, compileChat, evaluateTurns, isBug, probe, type Template } from "./abilities.ts";
 import type { CallFormat } from "./calls/format.ts";
-import { formatOf, HERMES } from "./calls/formats.ts";
+import { HERMES } from "./calls/formats.ts";
 import {
   callsApart,
   describeTools,
   foldSystem,
-  inParts,
   mapTexts,
   spellCalls,
   spellOutCalls,
+  type TemplateTurn,
   type Turn,
   textOf,
   toTurns,
 } from "./conversation.ts";
 import type { ModelFacts } from "./engine/types.ts";
-import { compileTemplate, type Render, TemplateOverrun, TemplateRefusal } from "./jinja.ts";
+import { TemplateOverrun, TemplateRefusal } from "./jinja.ts";
 
 export type Conversation = {
   messages: readonly ChatMessage[];
@@ -45,20 +43,27 @@ type Facts = Pick<ModelFacts, "chatTemplate" | "toolTemplate" | "bosToken" | "eo
 
 export function createChatTemplate(facts: Facts): ChatTemplate {
   if (facts.chatTemplate === null) return plainTemplate();
-  const own = new OneTemplate(facts.chatTemplate, facts);
-  const withTools = facts.toolTemplate === null ? own : new OneTemplate(facts.toolTemplate, facts);
+  const plain = openTemplate(facts.chatTemplate, facts);
+  const withTools = facts.toolTemplate === null ? plain : openTemplate(facts.toolTemplate, facts);
   return {
-    format: withTools.format,
+    format: withTools.abilities.format,
     stop: [],
     render: (conversation) =>
-      renderOpen(conversation, (given) => (given.tools.length > 0 ? withTools : own).render(given)),
+      renderOpen(conversation, (each) => renderBy(each.tools.length > 0 ? withTools : plain, each)),
   };
+}
+
+type Probed = { template: Template; abilities: Abilities };
+
+function openTemplate(source: string, facts: Facts): Probed {
+  const template = compileChat(source, facts);
+  return { template, abilities: probe(template) };
 }
 
 const END_MARK = "\uE0F2"; // a private-use character, as the marks of prompt.ts
 
 /** Cuts the text off at the end of the last message if the answer continues that message. */
-function renderOpen(conversation: Conversation, render: (given: Conversation) => string): string {
+function renderOpen(conversation: Conversation, render: (each: Conversation) => string): string {
   const { messages, continues } = conversation;
   const last = messages.at(-1);
   if (!continues || last?.role !== "assistant") return render(conversation);
@@ -72,200 +77,64 @@ function renderOpen(conversation: Conversation, render: (given: Conversation) =>
   });
 }
 
-const PROBE = "zyxprobe";
-const PROBE_PARAMETERS = {
-  type: "object",
-  properties: { value: { type: "string", description: PROBE } },
-  required: ["value"],
-};
-const PROBE_TOOL = { type: "function", function: { name: PROBE, description: PROBE, parameters: PROBE_PARAMETERS } };
-const ASK: Turn = { role: "user", content: "hello" };
-const SPOKEN: Turn = { role: "user", content: PROBE };
-
-class OneTemplate {
-  readonly format: CallFormat;
-  private readonly template: Render;
-  /** The template lists tools; the prompt lists them and the template writes calls; the prompt does both. */
-  private readonly tools: "native" | "described" | "foreign";
-  private systemWorks: boolean | undefined;
-  private several: boolean | undefined;
-  private typed: boolean | undefined;
-  private calls: ReturnType<OneTemplate["tryCalls"]> | undefined;
-  private overrun: TemplateOverrun | undefined;
-
-  constructor(
-    private readonly source: string,
-    private readonly facts: Facts,
-  ) {
-    this.template = compiled(source);
-    const known = formatOf(source);
-    const native = known !== undefined && this.shows([ASK], PROBE, [PROBE_TOOL]);
-    const usable = native || known?.example !== undefined || known?.always;
-    this.format = known && usable ? known : HERMES;
-    this.tools = native ? "native" : this.format === HERMES ? "foreign" : "described";
-  }
-
-  render(conversation: Conversation): string {
-    const { tools } = conversation;
-    try {
-      return this.attempt(conversation, this.tools);
-    } catch (error) {
-      // If a native template fails on these tools, describe the tools in its own format instead.
-      const another = this.tools === "native" && tools.length > 0 && this.format === HERMES && isBug(error);
-      if (!another) throw refusal(error);
-    }
-    try {
-      return this.attempt(conversation, "foreign");
-    } catch (error) {
-      throw refusal(error);
-    }
-  }
-
-  private attempt(
-    { messages, tools, variables, quote, open = true }: Conversation,
-    how: "native" | "described" | "foreign",
-  ): string {
-    const apart = how === "foreign" ? undefined : callsApart(messages);
-    const said = apart && !this.takesSeveral() ? apart : messages;
-    let turns = toTurns(said).map((turn) => mapTexts(turn, quote));
-    const knowsDeveloper = /["']developer["']/.test(this.source);
-    turns = turns.map((turn) => (turn.role === "developer" && !knowsDeveloper ? { ...turn, role: "system" } : turn));
-    turns = how === "foreign" ? spellOutCalls(turns) : this.withCalls(turns);
-    if (how !== "native" && tools.length > 0) turns = describeTools(turns, tools, this.format.example);
-    if (turns.some((turn) => turn.role === "system") && !this.takesSystem()) turns = foldSystem(turns);
-    return this.run(turns, how === "native" ? tools : [], variables, open);
-  }
-
-  /** No tools are passed as null, as most templates expect. Some iterate over them without a check. */
-  private run(
-    turns: readonly Turn[],
-    tools: readonly unknown[],
-    variables: Record<string, unknown> = {},
-    open = true,
-  ): string {
-    const fixed = {
-      messages: this.takesParts() ? turns.map(inParts) : turns,
-      add_generation_prompt: open,
-      bos_token: this.facts.bosToken,
-      eos_token: this.facts.eosToken,
-      // names of Firefunction
-      ...(this.source.includes("+ functions") ? { functions: JSON.stringify(tools), datetime: now() } : {}),
-    };
-    if (this.overrun) throw this.overrun;
-    try {
-      return this.template({ ...variables, ...fixed, tools: tools.length > 0 ? tools : null });
-    } catch (error) {
-      if (tools.length > 0 || !isBug(error)) throw error;
-      return this.template({ ...variables, ...fixed, tools: [] });
-    }
-  }
-
-  private shows(turns: readonly Turn[], text: string, tools: readonly unknown[] = []): boolean {
-    try {
-      return this.run(turns, tools).includes(text);
-    } catch (error) {
-      // it failed on two words: later requests must not wait for it again
-      if (error instanceof TemplateOverrun) this.overrun = error;
-      return false;
-    }
-  }
-
-  /** Some templates of models that read images know no content but a list of parts. */
-  private takesParts(): boolean {
-    if (this.typed !== undefined) return this.typed;
-    this.typed = false; // `shows` asks for it
-    if (this.shows([SPOKEN], PROBE)) return false;
-    this.typed = true;
-    this.typed = this.shows([SPOKEN], PROBE);
-    return this.typed;
-  }
-
-  private takesSystem(): boolean {
-    this.systemWorks ??= this.shows([{ role: "system", content: PROBE }, ASK], PROBE);
-    return this.systemWorks;
-  }
-
-  /**
-   * Most templates write arguments as JSON themselves; some expect finished text, and some write no calls at all. Ids
-   * are spelled as this model expects.
-   */
-  private withCalls(turns: readonly Turn[]): Turn[] {
-    if (!turns.some((turn) => turn.tool_calls)) return [...turns];
-    this.calls ??= this.tryCalls();
-    const { as, content } = this.calls;
-    if (as === "nothing") return turns.map((turn) => spellCalls(turn, this.format.spell ?? HERMES.spell));
-    const ids = new Map<string, string>();
-    return turns.map((turn) => {
-      const { tool_calls: calls, tool_call_id: answers } = turn;
-      if (answers !== undefined) return { ...turn, tool_call_id: ids.get(answers) ?? answers };
-      if (!calls) return turn;
-      const spelt = calls.map((call) => {
-        const { name, arguments: given } = call.function;
-        const id = this.format.spellId(call.id, name, ids.size);
-        ids.set(call.id, id);
-        return { ...call, id, function: { name, arguments: as === "text" ? asText(given) : given } };
-      });
-      return { ...turn, tool_calls: spelt, ...(content === "kept" ? {} : { content: content as string }) };
-    });
-  }
-
-  /** Some templates write the calls of a turn only if it has no text. */
-  private tryCalls(): { as: "object" | "text" | "nothing"; content: "kept" | "" | null } {
-    const name = `${PROBE}_key`;
-    for (const content of ["kept", "", null] as const) {
-      const shows = (args: unknown, key: string) => this.shows(probeCalls([args], content), key, [PROBE_TOOL]);
-      if (shows({ [name]: 1 }, this.format.json ? `"${name}"` : name)) return { as: "object", content };
-      if (shows(`{"${name}": 1}`, `"${name}"`)) return { as: "text", content };
-      if (shows({ [name]: 1 }, name)) return { as: "object", content };
-    }
-    return { as: "nothing", content: "kept" };
-  }
-
-  /** Some templates reject a turn with several calls, or write the first one only. */
-  private takesSeveral(): boolean {
-    this.calls ??= this.tryCalls();
-    const { as, content } = this.calls;
-    const given = [1, 2].map((i) => ({ [`${PROBE}_${i}`]: 1 })).map((args) => (as === "text" ? asText(args) : args));
-    this.several ??= this.shows(probeCalls(given, content), `${PROBE}_2`, [PROBE_TOOL]);
-    return this.several;
-  }
-}
-
-/** A turn with one call for each of these arguments, and its results. */
-function probeCalls(given: readonly unknown[], content: string | null): Turn[] {
-  const calls = given.map((args, i) => ({
-    id: `abcdefgh${i}`,
-    type: "function" as const,
-    function: { name: "f", arguments: args },
-  }));
-  const results = calls.map(({ id }) => ({ role: "tool", content: "done", name: "f", tool_call_id: id }));
-  return [ASK, { role: "assistant", content: content as string, tool_calls: calls }, ...results];
-}
-
-const now = () => new Date().toUTCString();
-const asText = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
-
-/** An unreadable template is reported only when a client chats: the other routes work without it. */
-function compiled(source: string): Render {
+function renderBy(probed: Probed, conversation: Conversation): string {
+  const { format, tools: how, overrun } = probed.abilities;
+  if (overrun) throw refusal(overrun);
   try {
-    return compileTemplate(source);
-  } catch (cause) {
-    const why = errorText(cause);
-    return () => {
-      throw new AppError(
-        "invalid_request",
-        `The model's chat template cannot be read (${why}). Use /completions instead`,
-        {
-          cause,
-        },
-      );
-    };
+    return renderAs(how, probed, conversation);
+  } catch (error) {
+    // If a native template fails on these tools, describe the tools in its own format instead.
+    const hasOther = how === "native" && conversation.tools.length > 0 && format === HERMES && isBug(error);
+    if (!hasOther) throw refusal(error);
+  }
+  try {
+    return renderAs("foreign", probed, conversation);
+  } catch (error) {
+    throw refusal(error);
   }
 }
 
-/** True if neither the template's own rejection nor its budget caused the error. */
-const isBug = (error: unknown) =>
-  !(error instanceof AppError || error instanceof TemplateRefusal || error instanceof TemplateOverrun);
+function renderAs(
+  how: Abilities["tools"],
+  { template, abilities }: Probed,
+  { messages, tools, variables, quote, open = true }: Conversation,
+): string {
+  const { format } = abilities;
+  const apart = how === "foreign" || abilities.takesSeveral ? undefined : callsApart(messages);
+  let turns = toTurns(apart ?? messages).map((turn) => mapTexts(turn, quote));
+  if (!abilities.takesDeveloper)
+    turns = turns.map((turn) => (turn.role === "developer" ? { ...turn, role: "system" } : turn));
+  if (how === "foreign") turns = spellOutCalls(turns);
+  else if (abilities.calls.as === "nothing")
+    turns = turns.map((turn) => spellCalls(turn, format.spell ?? HERMES.spell));
+  if (how !== "native" && tools.length > 0) turns = describeTools(turns, tools, format.example);
+  if (!abilities.takesSystem && turns.some((turn) => turn.role === "system")) turns = foldSystem(turns);
+  return evaluateTurns(template, {
+    turns: how === "foreign" ? turns : withCalls(turns, abilities),
+    inParts: abilities.needsParts,
+    tools: how === "native" ? tools : [],
+    variables,
+    open,
+  });
+}
+
+/** Calls in the form that the template expects. Ids are spelled as this model expects. */
+function withCalls(turns: readonly Turn[], { calls: { as, content }, format }: Abilities): TemplateTurn[] {
+  if (as === "nothing") return [...turns];
+  const ids = new Map<string, string>();
+  return turns.map((turn) => {
+    const { tool_calls: calls, tool_call_id: answered } = turn;
+    if (answered !== undefined) return { ...turn, tool_call_id: ids.get(answered) ?? answered };
+    if (!calls) return turn;
+    const spelt = calls.map((call) => {
+      const { name, arguments: args } = call.function;
+      const id = format.spellId(call.id, name, ids.size);
+      ids.set(call.id, id);
+      return { ...call, id, function: { name, arguments: as === "text" ? asText(args) : args } };
+    });
+    return { ...turn, tool_calls: spelt, ...(content === "kept" ? {} : { content }) };
+  });
+}
 
 function refusal(error: unknown): unknown {
   if (error instanceof AppError) return error;

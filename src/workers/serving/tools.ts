@@ -112,8 +112,8 @@ function callsRule(
 ): string {
   const callables = callable.map((tool): Callable => {
     const at = `/tools/${tools.indexOf(tool)}/function/parameters`;
-    const given = tool.function.parameters ?? NO_PARAMETERS;
-    const schema: Schema = Object.keys(given).length === 0 ? NO_PARAMETERS : { type: "object", ...given };
+    const parameters = tool.function.parameters ?? NO_PARAMETERS;
+    const schema: Schema = Object.keys(parameters).length === 0 ? NO_PARAMETERS : { type: "object", ...parameters };
     return {
       name: tool.function.name,
       parameters: schema,
@@ -126,7 +126,7 @@ function callsRule(
 
 /** The schema of one property, with the definitions that it may refer to. */
 function schemaOf({ properties, $defs, definitions }: Schema, property: string): unknown {
-  const own = isSchema(properties) ? properties[property] : undefined;
-  if (!isSchema(own)) return own ?? {};
-  return { ...own, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) };
+  const schema = isSchema(properties) ? properties[property] : undefined;
+  if (!isSchema(schema)) return schema ?? {};
+  return { ...schema, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) };
 }

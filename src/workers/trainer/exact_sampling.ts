@@ -1,24 +1,23 @@
 /** Chooses exact or usual passes for a job of GRPO or RLOO, the same on all ranks, and says which for the log. */
-import type { RolledMethod } from "../../lib/training/fields.ts";
-import type { Resolved } from "../../lib/training/resolve.ts";
 import { computeMajor } from "../../native/cuda/driver.ts";
 import { WorkerError } from "../protocol.ts";
+import type { RolledValues } from "./loop/types.ts";
 import { readModelFile } from "./model_file.ts";
 import type { Setting } from "./open.ts";
 import type { Ranks } from "./ranks/types.ts";
 import { reasonNotDrawn } from "./rollouts/decoder_roller.ts";
 import { reasonNotExact } from "./rollouts/exact.ts";
 import type { Roller } from "./rollouts/types.ts";
-import type { Trainee } from "./trainee/types.ts";
+import type { Trainee } from "./trainee/trainee.ts";
 
 /** `reason`: why passes are the usual ones; null: they are exact. */
 export type ExactChoice = { isDemanded: boolean; reason: string | null };
 
 /** Throws if the job demands exact sampling and cannot have it. */
-export async function chooseExact({ plan, machine, ranks, sampler, emulated }: Setting): Promise<ExactChoice> {
-  const values = plan.hyperparameters as unknown as Partial<Resolved<RolledMethod>>;
-  // Absent in jobs that were created before it existed. They go on as they began.
-  const { exact_sampling: wanted = false, load_in_4bit: in4Bit = false, max_completion_length = 0 } = values;
+export async function chooseExact(
+  { plan, machine, ranks, sampler, emulated }: Setting,
+  { exact_sampling: wanted, load_in_4bit: in4Bit, max_completion_length: maxCompletionLength }: RolledValues,
+): Promise<ExactChoice> {
   const [gpu] = machine.gpus;
   const major = emulated?.major ?? (gpu === undefined ? null : computeMajor(gpu));
   const { header } = await readModelFile(plan.model_path);
@@ -26,7 +25,7 @@ export async function chooseExact({ plan, machine, ranks, sampler, emulated }: S
     wanted,
     lora: plan.lora,
     in4Bit,
-    maxCompletionLength: max_completion_length,
+    maxCompletionLength,
     notDrawn: sampler?.kernels === false ? "the library draws" : reasonNotDrawn(header),
     majors: ranks ? await gatherMajors(ranks, major) : [major],
   };

@@ -82,8 +82,8 @@ const REPOSITORY_KEYS = ["general.base_model.0.repo_url", "general.source.repo_u
 /** The repository that the file was made from: transformers cannot load the GGUF file itself as a base model. */
 function repositoryOf(header: Header): string | undefined {
   for (const key of REPOSITORY_KEYS) {
-    const found = /^https:\/\/huggingface\.co\/([\w.-]+\/[\w.-]+?)(\.git)?\/?$/.exec(string(header, key) ?? "");
-    if (found?.[1] && !/gguf$/i.test(found[1])) return found[1];
+    const match = /^https:\/\/huggingface\.co\/([\w.-]+\/[\w.-]+?)(\.git)?\/?$/.exec(string(header, key) ?? "");
+    if (match?.[1] && !/gguf$/i.test(match[1])) return match[1];
   }
   return undefined;
 }
@@ -138,8 +138,8 @@ async function* counted(chunks: AsyncIterable<Uint8Array>, onBytes: (bytes: numb
 async function writeModel(task: ExportTask, { send, onTurn }: Report) {
   const wanted = task.quantization === "" ? "F16" : task.quantization;
   if (!isPlain(wanted) && !isMixed(wanted)) {
-    const known = [...new Set([...PLAIN, ...Object.keys(QUANTIZATIONS)])].join(", ");
-    throw new WorkerError("config", `quantization: ${wanted} is unknown. Use one of ${known}`);
+    const names = [...new Set([...PLAIN, ...Object.keys(QUANTIZATIONS)])].join(", ");
+    throw new WorkerError("config", `quantization: ${wanted} is unknown. Use one of ${names}`);
   }
   const backend = openMerger(task);
   const learned = await readLearned(task);

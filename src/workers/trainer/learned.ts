@@ -9,7 +9,7 @@ import type { Machine } from "./open.ts";
 import { adapterBytes, writeAdapterGguf } from "./results/adapter_gguf.ts";
 import { type MergedType, mergedChunks, writeMergedGguf } from "./results/merged_gguf.ts";
 import type { Roller } from "./rollouts/types.ts";
-import type { Trainee } from "./trainee/types.ts";
+import type { Trainee } from "./trainee/trainee.ts";
 
 type Learner = { trainee: Trainee; machine: Machine; plan: TrainPlan };
 

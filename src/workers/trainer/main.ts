@@ -8,7 +8,6 @@ import { createResultWriter } from "./learned.ts";
 import { train } from "./loop/train.ts";
 import type { Score, World } from "./loop/types.ts";
 import { type Machine, type Opened, openTraining } from "./open.ts";
-import { preview } from "./preview.ts";
 import { spreadScore } from "./ranks/messages.ts";
 import { openRanks } from "./ranks/start.ts";
 import type { Ranks } from "./ranks/types.ts";
@@ -68,7 +67,7 @@ async function perform(host: TrainerHost, channel: Channel, task: Task): Promise
   });
   try {
     const world = worldOf(host, channel, { ...opened, ranks, isOnGpu: task.gpus.length > 0 });
-    if (task.type === "preview") await preview(world, opened, task);
+    if (task.type === "preview") await opened.preview(world, task.prompts);
     else await train(world, opened.openMethod, optionsOf(task, machine, opened));
   } finally {
     if (!host.stopping.aborted) await opened.close(); // otherwise the exit frees everything
@@ -87,10 +86,11 @@ function createLoading({ send }: TrainerHost) {
 }
 
 function optionsOf(task: TrainTask, machine: Machine, opened: Opened): Parameters<typeof train>[2] {
-  const { trainee, roller, rows, sampling } = opened;
+  const { trainee, roller, recipe, sampling } = opened;
   const one = roller?.facts.device ?? (task.gpus.length > 0 ? `GPU ${task.gpus.join(", ")}` : "CPU");
   const device = task.ranks > 1 && (roller || task.gpus.length === 0) ? `${task.ranks} × ${one}` : one;
-  return { ...task, device, rows, sampling, writeResult: createResultWriter({ trainee, machine, plan: task.plan }) };
+  const writeResult = createResultWriter({ trainee, machine, plan: task.plan });
+  return { ...task, device, rows: recipe.rows, sampling, writeResult };
 }
 
 type Around = Opened & { ranks: Ranks | null; isOnGpu: boolean };

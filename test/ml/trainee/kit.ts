@@ -3,8 +3,8 @@
 import { openRandom } from "../../../src/lib/random.ts";
 import type { LoraSettings } from "../../../src/lib/training/lora.ts";
 import type { Step } from "../../../src/workers/trainer/engine/optimizer.ts";
-import { openTrainee } from "../../../src/workers/trainer/trainee/trainee.ts";
-import type { Piece, Scores, Trainee, TraineeOptions } from "../../../src/workers/trainer/trainee/types.ts";
+import { openTrainee, type Trainee } from "../../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece, Scores, TraineeOptions } from "../../../src/workers/trainer/trainee/types.ts";
 import { type ModelOptions, makeModel } from "../../models.ts";
 import { SMALL } from "../engine/kit.ts";
 

@@ -2,7 +2,8 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { openRandom } from "../../../src/lib/random.ts";
-import type { Piece, Scores, Trainee } from "../../../src/workers/trainer/trainee/types.ts";
+import type { Trainee } from "../../../src/workers/trainer/trainee/trainee.ts";
+import type { Piece, Scores } from "../../../src/workers/trainer/trainee/types.ts";
 import { tempDir } from "../../harness.ts";
 import { LORA, type Over, opened, STEP } from "./kit.ts";
 
@@ -38,10 +39,10 @@ const weigh = (first: number) => (unit: number, scores: readonly Scores[]) =>
 /** With such a large epsilon the step follows the gradient. */
 const ALONG = { ...STEP, learningRate: 1, epsilon: 1, maxNorm: 0 };
 
-function valuesOf({ adapter, rows, file }: Trainee, lora: boolean): Float32Array[] {
-  if (lora) return adapter().layers.flatMap(({ a, b }) => [a, b]);
-  const read = rows();
-  return [...file.header.tensors.values()].flatMap(
+function valuesOf(trainee: Trainee, lora: boolean): Float32Array[] {
+  if (lora) return trainee.adapter().layers.flatMap(({ a, b }) => [a, b]);
+  const read = trainee.rows();
+  return [...trainee.file.header.tensors.values()].flatMap(
     ({ name, dims, elements }) => read(name, 0, elements / dims[0]!) ?? [],
   );
 }

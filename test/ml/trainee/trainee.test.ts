@@ -2,7 +2,8 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Scores, Trainee } from "../../../src/workers/trainer/trainee/types.ts";
+import type { Trainee } from "../../../src/workers/trainer/trainee/trainee.ts";
+import type { Scores } from "../../../src/workers/trainer/trainee/types.ts";
 import { tempDir } from "../../harness.ts";
 import { alone, LORA, likelihood, meanOf, opened, STEP, somePieces } from "./kit.ts";
 

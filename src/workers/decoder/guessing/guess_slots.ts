@@ -26,13 +26,13 @@ export class GuessSlots {
     const words = drawingWords(admission.drawing);
     const slots = [slot];
     guesses.forEach((token, i) => {
-      const own = this.#first + i;
+      const slot = this.#first + i;
       this.#setPages(i, lease.table);
-      this.#board.set(layout.slotTokens + own, token);
-      this.#board.set(layout.slotPositions + own, position + 1 + i);
+      this.#board.set(layout.slotTokens + slot, token);
+      this.#board.set(layout.slotPositions + slot, position + 1 + i);
       words.set(text!.randomIn(1 + i), RANDOM_WORD);
-      this.#board.setDrawing(own, words);
-      slots.push(own);
+      this.#board.setDrawing(slot, words);
+      slots.push(slot);
     });
     return slots;
   }

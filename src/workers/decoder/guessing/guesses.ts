@@ -31,12 +31,12 @@ export function lookUp({ tokens, length, next }: Text, most: number): Int32Array
   const before = tokens[length - 2];
   for (let at = length - 1; at >= MATCH - 1; at--) {
     if (tokens[at] !== next || tokens[at - 1] !== last || tokens[at - 2] !== before) continue;
-    const found = new Int32Array(most);
+    const guesses = new Int32Array(most);
     for (let i = 0; i < most; i++) {
       const from = at + 1 + i;
-      found[i] = from < length ? tokens[from]! : from === length ? next : found[from - length - 1]!;
+      guesses[i] = from < length ? tokens[from]! : from === length ? next : guesses[from - length - 1]!;
     }
-    return spoken(found);
+    return spoken(guesses);
   }
   return NONE;
 }

@@ -50,8 +50,8 @@ export class StepGraphs {
 
   #graph(rows: number, chunks: number): Recorded {
     const key = `${rows} ${chunks}`;
-    const known = this.#graphs.get(key);
-    if (known) return known;
+    const recorded = this.#graphs.get(key);
+    if (recorded) return recorded;
     const { board, passes, memory } = this.#parts;
     const { layout } = board;
     const at = (place: number) => board.address(place);
@@ -63,12 +63,12 @@ export class StepGraphs {
     // cuBLAS loads its kernels when they are first used, which a recording does not allow. Until something is drawn, a
     // step can be repeated.
     if (passes.areWide(rows)) step();
-    const made = this.#device.record(() => {
+    const graph = this.#device.record(() => {
       step();
       passes.draw(rows, memory.drawValues(board));
     });
-    this.#graphs.set(key, made);
-    return made;
+    this.#graphs.set(key, graph);
+    return graph;
   }
 
   #begin(count: number) {

@@ -54,16 +54,16 @@ export function sourcesOf(family: Family, config: Config, stored: Tensors, targe
 
 /** Names without the prefixes of models that also have images. */
 function languageTensors(stored: Tensors): Tensors {
-  const found = new Map<string, StoredTensor>();
+  const tensors = new Map<string, StoredTensor>();
   for (const [name, tensor] of stored) {
     if (IGNORED.test(name)) continue;
     const plain = name.replace(/^(language_model\.|model\.language_model\.)/, (prefix) =>
       prefix.startsWith("model.") ? "model." : "",
     );
-    if (found.has(plain)) throw new CheckpointError(`The folder has the tensor ${shown(plain)} under two names`);
-    found.set(plain, tensor);
+    if (tensors.has(plain)) throw new CheckpointError(`The folder has the tensor ${shown(plain)} under two names`);
+    tensors.set(plain, tensor);
   }
-  return found;
+  return tensors;
 }
 
 /** The output matrix of a model with tied embeddings, factors of other tensors, and tables that are computed. */
@@ -119,16 +119,16 @@ export function sourceOf({ name, tensors, config, used, ...typing }: Search): Te
 }
 
 function take(name: string, tensors: Tensors, used: Set<string>): StoredTensor {
-  const found = tensors.get(name);
-  if (!found) throw new CheckpointError(`Tensor ${shown(name)} is missing: the folder is incomplete`);
-  if (WEIGHT_BYTES[found.dtype] === undefined)
+  const tensor = tensors.get(name);
+  if (!tensor) throw new CheckpointError(`Tensor ${shown(name)} is missing: the folder is incomplete`);
+  if (WEIGHT_BYTES[tensor.dtype] === undefined)
     throw new CheckpointError(
-      `Tensor ${shown(name)} has the type ${found.dtype}: quantized weights are not supported, use the original model`,
+      `Tensor ${shown(name)} has the type ${tensor.dtype}: quantized weights are not supported, use the original model`,
     );
-  if (found.shape.length < 1 || found.shape.length > 4)
-    throw new CheckpointError(`Tensor ${shown(name)} has ${found.shape.length} dimensions. Expected 1 to 4`);
+  if (tensor.shape.length < 1 || tensor.shape.length > 4)
+    throw new CheckpointError(`Tensor ${shown(name)} has ${tensor.shape.length} dimensions. Expected 1 to 4`);
   used.add(name);
-  return found;
+  return tensor;
 }
 
 /** FP8 weights have a factor under one of two names. */
@@ -136,10 +136,10 @@ function factorFor({ name }: StoredTensor, tensors: Tensors): StoredTensor {
   const plain = name.replace(/^(language_model\.|model\.language_model\.)/, (prefix) =>
     prefix.startsWith("model.") ? "model." : "",
   );
-  const found = tensors.get(`${plain}_scale_inv`) ?? tensors.get(`${plain}_scale`);
-  if (!found)
+  const scale = tensors.get(`${plain}_scale_inv`) ?? tensors.get(`${plain}_scale`);
+  if (!scale)
     throw new CheckpointError(`Tensor ${shown(name)} is FP8, but the folder has no ${shown(`${plain}_scale`)}`);
-  return found;
+  return scale;
 }
 
 const EXACT = /ffn_gate_inp|^token_types\.|^position_embd\./;

@@ -63,15 +63,15 @@ function* readTagged(source: Source, sink: Sink, names: readonly string[]): Read
 
 /** Reads `a="x", b=2`. Returns undefined if it is anything else. */
 function keywordsOf(text: string): Record<string, unknown> | undefined {
-  const found: Record<string, unknown> = {};
+  const values: Record<string, unknown> = {};
   let rest = text.trim();
   while (rest !== "") {
     const next = /^(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)\s*(?:,\s*|$)/.exec(rest);
     if (!next) return undefined;
-    found[next[1] as string] = JSON.parse(next[2] as string);
+    values[next[1] as string] = JSON.parse(next[2] as string);
     rest = rest.slice(next[0].length);
   }
-  return found;
+  return values;
 }
 
 /** Waits until the text shows whether it begins like the object of a call. */
@@ -94,8 +94,8 @@ export function recipients(tools: readonly Tool[]): Reader {
   const names = namesOf(tools);
   return function* (source, sink) {
     while (true) {
-      const found = yield* head(source, ["\n"]);
-      const name = found?.text.trim() ?? "";
+      const heading = yield* head(source, ["\n"]);
+      const name = heading?.text.trim() ?? "";
       const isCall = names.includes(name);
       if (isCall) yield* skip(source);
       if (isCall && source.startsWith("{")) {

@@ -240,9 +240,9 @@ const FAMILIES: readonly (readonly [has: readonly string[], lacks: readonly stri
 
 /** Returns undefined for an unknown template; the prompt then asks for calls in the Hermes format. */
 export function formatOf(template: string): CallFormat | undefined {
-  const found = FAMILIES.find(
+  const family = FAMILIES.find(
     ([has, lacks]) => has.every((text) => template.includes(text)) && !lacks.some((text) => template.includes(text)),
   );
-  if (found) return found[2];
+  if (family) return family[2];
   return /\{\\?"name\\?": function name, \\?"parameters\\?"/.test(template) ? LLAMA : undefined;
 }

@@ -8,9 +8,9 @@ const CLOSE = "<tool_call|>";
 /** Reads one call behind its marker. Returns how many calls it found: one or none. */
 export function* readGemma(source: Source, sink: Sink): Reading<number> {
   if (!(yield* literally(source, "call:"))) return 0;
-  const found = yield* head(source, ["{"]);
-  if (!found || !/^[\w.:-]+$/.test(found.text)) return 0;
-  sink.begin(found.text);
+  const name = yield* head(source, ["{"]);
+  if (!name || !/^[\w.:-]+$/.test(name.text)) return 0;
+  sink.begin(name.text);
   yield* passDictionary(source, sink);
   yield* literally(source, CLOSE);
   sink.end(source.sinceMark);

@@ -94,12 +94,12 @@ export function taggedCalls(
   const before = (schema: unknown) =>
     beforeValue.startsWith(" string=") ? ` string="${isText(schema)}">` : beforeValue;
   const one = eitherOf(rules, callables, (callable) => {
-    const given = argumentsOf(rules, callable, (property, schema) => {
+    const members = argumentsOf(rules, callable, (property, schema) => {
       const end = `${line}${afterValue}`;
       const value = rules.define(valueRule(rules, schema, end, () => callable.compile(property)));
       return `${literal(`${argument}${property}${afterArgument}${before(schema)}${line}`)} ${value} ${literal(`${end}\n`)}`;
     });
-    return `${literal(`${open}${callable.name}${afterName}\n`)} ${given} ${literal(close)}`;
+    return `${literal(`${open}${callable.name}${afterName}\n`)} ${members} ${literal(close)}`;
   });
   const [sectionOpen, sectionClose] = tags.section;
   const calls = several(rules, one, { parallel: parallel && tags.many !== "section", between: '"\\n"' });
@@ -142,6 +142,6 @@ export function pythonCalls(rules: Rules, callables: readonly Callable[], parall
 function separated(rules: Rules, members: readonly { rule: string; required: boolean }[], begun = false): string {
   const [member, ...rest] = members;
   if (!member) return '""';
-  const given = `${begun ? '"," ' : ""}${member.rule} ${separated(rules, rest, true)}`;
-  return rules.define(member.required ? given : `${given} | ${separated(rules, rest, begun)}`);
+  const withMember = `${begun ? '"," ' : ""}${member.rule} ${separated(rules, rest, true)}`;
+  return rules.define(member.required ? withMember : `${withMember} | ${separated(rules, rest, begun)}`);
 }

@@ -31,12 +31,12 @@ export const readHarmony: Reader = function* (source, sink) {
 /** Reads a header and its message. A text that is no header stays. */
 function* readMessage(source: Source, sink: Sink): Reading {
   yield* literally(source, START);
-  const found = yield* head(source, [MESSAGE]);
-  if (!found) {
+  const heading = yield* head(source, [MESSAGE]);
+  if (!heading) {
     sink.content(source.sinceMark + source.take(source.startsWith(CHANNEL) ? CHANNEL.length : 0));
     return;
   }
-  const { text } = found;
+  const { text } = heading;
   const channel = new RegExp(`${CHANNEL.replaceAll("|", "\\|")}\\s*(\\w+)`).exec(text)?.[1];
   const name = /\bto=functions\.([^\s<]+)/.exec(text)?.[1];
   const readAs = channel === "analysis" ? sink.thoughts : sink.content;

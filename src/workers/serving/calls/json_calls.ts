@@ -43,12 +43,12 @@ export function* passObject(source: Source, sink: Sink): Reading<boolean> {
 
 /** Reads one object. Returns false, with nothing passed on, if it is not a call. */
 export function* readObject(source: Source, sink: Sink, { keyed, names }: JsonCalls = {}): Reading<boolean> {
-  const known = (name: string) => names === undefined || names.includes(name);
+  const isTool = (name: string) => names === undefined || names.includes(name);
   while (true) {
-    const found = (keyed ? KEY_HEAD : CALL_HEAD).exec(source.held);
-    if (found) {
-      const [text, name = ""] = found;
-      if (!known(name)) return false;
+    const match = (keyed ? KEY_HEAD : CALL_HEAD).exec(source.held);
+    if (match) {
+      const [text, name = ""] = match;
+      if (!isTool(name)) return false;
       source.take(text.length);
       sink.begin(name);
       if (yield* passObject(source, sink)) yield* restOfObject(source);
@@ -59,7 +59,7 @@ export function* readObject(source: Source, sink: Sink, { keyed, names }: JsonCa
     const length = objectLength(source.held);
     if (length !== undefined) {
       const call = toCall(parseJson(source.held.slice(0, length)));
-      if (!call || !known(call.name)) return false;
+      if (!call || !isTool(call.name)) return false;
       source.take(length);
       sink.begin(call.name);
       sink.pass(call.arguments);

@@ -17,8 +17,8 @@ export type NamedCall = {
 /** Reads one call. Returns false, with nothing passed on, if the text is not a call. */
 export function* readNamed(source: Source, sink: Sink, call: NamedCall): Reading<boolean> {
   if (call.open !== "" && !(yield* literally(source, call.open))) return false;
-  const found = yield* head(source, call.separators);
-  const name = found && call.name.exec(found.text)?.[1];
+  const heading = yield* head(source, call.separators);
+  const name = heading && call.name.exec(heading.text)?.[1];
   if (!name) return false;
   yield* skip(source);
   if (!source.startsWith("{")) return false;

@@ -42,12 +42,12 @@ export function* passText(
 ): Reading<string | undefined> {
   let blank = afterCall;
   while (true) {
-    const found = firstOf(source.held, markers);
-    const end = found ? found.at : source.ended ? source.held.length : settled(source.held, markers);
+    const marked = firstOf(source.held, markers);
+    const end = marked ? marked.at : source.ended ? source.held.length : settled(source.held, markers);
     if (source.held.slice(0, end).trim() !== "") blank = false;
     if (!blank) pass(source.take(end));
-    else if (found || source.ended) source.take(end);
-    if (found) return found.marker;
+    else if (marked || source.ended) source.take(end);
+    if (marked) return marked.marker;
     if (source.ended) return undefined;
     yield;
   }
@@ -68,10 +68,10 @@ export function markedReader(
       if (marker === undefined) return;
       source.mark();
       source.take(marker.length);
-      const found = yield* body(source, sink, marker);
-      calls += found;
+      const count = yield* body(source, sink, marker);
+      calls += count;
       const rest = source.sinceMark;
-      if (found === 0 || rest.trim() !== "") sink.content(rest);
+      if (count === 0 || rest.trim() !== "") sink.content(rest);
       source.mark();
     }
   };

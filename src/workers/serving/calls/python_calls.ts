@@ -59,9 +59,9 @@ export function* readPython(source: Source, sink: Sink): Reading<number> {
       source.mark();
       return calls;
     }
-    const found = yield* head(source, ["("]);
-    if (!found || !/^[\w.:-]+$/.test(found.text)) return calls;
-    sink.begin(found.text);
+    const heading = yield* head(source, ["("]);
+    if (!heading || !/^[\w.:-]+$/.test(heading.text)) return calls;
+    sink.begin(heading.text);
     sink.pass("{");
     if (yield* readArguments(source, sink)) sink.pass("}");
     sink.end(source.sinceMark);
@@ -74,15 +74,17 @@ function* readArguments(source: Source, sink: Sink): Reading<boolean> {
   for (let first = true; ; first = false) {
     yield* skip(source, /^[\s,]+/);
     if (yield* literally(source, ")")) return true;
-    const found = yield* head(source, ["="]);
-    if (!found || !/^\w+$/.test(found.text.trim())) return false;
+    const heading = yield* head(source, ["="]);
+    if (!heading || !/^\w+$/.test(heading.text.trim())) return false;
     let length = valueLength(source.held, source.ended);
     while (length === undefined) {
       yield;
       length = valueLength(source.held, source.ended);
     }
     const isCut = length === source.held.length;
-    sink.pass(`${first ? "" : ", "}${JSON.stringify(found.text.trim())}: ${jsonOfPython(source.take(length).trim())}`);
+    sink.pass(
+      `${first ? "" : ", "}${JSON.stringify(heading.text.trim())}: ${jsonOfPython(source.take(length).trim())}`,
+    );
     if (isCut) return false;
   }
 }

@@ -46,12 +46,12 @@ export type MarkerAt = { at: number; marker: string };
 
 /** Returns the earliest marker. */
 export function firstOf(text: string, markers: readonly string[]): MarkerAt | undefined {
-  let found: MarkerAt | undefined;
+  let first: MarkerAt | undefined;
   for (const marker of markers) {
     const at = text.indexOf(marker);
-    if (at >= 0 && (!found || at < found.at)) found = { at, marker };
+    if (at >= 0 && (!first || at < first.at)) first = { at, marker };
   }
-  return found;
+  return first;
 }
 
 /** Returns how much of the text is certainly before any marker. */
@@ -69,8 +69,8 @@ export function* literally(source: Source, text: string): Reading<boolean> {
 /** Consumes the characters of `set` that come next. */
 export function* skip(source: Source, set: RegExp = /^\s+/): Reading {
   while (true) {
-    const found = set.exec(source.held);
-    if (found) source.take(found[0].length);
+    const match = set.exec(source.held);
+    if (match) source.take(match[0].length);
     if (source.held !== "" || source.ended) return;
     yield;
   }
@@ -86,11 +86,11 @@ export function* head(
 ): Reading<{ text: string; marker: string } | undefined> {
   const longest = Math.max(...markers.map((marker) => marker.length));
   while (true) {
-    const found = firstOf(source.held, markers);
-    if (found && found.at <= MAX_HEAD) {
-      const text = source.take(found.at);
-      if (found.marker !== "{") source.take(found.marker.length);
-      return { text, marker: found.marker };
+    const marked = firstOf(source.held, markers);
+    if (marked && marked.at <= MAX_HEAD) {
+      const text = source.take(marked.at);
+      if (marked.marker !== "{") source.take(marked.marker.length);
+      return { text, marker: marked.marker };
     }
     if (source.ended || source.held.length > MAX_HEAD + longest) return undefined;
     yield;

@@ -43,9 +43,11 @@ const onlyText = (types: Types) => types.size === 1 && types.has("string");
 export type ArgumentTypes = (name: string, argument: string) => Types;
 
 export function argumentTypes(tools: readonly Tool[]): ArgumentTypes {
-  const known = new Map(tools.map(({ function: { name, parameters } }) => [name, parameters?.["properties"]]));
+  const propertiesByTool = new Map(
+    tools.map(({ function: { name, parameters } }) => [name, parameters?.["properties"]]),
+  );
   return (name, argument) => {
-    const properties = known.get(name);
+    const properties = propertiesByTool.get(name);
     return typesOf(isObject(properties) ? properties[argument] : undefined);
   };
 }
@@ -74,13 +76,13 @@ export function* readTagged(source: Source, sink: Sink, { tags, types, marker }:
     const isOpen = calls === 0 && marker === open;
     if (!isOpen && !(yield* literally(source, open))) return calls;
     const ends = afterName === "" ? [tags.argument[0], close, "\n"] : [afterName];
-    const found = yield* head(source, ends);
-    const name = found?.text.trim() ?? "";
-    if (!found || !/^[\w.:-]+$/.test(name)) return calls;
+    const heading = yield* head(source, ends);
+    const name = heading?.text.trim() ?? "";
+    if (!heading || !/^[\w.:-]+$/.test(name)) return calls;
     sink.begin(name);
     sink.pass("{");
-    const begun = found.marker === tags.argument[0];
-    if (found.marker === close || (yield* readArguments(source, sink, { tags, name, types, begun }))) sink.pass("}");
+    const begun = heading.marker === tags.argument[0];
+    if (heading.marker === close || (yield* readArguments(source, sink, { tags, name, types, begun }))) sink.pass("}");
     sink.end(source.sinceMark);
     source.mark();
   }
@@ -96,10 +98,10 @@ function* readArguments(source: Source, sink: Sink, { tags, name, types, begun }
       yield* skip(source);
       if ((yield* literally(source, tags.call[2])) || !(yield* literally(source, open))) return true;
     }
-    const found = yield* head(source, [afterName]);
-    if (!found) return true;
-    sink.pass(`${first ? "" : ", "}${JSON.stringify(found.text.trim())}: `);
-    if (!(yield* readValue(source, sink, tags, types(name, found.text.trim())))) return false;
+    const heading = yield* head(source, [afterName]);
+    if (!heading) return true;
+    sink.pass(`${first ? "" : ", "}${JSON.stringify(heading.text.trim())}: `);
+    if (!(yield* readValue(source, sink, tags, types(name, heading.text.trim())))) return false;
   }
 }
 
@@ -123,9 +125,9 @@ function* readValue(source: Source, sink: Sink, tags: Tags, types: Types): Readi
     if (text) sink.pass(escaped(piece));
     else value += piece;
   };
-  const found = yield* passText(source, pass, ends);
-  if (found === undefined) return false;
-  source.take(found.length);
+  const end = yield* passText(source, pass, ends);
+  if (end === undefined) return false;
+  source.take(end.length);
   sink.pass(text ? '"' : jsonOf(value));
   return true;
 }

@@ -101,8 +101,8 @@ export class Adapters {
 
   /** Applies the adapter to a context that this object does not track. The caller removes it before the release. */
   set(context: Ptr, adapter: Adapter) {
-    const own = adapter.address === null ? [] : [{ adapter, scale: adapter.scale }];
-    const applied = adapter.members.length > 0 ? adapter.members : own;
+    const alone = adapter.address === null ? [] : [{ adapter, scale: adapter.scale }];
+    const applied = adapter.members.length > 0 ? adapter.members : alone;
     const list = BigUint64Array.from(applied, (each) => BigInt(each.adapter.address ?? 0));
     const scales = Float32Array.from(applied, ({ scale }) => scale);
     const code = this.#llama.llama_set_adapters_lora(

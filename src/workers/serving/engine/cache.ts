@@ -54,11 +54,11 @@ export class Cache {
    * rows of an image is none: the rows themselves are gone.
    */
   idle(): { prompt: Int32Array; adapter: number } | undefined {
-    let found: Slot | undefined;
+    let oldest: Slot | undefined;
     if (!this.#options.reuse) return undefined;
     for (const slot of this.slots)
-      if (!slot.busy && slot.length > 0 && !hasRows(slot) && (!found || slot.usedAt < found.usedAt)) found = slot;
-    return found && { prompt: found.tokens.slice(0, found.length), adapter: found.adapter };
+      if (!slot.busy && slot.length > 0 && !hasRows(slot) && (!oldest || slot.usedAt < oldest.usedAt)) oldest = slot;
+    return oldest && { prompt: oldest.tokens.slice(0, oldest.length), adapter: oldest.adapter };
   }
 
   release(at: number) {

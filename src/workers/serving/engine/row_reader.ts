@@ -40,9 +40,9 @@ export class RowReader {
   read(adapter: number): number | undefined {
     const { owners } = this.#options;
     this.#isTurn = !this.#isTurn; // running sequences get every other step
-    const own = owners.filter((owner) => owner !== null && owner.adapter.key === adapter) as Sequence[];
-    if (!this.#isTurn && own.some(({ next }) => next >= 0)) return undefined;
-    for (const owner of own) {
+    const sequences = owners.filter((owner) => owner !== null && owner.adapter.key === adapter) as Sequence[];
+    if (!this.#isTurn && sequences.some(({ next }) => next >= 0)) return undefined;
+    for (const owner of sequences) {
       const rows = this.#next(owner);
       if (rows) return this.#decode(owner, rows);
     }

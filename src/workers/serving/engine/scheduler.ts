@@ -45,8 +45,8 @@ export class Scheduler {
 
   cancel(ids: readonly number[]) {
     for (const id of ids) {
-      const found = this.#running.get(id) ?? this.#waiting.find((waiting) => waiting.id === id);
-      if (found) this.#end(found);
+      const sequence = this.#running.get(id) ?? this.#waiting.find((waiting) => waiting.id === id);
+      if (sequence) this.#end(sequence);
     }
   }
 

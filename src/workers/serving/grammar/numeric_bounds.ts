@@ -16,8 +16,8 @@ function bound(schema: Schema, plain: string, exclusive: string, sign: 1 | -1): 
   const [value, strict] = [schema[plain], schema[exclusive]];
   const closed = typeof value === "number" ? { value, open: strict === true } : undefined; // `true` is the draft 4 form
   const open = typeof strict === "number" ? { value: strict, open: true } : undefined;
-  const found = tighter(closed, open, sign);
-  return found && found.value * sign > -LIMIT ? found : undefined; // such a bound is too far out to matter
+  const bound = tighter(closed, open, sign);
+  return bound && bound.value * sign > -LIMIT ? bound : undefined; // such a bound is too far out to matter
 }
 
 export function boundsOf(schema: Schema): Bounds {

@@ -55,8 +55,8 @@ export function createRules(): Rules {
     return { name, is };
   };
   const define = (body: string) => {
-    const known = names.get(body);
-    if (known) return known;
+    const rule = names.get(body);
+    if (rule) return rule;
     const { name, is } = reserve();
     is(body);
     names.set(body, name);

@@ -167,8 +167,8 @@ class Compiler {
 
   private reference(ref: string, at: string): string {
     if (this.entered.has(ref)) throw refuse(at, `${ref} refers to itself with no object or array between`);
-    const known = this.references.get(ref);
-    if (known) return known;
+    const rule = this.references.get(ref);
+    if (rule) return rule;
     const target = this.lookUp(ref, at);
     const { name, is } = this.rules.reserve();
     this.references.set(ref, name);
@@ -181,14 +181,16 @@ class Compiler {
   private lookUp(ref: string, at: string): unknown {
     if (!/^#($|\/)/.test(ref))
       throw refuse(at, `${ref} is outside this schema. Only references that begin with #/ are supported`);
-    let found = this.document;
+    let schema = this.document;
     for (const part of ref.split("/").slice(1)) {
       const key = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
-      found =
-        typeof found === "object" && found !== null && Object.hasOwn(found, key) ? (found as Schema)[key] : undefined;
-      if (found === undefined) throw refuse(at, `${ref} does not exist in this schema`);
+      schema =
+        typeof schema === "object" && schema !== null && Object.hasOwn(schema, key)
+          ? (schema as Schema)[key]
+          : undefined;
+      if (schema === undefined) throw refuse(at, `${ref} does not exist in this schema`);
     }
-    return found;
+    return schema;
   }
 
   private byType(schema: Schema, at: string): string {

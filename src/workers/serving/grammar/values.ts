@@ -42,8 +42,8 @@ function satisfies(value: unknown, schema: Schema, at: string): boolean {
 }
 
 function refuseUnchecked(kind: keyof typeof UNCHECKED, schema: Schema, at: string) {
-  const found = UNCHECKED[kind].find((keyword) => (schema[keyword] ?? undefined) !== undefined);
-  if (found) throw refuse(pointerTo(at, found), `${found} cannot be combined with fixed values. Remove it`);
+  const unchecked = UNCHECKED[kind].find((keyword) => (schema[keyword] ?? undefined) !== undefined);
+  if (unchecked) throw refuse(pointerTo(at, unchecked), `${unchecked} cannot be combined with fixed values. Remove it`);
 }
 
 function inBounds(value: number, schema: Schema): boolean {

@@ -79,17 +79,17 @@ function partOf(choice: Choice, given: string, ends: boolean): Part {
 function addCalls(choice: Choice, pieces: readonly CallPiece[]): CallPart[] {
   const parts: CallPart[] = [];
   for (const { name, arguments: text } of pieces) {
-    const known = choice.calls.length;
+    const count = choice.calls.length;
     if (name !== undefined) {
-      choice.dropping = choice.single && known > 0;
+      choice.dropping = choice.single && count > 0;
       if (choice.dropping) continue;
       const call = newToolCall({ name, arguments: text });
       choice.calls.push(call);
-      parts.push({ at: known, call: structuredClone(call), piece: "" });
+      parts.push({ at: count, call: structuredClone(call), piece: "" });
     } else if (!choice.dropping) {
-      const last = choice.calls[known - 1] as ToolCallOut;
+      const last = choice.calls[count - 1] as ToolCallOut;
       last.function.arguments += text;
-      parts.push({ at: known - 1, piece: text });
+      parts.push({ at: count - 1, piece: text });
     }
   }
   return parts;

@@ -57,12 +57,12 @@ export function createThoughtSplitter({ open, close, ends = [] }: ThoughtTags, o
       return true;
     }
     if (state === "thoughts") {
-      const found = firstOf(held, markers);
-      const end = found ? found.at : settled(held, markers);
+      const marked = firstOf(held, markers);
+      const end = marked ? marked.at : settled(held, markers);
       out.thoughts += held.slice(0, end);
-      held = held.slice(found?.marker === close ? end + close.length : end);
-      if (found) state = found.marker === close ? "gap" : "text";
-      return found !== undefined;
+      held = held.slice(marked?.marker === close ? end + close.length : end);
+      if (marked) state = marked.marker === close ? "gap" : "text";
+      return marked !== undefined;
     }
     if (state === "gap") {
       held = held.trimStart();

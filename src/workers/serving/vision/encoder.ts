@@ -103,8 +103,8 @@ class Layers {
     const [, tokens] = shapeOf(x);
     const head = of.width / of.heads;
     const heads = (part: string) => {
-      const made = ggml.ggml_reshape_4d(context, this.#linear(`${name}.${part}`, x), head, of.heads, tokens, 1);
-      return must(ggml.ggml_permute(context, made, 0, 2, 1, 3), part);
+      const shaped = ggml.ggml_reshape_4d(context, this.#linear(`${name}.${part}`, x), head, of.heads, tokens, 1);
+      return must(ggml.ggml_permute(context, shaped, 0, 2, 1, 3), part);
     };
     const [q, k, v] = [heads("attn_q"), heads("attn_k"), heads("attn_v")];
     const seen = this.#flash(q, k, v) ?? this.#plain(q, k, v);

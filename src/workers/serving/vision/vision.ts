@@ -81,11 +81,11 @@ export class KeptRows {
   get(picture: Picture, read: (picture: Picture) => Promise<readonly SeenPiece[]>): Promise<readonly SeenPiece[]> {
     const { width, height, pixels } = picture;
     const key = `${width} ${height} ${new Bun.CryptoHasher("sha256").update(pixels).digest("hex")}`;
-    const found = this.#entries.get(key);
-    const entry = found ?? { pieces: read(picture), bytes: 0 };
+    const stored = this.#entries.get(key);
+    const entry = stored ?? { pieces: read(picture), bytes: 0 };
     this.#entries.delete(key);
     this.#entries.set(key, entry); // the newest is last
-    if (!found)
+    if (!stored)
       entry.pieces.then(
         (pieces) => this.#count(key, entry, pieces),
         () => this.#entries.delete(key),

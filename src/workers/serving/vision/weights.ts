@@ -47,9 +47,9 @@ export function loadVisionWeights(backend: Backend, path: string, header: Header
     closeSync(fd);
   }
   const must = (name: string): Ptr => {
-    const found = tensors.get(name);
-    if (found === undefined) throw new Error(`the projector has no tensor ${name}`);
-    return found;
+    const tensor = tensors.get(name);
+    if (tensor === undefined) throw new Error(`the projector has no tensor ${name}`);
+    return tensor;
   };
   return { get: (name) => tensors.get(name), must, bytes: memory.bytes, free };
 }

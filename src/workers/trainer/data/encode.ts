@@ -32,10 +32,10 @@ export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
 
   const open = (tools: readonly Tool[]) => {
     const quotes = newQuotes();
-    const known = new Map<string, string>();
+    const quotedTexts = new Map<string, string>();
     const quote = (text: string) => {
-      const quoted = known.get(text) ?? quotes.quote(text); // the same text needs the same mark in every rendering
-      known.set(text, quoted);
+      const quoted = quotedTexts.get(text) ?? quotes.quote(text); // the same text needs the same mark in every rendering
+      quotedTexts.set(text, quoted);
       return quoted;
     };
     const render: Render = (messages, opened) =>

@@ -167,12 +167,12 @@ function remembering<T>(make: (index: number) => T, sizeOf: (made: T) => number)
   const kept = new Map<number, T>();
   let left = KEPT_TOKENS;
   return (index) => {
-    const known = kept.get(index);
-    if (known !== undefined) return known;
-    const made = make(index);
-    left -= sizeOf(made);
-    if (left > 0) kept.set(index, made);
-    return made;
+    const stored = kept.get(index);
+    if (stored !== undefined) return stored;
+    const example = make(index);
+    left -= sizeOf(example);
+    if (left > 0) kept.set(index, example);
+    return example;
   };
 }
 

@@ -44,11 +44,11 @@ export type Architecture = Rotation &
 const MANY = { min: 1, max: 2 ** 30 };
 
 export function architectureOf(header: Header): Architecture {
-  const given = string(header, "general.architecture") ?? "";
-  const name = ARCHITECTURES.find((known) => known === given);
+  const stored = string(header, "general.architecture") ?? "";
+  const name = ARCHITECTURES.find((known) => known === stored);
   if (!name)
     throw new GgufError(
-      `Models of the architecture ${given || "(none)"} cannot be trained. Use one of ${ARCHITECTURES.join(", ")}`,
+      `Models of the architecture ${stored || "(none)"} cannot be trained. Use one of ${ARCHITECTURES.join(", ")}`,
     );
   const key = (rest: string) => `${name}.${rest}`;
   const hasExperts = HAS_EXPERTS.includes(name);
@@ -117,12 +117,12 @@ function rotationOf(header: Header, name: Family, headLength: number): Rotation 
 function scalingOf(header: Header, name: Family): Pick<Rotation, "ropeScale" | "yarn"> {
   const key = (rest: string) => `${name}.rope.${rest}`;
   const type = string(header, key("scaling.type")) ?? "linear";
-  const known = ["none", "linear", "yarn", ...(LONGROPE.includes(name) ? ["longrope"] : [])];
-  if (!known.includes(type))
-    throw new GgufError(`Models with ${type} position scaling cannot be trained. Supported: ${known.join(", ")}`);
+  const supported = ["none", "linear", "yarn", ...(LONGROPE.includes(name) ? ["longrope"] : [])];
+  if (!supported.includes(type))
+    throw new GgufError(`Models with ${type} position scaling cannot be trained. Supported: ${supported.join(", ")}`);
   const FACTOR = { min: 0, max: 1e6 };
-  const given = float(header, key("scaling.factor"), FACTOR) ?? float(header, key("scale_linear"), FACTOR);
-  const ropeScale = type === "none" || !given ? 1 : 1 / given;
+  const factor = float(header, key("scaling.factor"), FACTOR) ?? float(header, key("scale_linear"), FACTOR);
+  const ropeScale = type === "none" || !factor ? 1 : 1 / factor;
   const original = count(header, `${name}.context_length`, MANY, 1);
   const mix = type === "yarn" ? (float(header, key("scaling.yarn_ext_factor"), { min: 0, max: 1 }) ?? 1) : 0;
   const attention = float(header, key("scaling.attn_factor"), { min: 0, max: 100 }) ?? 1;

@@ -57,14 +57,14 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, step: Ste
     const turnedKeys = must(ggml.ggml_cont(c, ggml.ggml_transpose(c, keys)), "transpose");
     const ofQueries: Tensor[] = [];
     for (const { from, count, some, shares, back } of blocks) {
-      const given = shaped(part(tape, all, from, count), head, count * group, keyHeads, batch);
-      const ofShares = shaped(ggml.ggml_mul_mat(c, plainValues, given), T, count, heads, batch);
+      const blockGradient = shaped(part(tape, all, from, count), head, count * group, keyHeads, batch);
+      const ofShares = shaped(ggml.ggml_mul_mat(c, plainValues, blockGradient), T, count, heads, batch);
       const ofScores = tape.emit(shaped(back(ofShares), T, count * group, keyHeads, batch));
       ofQueries.push(shaped(ggml.ggml_mul_mat(c, turnedKeys, ofScores), head, count, heads, batch));
       tape.give(k, swap(outer(tape, some, ofScores)));
       // Must come after the softmax's own backward. Without a later reader of the shares, ggml would put its result in
       // their memory and compute it from itself.
-      tape.give(v, swap(outer(tape, given, shaped(shares, T, count * group, keyHeads, batch))));
+      tape.give(v, swap(outer(tape, blockGradient, shaped(shares, T, count * group, keyHeads, batch))));
     }
     tape.give(q, swap(ofQueries.reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"))));
   });

@@ -54,8 +54,8 @@ function pick(tape: Tape, scores: Tensor, chosen: Tensor): Tensor {
   const [experts, tokens] = shapeOf(scores);
   const [used] = shapeOf(chosen);
   const rows = (x: Tensor, count: number) => must(ggml.ggml_reshape_4d(context, x, 1, count, tokens, 1), "reshape");
-  const found = must(ggml.ggml_get_rows(context, rows(scores, experts), chosen), "rows");
-  const flat = ggml.ggml_reshape_4d(context, found, used, tokens, 1, 1);
+  const chosenScores = must(ggml.ggml_get_rows(context, rows(scores, experts), chosen), "rows");
+  const flat = ggml.ggml_reshape_4d(context, chosenScores, used, tokens, 1, 1);
   return tape.record(flat, [scores], (gradient) => {
     const none = must(ggml.ggml_scale(context, scores, 0), "zero");
     const written = must(ggml.ggml_set_rows(context, rows(none, experts), rows(gradient, used), chosen), "rows");

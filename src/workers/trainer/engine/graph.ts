@@ -36,44 +36,44 @@ export function buildGraph(given: Model, shape: GraphShape): Graph {
   const { backend } = given.weights;
   const { ggml } = backend;
   const io = newInputs(given, shape);
-  const made = nodes(given, shape, io);
+  const planned = nodes(given, shape, io);
   const allocator = must(ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(backend.at)), "allocator");
   const free = () => {
     ggml.ggml_gallocr_free(allocator);
-    made.context.free();
+    planned.context.free();
     io.free();
   };
-  if (!ggml.ggml_gallocr_alloc_graph(allocator, made.graph)) {
+  if (!ggml.ggml_gallocr_alloc_graph(allocator, planned.graph)) {
     free();
     throw new OutOfMemory("The device has no memory for the graph");
   }
   const half = (from: number, to: number) => {
     const view = new BigUint64Array(GRAPH_WORDS);
-    ggml.ggml_graph_view(view, made.graph, from, to);
+    ggml.ggml_graph_view(view, planned.graph, from, to);
     return () => {
       if (ggml.ggml_backend_graph_compute(backend.at, ptr(view)) !== 0) throw new Error("The device could not compute");
     };
   };
-  const runForward = half(0, made.middle);
-  const runBackward = shape.trains ? half(made.middle, made.end) : undefined;
+  const runForward = half(0, planned.middle);
+  const runBackward = shape.trains ? half(planned.middle, planned.end) : undefined;
   let last: Batch | undefined;
   return {
     forward(batch) {
       io.put(batch);
       runForward();
       last = batch;
-      return io.read(batch, made.logps);
+      return io.read(batch, planned.logps);
     },
     entropies() {
       if (!shape.entropies || !last) throw new Error("This graph computes no entropies");
-      return io.read(last, made.entropies);
+      return io.read(last, planned.entropies);
     },
     backward(tokenWeights) {
       if (!runBackward) throw new Error("This graph has no backward pass");
       io.putWeights(tokenWeights);
       runBackward();
     },
-    later: made.apart ?? new Map(),
+    later: planned.apart ?? new Map(),
     bytes: io.bytes + Number(ggml.ggml_gallocr_get_buffer_size(allocator, 0)),
     free,
   };

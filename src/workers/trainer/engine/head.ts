@@ -68,12 +68,12 @@ function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Int
   for (const { some, indexes } of chunks)
     scored(tape, head.project(new Tape(tape.plan, false), some), indexes, { head, scores });
   tape.startFrom(() => {
-    const found = chunks.map(({ some, indexes, weights }) =>
+    const gradients = chunks.map(({ some, indexes, weights }) =>
       again(tape, some, head.project, (logits) =>
         logitsGradient(tape, { ...probabilities(tape, logits, indexes), indexes, weights }),
       ),
     );
-    const all = found.filter((each) => each !== undefined);
+    const all = gradients.filter((each) => each !== undefined);
     if (all.length > 0)
       tape.give(
         x,

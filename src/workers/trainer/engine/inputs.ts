@@ -77,8 +77,8 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const window = windowOf(architecture, shape);
-  const made = makeTensors({ architecture, weights }, shape);
-  const { inputs, targets, choice, names } = made;
+  const tensors = makeTensors({ architecture, weights }, shape);
+  const { inputs, targets, choice, names } = tensors;
   let masksOf: Packing | undefined; // masks have T² numbers and are rebuilt only when the packing changes
   let indexes: Int32Array = new Int32Array(); // batch position of each scored row
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
@@ -99,8 +99,8 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
     inputs,
     targets,
     drop: choice && shape.dropout ? dropping(shape.dropout, choice, { names, tokens: count }) : null,
-    bytes: made.bytes,
-    free: made.free,
+    bytes: tensors.bytes,
+    free: tensors.free,
     put(batch: Batch) {
       putBytes(ggml, inputs.ids, batch.ids);
       putBytes(ggml, inputs.positions, batch.positions);
@@ -121,10 +121,10 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
     },
     /** Returns a value for each position of the batch; 0 without a target. */
     read({ targets: wanted }: Batch, from: readonly Tensor[]): Float32Array {
-      const found = new Float32Array(scored);
+      const scores = new Float32Array(scored);
       for (const [i, each] of from.entries())
-        getFloats(ggml, each, found.subarray(i * headChunk, Math.min(scored, (i + 1) * headChunk)));
-      return spread(found, indexes, wanted);
+        getFloats(ggml, each, scores.subarray(i * headChunk, Math.min(scored, (i + 1) * headChunk)));
+      return spread(scores, indexes, wanted);
     },
   };
 }

@@ -23,8 +23,8 @@ export function maskOf({ sequences, branches }: Packing, shape: GraphShape, from
     const branchOf = (place: number) => branches?.[row * tokens + place] ?? 0;
     let [start, end, branch] = [0, 0, 0]; // the common part of the query's sequence, and the start of its branch
     for (let query = 0; query < from + queries; query++) {
-      const own = sequences[row * tokens + query] as number;
-      const isNew = own < 0 || own !== sequences[row * tokens + start];
+      const sequence = sequences[row * tokens + query] as number;
+      const isNew = sequence < 0 || sequence !== sequences[row * tokens + start];
       if (isNew) start = query;
       if (branchOf(query) === 0) end = query + 1;
       if (isNew || branchOf(query) !== branchOf(branch)) branch = query;

@@ -46,19 +46,19 @@ export function capSlope({ ggml, context }: Tape, curve: Tensor, by: number): Te
 export function split(tape: Tape, x: Tensor, lengths: readonly number[]): Tensor[] {
   const { ggml, context } = tape;
   const [, n1, n2, n3] = stridesOf(x);
-  const found: Tensor[] = [];
+  const gradients: Tensor[] = [];
   let at = 0;
   return lengths.map((length, i) => {
     const view = ggml.ggml_view_4d(context, x, length, shapeOf(x)[1], 1, 1, n1, n2, n3, at * 4);
     at += length;
     return tape.record(ggml.ggml_cont(context, view), [x], (gradient) => {
-      found[i] = gradient;
+      gradients[i] = gradient;
       if (i > 0) return; // the backward pass comes to the first part last
-      if (found.length !== lengths.length || found.includes(undefined as never))
+      if (gradients.length !== lengths.length || gradients.includes(undefined as never))
         throw new Error("A part of a split tensor has no gradient");
       tape.give(
         x,
-        found.reduce((a, b) => must(ggml.ggml_concat(context, a, b, 0), "concat")),
+        gradients.reduce((a, b) => must(ggml.ggml_concat(context, a, b, 0), "concat")),
       );
     });
   });
@@ -142,13 +142,13 @@ export function rows(tape: Tape, table: Tensor, ids: Tensor, of: UsedRows | null
     const [width] = shapeOf(table);
     const [, n1, n2, n3] = stridesOf(table);
     const like = ggml.ggml_view_4d(context, table, width, shapeOf(of.used)[0], 1, 1, n1, n2, n3, 0);
-    const found = ggml.ggml_get_rows_back(context, gradient, of.among, like);
+    const rowGradients = ggml.ggml_get_rows_back(context, gradient, of.among, like);
     if (plan.apart?.has(sum)) {
       const none = ggml.ggml_scale(context, sum, 0);
-      return tape.give(table, ggml.ggml_set_rows(context, none, found, of.used));
+      return tape.give(table, ggml.ggml_set_rows(context, none, rowGradients, of.used));
     }
     plan.apart?.set(sum, []);
-    const more = ggml.ggml_add(context, ggml.ggml_get_rows(context, sum, of.used), found);
+    const more = ggml.ggml_add(context, ggml.ggml_get_rows(context, sum, of.used), rowGradients);
     tape.emit(ggml.ggml_set_rows(context, sum, more, of.used));
   });
 }

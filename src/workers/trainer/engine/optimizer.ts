@@ -90,8 +90,8 @@ export function openOptimizer(weights: Weights, { decays = isDecayed, optim }: K
       put(parameters, weightDecay);
       put(undecayed, 0);
       update?.run();
-      const own = (decay: number) => factorsOf(how, { steps, scale: clip / divisor, decay });
-      const [withDecay, without] = [own(weightDecay), own(0)];
+      const factorsWith = (decay: number) => factorsOf(how, { steps, scale: clip / divisor, decay });
+      const [withDecay, without] = [factorsWith(weightDecay), factorsWith(0)];
       bytes?.step((each) => (decays(each) ? withDecay : without));
       return length;
     },

@@ -55,23 +55,23 @@ export class Tape {
 
   /** Fixes the position of a node in the order of computation. */
   emit(node: Tensor | bigint | null): Tensor {
-    const made = must(node, "an operation");
-    this.ggml.ggml_build_forward_expand(this.plan.graph, made);
-    return made;
+    const tensor = must(node, "an operation");
+    this.ggml.ggml_build_forward_expand(this.plan.graph, tensor);
+    return tensor;
   }
 
   /** Adds a node computed from `inputs`. `back` gets its gradient, if it has one, and passes it on with `give`. */
   record(node: Tensor | bigint | null, inputs: readonly Tensor[], back: (gradient: Tensor) => void): Tensor {
-    const made = this.emit(node);
-    if (!this.records || !inputs.some((input) => this.#needs.has(input))) return made;
-    this.#needs.add(made);
+    const tensor = this.emit(node);
+    if (!this.records || !inputs.some((input) => this.#needs.has(input))) return tensor;
+    this.#needs.add(tensor);
     this.#backward.push(() => {
-      const gradient = this.#found.get(made);
+      const gradient = this.#found.get(tensor);
       if (gradient === undefined) return; // no result depends on it
-      this.#found.delete(made);
+      this.#found.delete(tensor);
       back(gradient);
     });
-    return made;
+    return tensor;
   }
 
   /** Adds to the gradient of `tensor`. */
@@ -123,8 +123,8 @@ export class Tape {
     if (!this.records) return out;
     return this.record(out, [x, ...this.plan.gradients.keys()], (gradient) => {
       const again = new Tape(this.plan, true);
-      const found = again.through(x, (alias) => ({ out: build(again, alias), gradient }));
-      if (found !== undefined) this.give(x, found);
+      const inputGradient = again.through(x, (alias) => ({ out: build(again, alias), gradient }));
+      if (inputGradient !== undefined) this.give(x, inputGradient);
     });
   }
 }

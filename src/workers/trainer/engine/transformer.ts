@@ -56,8 +56,8 @@ export type Model = {
 /** `checkpoints`: keep only the input of each layer. */
 export function hidden(tape: Tape, model: Model, inputs: Inputs, checkpoints: boolean): Tensor {
   const { architecture, weights } = model;
-  const found = rows(tape, weights.get("token_embd.weight"), inputs.ids, inputs.usedRows);
-  let x = scaled(tape, found, architecture.scales.embedding);
+  const embeddings = rows(tape, weights.get("token_embd.weight"), inputs.ids, inputs.usedRows);
+  let x = scaled(tape, embeddings, architecture.scales.embedding);
   if (inputs.noise) x = addConstant(tape, x, inputs.noise);
   for (let layer = 0; layer < architecture.layers; layer++) {
     const build = (on: Tape, from: Tensor) => block(on, model, from, { inputs, layer });

@@ -90,9 +90,9 @@ function openDecoder(backend: Backend) {
         const piece = new Uint8Array(count * rowBytes);
         readExactlySync(fd, piece, at + row * rowBytes, tooShort);
         const merger = openRowMerger(cpu, { from: stored.type.name, to: type, inputs, rows: count });
-        const made = merger.merge(piece, 0);
-        put(made, written);
-        written += made.byteLength;
+        const merged = merger.merge(piece, 0);
+        put(merged, written);
+        written += merged.byteLength;
         merger.free();
       }
     },

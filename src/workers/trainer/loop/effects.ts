@@ -1,9 +1,8 @@
 /** State of the guards and of the best evaluation, kept between steps and across a restart. */
 
 import { type BestSettings, type BestState, noteEvaluation } from "../../../lib/training/best.ts";
-import type { TrainPlan } from "../../protocol_trainer.ts";
 import type { LoopState } from "../checkpoint.ts";
-import type { Trainee } from "../trainee/types.ts";
+import type { Trainee } from "../trainee/trainee.ts";
 import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
 import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "./guards.ts";
 
@@ -30,9 +29,9 @@ export function openWatch(from: Remembered | null) {
       const watched = WATCHED.flatMap((key) => (values[key] === undefined ? [] : [[key, values[key]] as const]));
       if (watched.length === 0) return [];
       history.push({ step, values: Object.fromEntries(watched) });
-      const found = newAlarms(history, raised);
-      raised = found.raised;
-      return found.alarms.map(({ code, message }) => ({ type: code as string, message }));
+      const judged = newAlarms(history, raised);
+      raised = judged.raised;
+      return judged.alarms.map(({ code, message }) => ({ type: code as string, message }));
     },
     judge(effect: StepEffect) {
       effects = [...effects, effect].slice(-KEPT_EFFECTS);
@@ -55,9 +54,8 @@ export function openWatch(from: Remembered | null) {
 }
 
 /** Follows the held-out metric, if the job has settings about it. */
-export function openBest(plan: TrainPlan, from: BestState | null) {
-  const settings = plan.hyperparameters as unknown as BestSettings;
-  const metric = settings.metric_for_best_model ?? null; // jobs of older versions lack the settings
+export function openBest(settings: BestSettings, from: BestState | null) {
+  const metric = settings.metric_for_best_model;
   let state = from;
   return {
     state: () => state,
@@ -80,13 +78,13 @@ export function openBest(plan: TrainPlan, from: BestState | null) {
 const SMALL_RATE = 1e-8;
 
 /** Tells if a step changed any weight. It reads the weights only in case of doubt, because that takes time. */
-export function createProbe({ adapter, rows, file }: Trainee, lora: boolean) {
+export function createProbe(trainee: Trainee, lora: boolean) {
   const print = () => {
     const hasher = new Bun.CryptoHasher("sha256");
-    if (lora) for (const { a, b } of adapter().layers) hasher.update(a).update(b);
+    if (lora) for (const { a, b } of trainee.adapter().layers) hasher.update(a).update(b);
     else {
-      const read = rows();
-      for (const name of file.header.tensors.keys()) {
+      const read = trainee.rows();
+      for (const name of trainee.file.header.tensors.keys()) {
         const first = read(name, 0, 1);
         if (first) hasher.update(first);
       }

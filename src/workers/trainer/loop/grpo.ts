@@ -11,32 +11,58 @@ import { seedOf } from "../../../lib/random.ts";
 import type { RolledMethod } from "../../../lib/training/fields.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
-import type { Examples, Prompt } from "../data/examples.ts";
+import { type Resolved, readResolved } from "../../../lib/training/resolve.ts";
+import { openPrompts, type Prompt } from "../data/examples.ts";
 import { epochsPassed, openOrder } from "../data/order.ts";
 import { evaluatePrompts, type Generation, generate, type Timing } from "./generation.ts";
 import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
-import { activeOf, objectiveOf } from "./objective.ts";
+import { activeOf, grpoObjective, type Objective, rlooObjective } from "./objective.ts";
 import { leftOutWords } from "./over_rows.ts";
 import { type Drawn, type Kit, toldSample } from "./rollout.ts";
-import type { Gathered, Method, Resumed, World } from "./types.ts";
+import type { Gathered, Method, MethodKind, Resumed, RolledValues, Sampler, Split, World } from "./types.ts";
 
-export type GrpoSetting = Omit<Kit, "world"> & {
-  method: RolledMethod;
-  prompts: Examples<Prompt>;
-  heldOut: Examples<Prompt> | null;
-  samplesPerStep: number;
-  /** Copies the current weights to the engine that samples. */
-  sync: () => Promise<void>;
-};
+export const grpo = rolledMethod("grpo", grpoObjective);
+export const rloo = rolledMethod("rloo", rlooObjective);
+
+function rolledMethod<M extends RolledMethod>(method: M, objectiveOf: (values: Resolved<M>) => Objective): MethodKind {
+  return {
+    async open(plan, { encoder, contextLength, read }) {
+      const values = readResolved(method, plan.hyperparameters);
+      const { max_completion_length: least } = values;
+      const split = await read((source) => openPrompts(source, encoder, { contextLength, least }));
+      const { examples: prompts, heldOut } = split;
+      return {
+        kind: "rolled",
+        values,
+        maxLength: Math.max(prompts.longest, heldOut?.longest ?? 0) + least,
+        rows: `${prompts.count} prompts`,
+        prompts,
+        open(world, sampler, resumed) {
+          const totalSteps = stepsOf(method, values, prompts.count);
+          const setting = { ...sampler, values, totalSteps, objective: objectiveOf(values), seed: plan.seed };
+          return openRolled(world, { ...setting, ...split }, resumed);
+        },
+      };
+    },
+  };
+}
+
+type RolledSetting = Sampler &
+  Split<Prompt> & {
+    values: RolledValues;
+    totalSteps: number;
+    objective: Objective;
+    seed: number;
+    samplesPerStep: number;
+  };
 
 /** Micro-batches [from, to) of one generation, counted over the whole training. */
 type Stretch = { index: number; from: number; to: number };
 
-export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | null): Method {
+function openRolled(world: World, setting: RolledSetting, resumed: Resumed | null): Method {
   const { trainee, reference } = world;
-  const { method, values, seed, prompts, heldOut, sync } = setting;
+  const { values, totalSteps, objective, seed, examples: prompts, heldOut, sync } = setting;
   const kit: Kit = { world, roller: setting.roller, values, seed };
-  const objective = objectiveOf(method, values);
   const { steps_per_generation: batches, gradient_accumulation_steps: perStep } = values;
   const perGeneration = batches * values.num_iterations;
   const order = openOrder(
@@ -153,7 +179,8 @@ export function openGrpo(world: World, setting: GrpoSetting, resumed: Resumed | 
   }
 
   return {
-    totalSteps: stepsOf(method, values, prompts.count),
+    values,
+    totalSteps,
     gather,
     evaluate:
       heldOut &&

@@ -5,15 +5,22 @@
 
 import { type KtoTally, klEstimate, ktoMetrics, weighAnswer } from "../../../lib/training/loss/kto.ts";
 import { ktoOptions } from "../../../lib/training/plan.ts";
-import type { Answer } from "../data/examples.ts";
+import type { Resolved } from "../../../lib/training/resolve.ts";
+import { type Answer, openAnswers } from "../data/examples.ts";
 import type { Piece, Scores } from "../trainee/types.ts";
-import { openOverRows, type RowSetting, tokensOf } from "./over_rows.ts";
-import type { Method, Resumed, World } from "./types.ts";
+import { rowMethod, tokensOf, type Work } from "./over_rows.ts";
+import type { World } from "./types.ts";
 
-export function openKto(world: World, setting: RowSetting<"kto", Answer>, resumed: Resumed | null): Method {
-  const { trainee, reference } = world;
+export const kto = rowMethod("kto", {
+  read: (source, encoder, { max_length }) => openAnswers(source, encoder, max_length),
+  noun: () => "rows",
+  unitsOf: (answer) => [[answer]],
+  whyLeftOut: "max_length cuts off all of the completion",
+  work,
+});
+
+function work({ trainee, reference }: World, values: Resolved<"kto">): Work<Answer> {
   if (!reference) throw new Error("kto needs the model as it was before");
-  const { values } = setting;
   const options = ktoOptions(values);
 
   async function kl(answers: readonly Answer[]): Promise<number> {
@@ -57,8 +64,7 @@ export function openKto(world: World, setting: RowSetting<"kto", Answer>, resume
     );
   }
 
-  const whyLeftOut = "max_length cuts off all of the completion";
-  return openOverRows("kto", setting, resumed, { learn, evaluate, whyLeftOut });
+  return { learn, evaluate };
 }
 
 /** The prompt of one row with the answer of another. The prompt of a usable row leaves room for at least one token. */

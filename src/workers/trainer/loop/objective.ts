@@ -1,6 +1,5 @@
 /** The objectives of GRPO and RLOO: advantages of the completions of a generation, then token weights. */
 
-import type { RolledMethod } from "../../../lib/training/fields.ts";
 import { advantagesOf } from "../../../lib/training/loss/advantages.ts";
 import {
   activeTokens,
@@ -13,8 +12,7 @@ import { leaveOneOut, penalized, weighCompletion } from "../../../lib/training/l
 import { grpoOptions, scaleOptions } from "../../../lib/training/plan.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { Drawn } from "./rollout.ts";
-
-export type RolledValues = Resolved<RolledMethod>;
+import type { RolledValues } from "./types.ts";
 
 export type Objective = {
   /** True if `advantages` compares the log-probabilities of the model (`old`) and of the reference. */
@@ -28,11 +26,7 @@ export type Objective = {
 export const activeOf = ({ tokens, from, reward, truncated }: Drawn, values: RolledValues) =>
   activeTokens({ tokens: tokens.length - from, scored: reward !== null, truncated }, values.mask_truncated_completions);
 
-export function objectiveOf(method: RolledMethod, values: RolledValues): Objective {
-  return method === "grpo" ? ofGrpo(values as Resolved<"grpo">) : ofRloo(values as Resolved<"rloo">);
-}
-
-function ofGrpo(values: Resolved<"grpo">): Objective {
+export function grpoObjective(values: Resolved<"grpo">): Objective {
   const options = grpoOptions(values);
   const scaling = scaleOptions(values);
   const spread = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };
@@ -48,7 +42,7 @@ function ofGrpo(values: Resolved<"grpo">): Objective {
   };
 }
 
-function ofRloo(values: Resolved<"rloo">): Objective {
+export function rlooObjective(values: Resolved<"rloo">): Objective {
   const bounds = { epsilon: values.epsilon, epsilonHigh: values.epsilon_high };
   const penalty = { beta: values.beta, clipRange: values.reward_clip_range };
   const compare = { numGenerations: values.num_generations, normalize: values.normalize_advantages };

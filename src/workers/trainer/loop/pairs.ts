@@ -6,17 +6,28 @@
 import { type DpoTally, dpoMetrics, type Preference, weighPreference } from "../../../lib/training/loss/dpo.ts";
 import { type OrpoTally, orpoMetrics, weighOdds } from "../../../lib/training/loss/orpo.ts";
 import { dpoOptions } from "../../../lib/training/plan.ts";
-import type { Pair } from "../data/examples.ts";
+import type { Resolved } from "../../../lib/training/resolve.ts";
+import type { Encoder } from "../data/encode.ts";
+import { openPairs, type Pair } from "../data/examples.ts";
+import type { RowSource } from "../data/rows.ts";
 import type { Piece, Scores } from "../trainee/types.ts";
-import { openOverRows, type RowSetting, tokensOf } from "./over_rows.ts";
-import type { Method, Resumed, World } from "./types.ts";
+import { rowMethod, tokensOf, type Work } from "./over_rows.ts";
+import type { World } from "./types.ts";
 
-const WHY_LEFT_OUT = "max_length cuts off all of chosen or rejected";
+const ofPairs = {
+  read: (source: RowSource, encoder: Encoder, { max_length }: { max_length: number }) =>
+    openPairs(source, encoder, max_length),
+  noun: () => "pairs",
+  unitsOf: ({ chosen, rejected }: Pair) => [[chosen, rejected]],
+  whyLeftOut: "max_length cuts off all of chosen or rejected",
+};
 
-export function openDpo(world: World, setting: RowSetting<"dpo", Pair>, resumed: Resumed | null): Method {
-  const { trainee, reference } = world;
+export const dpo = rowMethod("dpo", { ...ofPairs, work: dpoWork });
+export const orpo = rowMethod("orpo", { ...ofPairs, work: orpoWork });
+
+function dpoWork({ trainee, reference }: World, values: Resolved<"dpo">): Work<Pair> {
   if (!reference) throw new Error("dpo needs the model as it was before");
-  const options = dpoOptions(setting.values);
+  const options = dpoOptions(values);
   const flat = (pairs: readonly Pair[]) => pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]);
 
   async function learn(pairs: readonly Pair[], dropoutSeed: number) {
@@ -42,7 +53,7 @@ export function openDpo(world: World, setting: RowSetting<"dpo", Pair>, resumed:
     return dpoMetrics(tallies);
   }
 
-  return openOverRows("dpo", setting, resumed, { learn, evaluate, whyLeftOut: WHY_LEFT_OUT });
+  return { learn, evaluate };
 }
 
 /** Every token from a piece's `from` on belongs to the answer. */
@@ -55,9 +66,7 @@ function preference([chosen, rejected]: readonly Scores[], [chosenRef, rejectedR
   return { chosen: judged(chosen!, chosenRef!), rejected: judged(rejected!, rejectedRef!) };
 }
 
-export function openOrpo(world: World, setting: RowSetting<"orpo", Pair>, resumed: Resumed | null): Method {
-  const { trainee } = world;
-  const { beta } = setting.values;
+function orpoWork({ trainee }: World, { beta }: Resolved<"orpo">): Work<Pair> {
   const piecesOf = ({ chosen, rejected }: Pair): [Piece, Piece] => [{ tokens: chosen.tokens, from: 1 }, rejected];
 
   const weigher = (pairs: readonly Pair[]) => {
@@ -91,5 +100,5 @@ export function openOrpo(world: World, setting: RowSetting<"orpo", Pair>, resume
     return orpoMetrics(tallies, beta);
   }
 
-  return openOverRows("orpo", setting, resumed, { learn, evaluate, whyLeftOut: WHY_LEFT_OUT });
+  return { learn, evaluate };
 }

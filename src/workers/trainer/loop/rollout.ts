@@ -7,8 +7,7 @@ import type { Examples, Prompt } from "../data/examples.ts";
 import type { Roller, RolloutSampling } from "../rollouts/types.ts";
 import { Trouble } from "../trouble.ts";
 import { judgeRewards } from "./guards.ts";
-import type { RolledValues } from "./objective.ts";
-import type { ScoreAnswer, World } from "./types.ts";
+import type { RolledValues, ScoreAnswer, World } from "./types.ts";
 
 /** One completion. Arrays of log-probabilities have one element per completion token. */
 export type Drawn = {

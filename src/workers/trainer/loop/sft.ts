@@ -1,13 +1,25 @@
 /** Supervised fine-tuning: all counting tokens of a step's rows have the same weight. */
 
-import type { Sequence } from "../data/examples.ts";
+import { openSequences, type Sequence } from "../data/examples.ts";
 import { type SftTally, sftMetrics, weighSequence } from "../data/sft.ts";
-import { openOverRows, type RowSetting, tokensOf } from "./over_rows.ts";
-import type { Method, Resumed, World } from "./types.ts";
+import { rowMethod, tokensOf, type Work } from "./over_rows.ts";
+import type { World } from "./types.ts";
 
-export function openSft(world: World, setting: RowSetting<"sft", Sequence[]>, resumed: Resumed | null): Method {
-  const { trainee } = world;
+export const sft = rowMethod("sft", {
+  read: (source, encoder, values) =>
+    openSequences(source, encoder, {
+      completionOnly: values.completion_only_loss,
+      assistantOnly: values.assistant_only_loss,
+      maxLength: values.max_length,
+      packing: values.packing,
+    }),
+  noun: ({ packing }) => (packing ? "packed rows" : "rows"),
+  unitsOf: (sequences) => sequences.map((sequence) => [sequence]),
+  whyLeftOut: "max_length cuts off all of their tokens to learn",
+  work,
+});
 
+function work({ trainee }: World): Work<Sequence[]> {
   async function learn(drawn: readonly Sequence[][], dropoutSeed: number) {
     const sequences = drawn.flat();
     const counting = sequences.reduce((sum, { mask }) => sum + mask.reduce((a, b) => a + b, 0), 0);
@@ -39,6 +51,5 @@ export function openSft(world: World, setting: RowSetting<"sft", Sequence[]>, re
     return { loss: sum / Math.max(tokens, 1) };
   }
 
-  const whyLeftOut = "max_length cuts off all of their tokens to learn";
-  return openOverRows("sft", setting, resumed, { learn, evaluate, whyLeftOut });
+  return { learn, evaluate };
 }

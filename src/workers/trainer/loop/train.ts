@@ -5,9 +5,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { BestState } from "../../../lib/training/best.ts";
-import type { Method as MethodName } from "../../../lib/training/fields.ts";
 import { scheduleOf } from "../../../lib/training/plan.ts";
-import type { Resolved } from "../../../lib/training/resolve.ts";
 import { learningRate } from "../../../lib/training/schedule.ts";
 import type { TrainTask } from "../../protocol_trainer.ts";
 import {
@@ -64,7 +62,7 @@ export async function train(world: World, openMethod: OpenMethod, options: Train
   const save = createSaving(world, method, { ...options, journal });
   const stepOnce = createStep(world, method, options);
   const pace = createPace(world);
-  const best = openBest(plan, from?.state.best ?? null);
+  const best = openBest(method.values, from?.state.best ?? null);
   let tokens = from?.state.tokens ?? 0;
   let values: Record<string, number> = {};
   let norm = 0;
@@ -129,7 +127,7 @@ async function load({ trainee }: World, { resume, warm_start, plan }: TrainOptio
 
 /** Runs one optimizer step and returns its effect. */
 function createStep({ trainee, signal, send, now }: World, method: Method, { plan }: TrainOptions) {
-  const values = plan.hyperparameters as unknown as Resolved<MethodName>;
+  const { values } = method;
   const schedule = scheduleOf(values, method.totalSteps);
   const probe = createProbe(trainee, plan.lora !== null);
   return async (step: number) => {
@@ -218,8 +216,8 @@ function isEvaluated(step: number, total: number, { save_steps: every }: TrainOp
 
 /** The rest of a step: copying weights to the sampler, scores of the base model, evaluation. */
 const otherTime = (values: Readonly<Record<string, number>>): number => {
-  const known = ["rollout_time", "reward_time", "update_time"].map((key) => values[key] ?? 0);
-  return Math.max(0, (values["step_time"] ?? 0) - known.reduce((a, b) => a + b, 0));
+  const measured = ["rollout_time", "reward_time", "update_time"].map((key) => values[key] ?? 0);
+  return Math.max(0, (values["step_time"] ?? 0) - measured.reduce((a, b) => a + b, 0));
 };
 
 const finite = (values: Record<string, number>) =>

@@ -1,9 +1,20 @@
 /** The loop's dependencies: the world around it, and a method. */
 
-import type { FromTrainer, ToTrainer, TrainSample } from "../../protocol_trainer.ts";
+import type { Method as MethodName, RolledMethod } from "../../../lib/training/fields.ts";
+import type { Resolved } from "../../../lib/training/resolve.ts";
+import type { FromTrainer, ToTrainer, TrainPlan, TrainSample } from "../../protocol_trainer.ts";
+import type { Encoder } from "../data/encode.ts";
+import type { Examples, Prompt } from "../data/examples.ts";
 import type { OrderState } from "../data/order.ts";
+import type { RowSource } from "../data/rows.ts";
 import type { Ranks } from "../ranks/types.ts";
-import type { Trainee } from "../trainee/types.ts";
+import type { Roller } from "../rollouts/types.ts";
+import type { Trainee } from "../trainee/trainee.ts";
+import type { Piece } from "../trainee/types.ts";
+
+/** Methods that draw rows of a dataset in epochs. */
+export type RowMethod = Exclude<MethodName, RolledMethod>;
+export type RolledValues = Resolved<RolledMethod>;
 
 export type ScoreSample = Extract<FromTrainer, { type: "score" }>["samples"][number];
 export type ScoreAnswer = Pick<Extract<ToTrainer, { type: "scored" }>, "results" | "latencies_ms" | "stdout">;
@@ -43,6 +54,8 @@ export type Gathered = {
 };
 
 export type Method = {
+  /** Its hyperparameters. */
+  readonly values: Resolved<MethodName>;
   readonly totalSteps: number;
   /** Sums the gradients of one step in the trainee. `step`: steps completed before. */
   gather: (step: number) => Promise<Gathered>;
@@ -59,3 +72,45 @@ export type Method = {
 
 export type Resumed = { order: OrderState; left: string | null };
 export type OpenMethod = (world: World, resumed: Resumed | null) => Method;
+
+/** Examples for training and held-out ones. */
+export type Split<T> = { examples: Examples<T>; heldOut: Examples<T> | null };
+
+/** Opens the rows of a plan as the examples of a method. */
+export type Reading = {
+  encoder: Encoder;
+  contextLength: number;
+  read: <T>(make: (source: RowSource) => Promise<Examples<T>>) => Promise<Split<T>>;
+};
+
+/** The engine that draws samples. `sync` copies the current weights to it. */
+export type Sampler = { roller: Roller; sync: () => Promise<void> };
+
+type AnyRecipe = {
+  /** Tokens of the longest sequence of the training. */
+  readonly maxLength: number;
+  /** Text for the log: the number of rows. */
+  readonly rows: string;
+};
+
+export type RowRecipe = AnyRecipe & {
+  readonly kind: "rows";
+  readonly values: Resolved<RowMethod>;
+  readonly count: number;
+  /** The units of pieces that one example is learned as. */
+  units: (index: number) => Piece[][];
+  open: OpenMethod;
+};
+
+export type RolledRecipe = AnyRecipe & {
+  readonly kind: "rolled";
+  readonly values: RolledValues;
+  readonly prompts: Examples<Prompt>;
+  /** `samplesPerStep`: scored completions to report for each step. */
+  open: (world: World, sampler: Sampler & { samplesPerStep: number }, resumed: Resumed | null) => Method;
+};
+
+/** A method with its hyperparameters and its rows. No model is loaded yet. */
+export type Recipe = RowRecipe | RolledRecipe;
+
+export type MethodKind = { open: (plan: TrainPlan, reading: Reading) => Promise<Recipe> };

@@ -66,8 +66,8 @@ export function decodeRollouts(bytes: Uint8Array): Rollout[][] {
 export const spreadScore =
   (ranks: Ranks, score: Score): Score =>
   async (step, samples) => {
-    const own = ranks.index === 0 ? Buffer.from(JSON.stringify(await score(step, samples))) : new Uint8Array(0);
-    const [first] = await ranks.gather(own);
+    const answer = ranks.index === 0 ? Buffer.from(JSON.stringify(await score(step, samples))) : new Uint8Array(0);
+    const [first] = await ranks.gather(answer);
     return JSON.parse(Buffer.from(first!).toString()) as ScoreAnswer;
   };
 

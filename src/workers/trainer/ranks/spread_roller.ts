@@ -22,12 +22,12 @@ export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
         requests.map(({ samples }) => samples),
         ranks.parts,
       );
-      const own: Rollout[][] = [];
+      const rollouts: Rollout[][] = [];
       for (let part = ranks.index; part < ranks.parts; part += ranks.count) {
         const mine = requests.filter((_, i) => parts[i] === part);
-        if (mine.length > 0) own.push(...(await roller.roll(mine, sampling, signal)));
+        if (mine.length > 0) rollouts.push(...(await roller.roll(mine, sampling, signal)));
       }
-      const drawn = (await ranks.gather(encodeRollouts(own))).map(decodeRollouts);
+      const drawn = (await ranks.gather(encodeRollouts(rollouts))).map(decodeRollouts);
       const inOrder = Array.from({ length: ranks.parts }, (_, part) => {
         const size = parts.filter((each) => each === part).length;
         return drawn[part % ranks.count]!.splice(0, size);

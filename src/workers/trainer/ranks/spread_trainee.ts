@@ -21,12 +21,12 @@ export async function gatherScores(
   batches: readonly MicroBatch[],
   { own, entropies }: { own: readonly (readonly Scores[])[]; entropies: boolean },
 ): Promise<(readonly Scores[])[]> {
-  const given = await ranks.gather(encodeScores(own.flat()));
+  const encoded = await ranks.gather(encodeScores(own.flat()));
   return shareOf(ranks, batches).flatMap(({ from, to }, rank) => {
     if (rank === ranks.index) return own;
     const some = batches.slice(from, to);
     const lengths = some.flatMap(({ pieces }) => pieces.map(({ piece }) => piece.tokens.length - piece.from));
-    const scores = decodeScores(given[rank]!, lengths, entropies);
+    const scores = decodeScores(encoded[rank]!, lengths, entropies);
     return some.map(({ pieces }) => scores.splice(0, pieces.length));
   });
 }

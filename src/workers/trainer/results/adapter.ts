@@ -32,8 +32,8 @@ export function adapterOf({ backend, lora, trainable }: Weights, architecture: s
 export function trainedRows({ backend, trainable }: Weights): ReadRows {
   const byName = new Map(trainable.map((each) => [each.name, each]));
   return (name, firstRow, rows) => {
-    const found = byName.get(name);
-    return found && readRows(backend, found.tensor, { row: found.shape[0] ?? 1, firstRow, rows });
+    const weight = byName.get(name);
+    return weight && readRows(backend, weight.tensor, { row: weight.shape[0] ?? 1, firstRow, rows });
   };
 }
 

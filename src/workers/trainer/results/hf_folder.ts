@@ -74,10 +74,10 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
   const { header } = merged;
   const { tensors, metadata } = header;
   const prefix = `${family.architecture}.`;
-  const own = [...metadata].flatMap(([key, { value }]) =>
+  const fields = [...metadata].flatMap(([key, { value }]) =>
     key.startsWith(prefix) ? [[key.slice(prefix.length), value] as const] : [],
   );
-  const given = configOf(new Map<string, unknown>(own), family, !tensors.has("output.weight"));
+  const given = configOf(new Map<string, unknown>(fields), family, !tensors.has("output.weight"));
   const config: Record<string, unknown> = {
     ...given,
     vocab_size: tensors.get("token_embd.weight")?.dims[1] ?? vocabulary.tokens.length,
@@ -129,9 +129,10 @@ function llama3Scaling(config: Readonly<Record<string, unknown>>, factors: Float
     high_freq_factor: 4,
     original_max_position_embeddings: 8192,
   };
-  const made =
+  const computed =
     ropeTensors({ ...config, rope_scaling: scaling }, Number(config["head_dim"])).get("rope_freqs.weight") ?? [];
-  const fits = made.length === factors.length && made.every((value, i) => Math.abs(value - factors[i]!) < 1e-3 * value);
+  const fits =
+    computed.length === factors.length && computed.every((value, i) => Math.abs(value - factors[i]!) < 1e-3 * value);
   if (fits) return scaling;
   throw new WorkerError(
     "config",

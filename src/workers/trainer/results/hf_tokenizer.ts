@@ -111,13 +111,13 @@ function mergesFromScores({ tokens, types, scores }: Vocabulary): [string, strin
   const merges: { left: string; right: string; score: number; order: number }[] = [];
   for (const [token, id] of ids) {
     const letters = [...token];
-    const found: { left: string; right: string }[] = [];
+    const pairs: { left: string; right: string }[] = [];
     for (let at = 1; at < letters.length; at++) {
       const [left, right] = [letters.slice(0, at).join(""), letters.slice(at).join("")];
-      if (ids.has(left) && ids.has(right)) found.push({ left, right });
+      if (ids.has(left) && ids.has(right)) pairs.push({ left, right });
     }
-    found.sort((a, b) => ids.get(a.left)! - ids.get(b.left)! || ids.get(a.right)! - ids.get(b.right)!);
-    for (const pair of found) merges.push({ ...pair, score: scores[id] ?? 0, order: merges.length });
+    pairs.sort((a, b) => ids.get(a.left)! - ids.get(b.left)! || ids.get(a.right)! - ids.get(b.right)!);
+    for (const pair of pairs) merges.push({ ...pair, score: scores[id] ?? 0, order: merges.length });
   }
   return merges.sort((a, b) => b.score - a.score || a.order - b.order).map(({ left, right }) => [left, right]);
 }

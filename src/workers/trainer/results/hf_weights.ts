@@ -49,9 +49,9 @@ export function planShards(
   const chosen: HfTensor[] = [];
   for (const stored of header.tensors.values()) {
     if (IN_CONFIG.includes(stored.name)) continue;
-    const found = names.get(stored.name);
-    if (!found) throw refused(`its tensor ${stored.name} has no name there`);
-    chosen.push(...hfTensors(stored, found, { header, names, type }));
+    const hfName = names.get(stored.name);
+    if (!hfName) throw refused(`its tensor ${stored.name} has no name there`);
+    chosen.push(...hfTensors(stored, hfName, { header, names, type }));
   }
   return named(cut(chosen, limit));
 }
@@ -61,7 +61,10 @@ type PlanContext = { header: Header; names: ReadonlyMap<string, TensorName>; typ
 function hfTensors(stored: Tensor, { hf, change }: TensorName, { header, names, type }: PlanContext): HfTensor[] {
   const [name = ""] = hf;
   const shape = [...stored.dims].reverse();
-  const made = (more: Pick<HfTensor, "odd" | "expert">, as: { name: string; shape: readonly number[] }): HfTensor => {
+  const tensorOf = (
+    more: Pick<HfTensor, "odd" | "expert">,
+    as: { name: string; shape: readonly number[] },
+  ): HfTensor => {
     const bytes = as.shape.reduce((product, length) => product * length, BYTES[type]);
     return { stored, ...more, change, spec: { ...as, dtype: type }, bytes };
   };
@@ -69,15 +72,15 @@ function hfTensors(stored: Tensor, { hf, change }: TensorName, { header, names, 
   if (change === "stack") {
     const [experts, ...one] = shape;
     if (experts !== hf.length) throw refused(`its tensor ${stored.name} has ${experts} experts, not ${hf.length}`);
-    return hf.map((each, expert) => made({ expert }, { name: each, shape: one }));
+    return hf.map((each, expert) => tensorOf({ expert }, { name: each, shape: one }));
   }
-  if (change === "transpose") return [made({}, { name, shape: [shape[0] ?? 0, shape[2] ?? 0, shape[1] ?? 0] })];
-  if (change !== "even_rows") return [made({}, { name, shape })];
+  if (change === "transpose") return [tensorOf({}, { name, shape: [shape[0] ?? 0, shape[2] ?? 0, shape[1] ?? 0] })];
+  if (change !== "even_rows") return [tensorOf({}, { name, shape })];
   const partner = [...names.values()].find((each) => each.hf[0] === name && each.change === "odd_rows");
   const odd = header.tensors.get(partner?.gguf ?? "");
   if (odd?.dims.join() !== stored.dims.join()) throw refused(`${stored.name} has no partner of its shape`);
   const [experts = 0, rows = 0, ...columns] = shape;
-  return [made({ odd }, { name, shape: [experts, ...columns, rows * 2] })];
+  return [tensorOf({ odd }, { name, shape: [experts, ...columns, rows * 2] })];
 }
 
 function cut(chosen: readonly HfTensor[], limit: number): HfTensor[][] {

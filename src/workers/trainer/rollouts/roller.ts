@@ -1,8 +1,7 @@
 import { seedOf } from "../../../lib/random.ts";
 import { weightPlaces } from "../../../native/llama/weights.ts";
 import { closeEngines, openEngines } from "../../serving/engine/engine.ts";
-import type { Engine, Generation } from "../../serving/engine/types.ts";
-import { Collector } from "./collector.ts";
+import type { Delta, Engine, Generation } from "../../serving/engine/types.ts";
 import { openDecoderRoller } from "./decoder_roller.ts";
 import { inMemory, inTurn, mustFit } from "./shared.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest, RolloutSampling } from "./types.ts";
@@ -12,8 +11,8 @@ const LEAST_SHARE = 32; // fewer sequences per engine are not worth another thre
 
 /** Our own kernels draw where they can, otherwise engines of the serving. */
 export async function openRoller(options: RollerOptions): Promise<Roller> {
-  const own = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
-  return own ?? new EngineRoller(options, await open(options));
+  const decoderRoller = options.gpus.length > 0 || options.device ? await openDecoderRoller(options) : null;
+  return decoderRoller ?? new EngineRoller(options, await open(options));
 }
 
 /** A GPU waits about as long for the library to prepare a batch as it computes. Several engines fill the gaps. */
@@ -158,4 +157,42 @@ function shares(sizes: readonly number[], count: number): number[] {
     load[least]! += size;
     return least;
   });
+}
+
+type Sample = { tokens: number[]; logps: number[]; text: string; truncated: boolean; over: boolean };
+
+/** Assembles the samples of one group from the engine's deltas. */
+class Collector {
+  readonly #samples: Sample[];
+  readonly #scored: boolean;
+
+  constructor(samples: number, scored: boolean) {
+    this.#scored = scored;
+    this.#samples = Array.from({ length: samples }, () => ({
+      tokens: [],
+      logps: [],
+      text: "",
+      truncated: false,
+      over: false,
+    }));
+  }
+
+  take({ sample, text, tokens, logprobs, finish }: Delta) {
+    const state = this.#samples[sample]!;
+    state.text += text;
+    for (const token of tokens ?? []) state.tokens.push(token);
+    for (const { logprob } of logprobs ?? []) state.logps.push(logprob);
+    if (finish === undefined) return;
+    state.over = true;
+    state.truncated = finish !== "stop";
+  }
+
+  finish(): Rollout[] {
+    return this.#samples.map(({ tokens, logps, text, truncated, over }) => {
+      if (!over || (this.#scored && logps.length !== tokens.length))
+        throw new Error("the engine ended before a sample was complete");
+      const scores = this.#scored ? Float32Array.from(logps) : null;
+      return { tokens: Int32Array.from(tokens), logps: scores, text, truncated };
+    });
+  }
 }

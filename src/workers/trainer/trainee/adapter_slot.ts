@@ -26,9 +26,9 @@ export function openSlot({ backend: { ggml }, trainable, lora }: Weights): Adapt
       const values = valuesOf(adapter, loraScale(lora));
       const count = values.size;
       start = trainable.map(({ name, shape }) => {
-        const found = values.get(name);
-        if (found?.length === shape.reduce((a, b) => a * b, 1)) return found;
-        throw misfit(`its ${name} ${found ? "has another size" : "is missing"}`);
+        const matrix = values.get(name);
+        if (matrix?.length === shape.reduce((a, b) => a * b, 1)) return matrix;
+        throw misfit(`its ${name} ${matrix ? "has another size" : "is missing"}`);
       });
       if (count !== trainable.length) throw misfit(`it has ${count} matrices, and this training ${trainable.length}`);
       put(start);

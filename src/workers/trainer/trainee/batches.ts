@@ -200,8 +200,8 @@ export function weightsOf(
     const { unit } = micro.pieces[first]!;
     let end = first + 1;
     while (micro.pieces[end]?.unit === unit) end++;
-    const given = weigh(unit, scores.slice(first, end));
-    for (let i = first; i < end; i++) put(weights, micro.pieces[i]!, given[i - first]);
+    const unitWeights = weigh(unit, scores.slice(first, end));
+    for (let i = first; i < end; i++) put(weights, micro.pieces[i]!, unitWeights[i - first]);
     first = end;
   }
   return weights;

@@ -82,9 +82,9 @@ export function openTensors(path: string) {
   try {
     const { metadata, tensors } = headerOf(fd);
     const get = (name: string): PlacedTensor => {
-      const found = tensors.get(name);
-      if (!found) throw new SafetensorsError(`${path} has no tensor ${name}: it belongs to another training`);
-      return found;
+      const tensor = tensors.get(name);
+      if (!tensor) throw new SafetensorsError(`${path} has no tensor ${name}: it belongs to another training`);
+      return tensor;
     };
     return {
       metadata,
@@ -92,10 +92,10 @@ export function openTensors(path: string) {
       close,
       /** Returns some rows of a tensor, or undefined if the file does not have it. */
       readRows(name: string, firstRow: number, rows: number): Float32Array | undefined {
-        const found = tensors.get(name);
-        if (!found) return undefined;
-        const rowBytes = (found.shape.at(-1) ?? 1) * 4;
-        return new Float32Array(bytesAt(fd, found.start + firstRow * rowBytes, rows * rowBytes).buffer);
+        const tensor = tensors.get(name);
+        if (!tensor) return undefined;
+        const rowBytes = (tensor.shape.at(-1) ?? 1) * 4;
+        return new Float32Array(bytesAt(fd, tensor.start + firstRow * rowBytes, rows * rowBytes).buffer);
       },
       mustFit(name: string, { shape }: Pick<Trainable, "shape">) {
         const { dtype, shape: found } = get(name);

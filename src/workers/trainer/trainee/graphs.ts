@@ -34,12 +34,12 @@ export function openGraphs(model: Model, mostBytes: number): Graphs {
     get(shape) {
       const { dropout, ...rest } = shape;
       const key = JSON.stringify([rest, dropout !== undefined]);
-      const found = kept.get(key) ?? build(shape);
+      const graph = kept.get(key) ?? build(shape);
       kept.delete(key);
-      for (const oldest of [...kept.keys()]) if (bytes() + found.bytes > mostBytes) drop(oldest);
-      kept.set(key, found);
-      largestBytes = Math.max(largestBytes, found.bytes);
-      return found;
+      for (const oldest of [...kept.keys()]) if (bytes() + graph.bytes > mostBytes) drop(oldest);
+      kept.set(key, graph);
+      largestBytes = Math.max(largestBytes, graph.bytes);
+      return graph;
     },
     get largestBytes() {
       return largestBytes;

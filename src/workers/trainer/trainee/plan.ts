@@ -6,7 +6,7 @@ import type { Architecture } from "../engine/architecture.ts";
 import { EXACT_ROWS } from "../engine/fused/sampler/exact.ts";
 import type { GraphShape } from "../engine/inputs.ts";
 import { type MicroBatch, roundUp, type Sizes } from "./batches.ts";
-import type { TraineeOptions } from "./types.ts";
+import type { ModelOptions, Training } from "./types.ts";
 
 export type MicroPlan = {
   sizes: Sizes;
@@ -21,15 +21,20 @@ const STEPS = { cpu: 8, cuda: 4 } as const;
 
 type Base = { architecture: Architecture; header: Header; isFused: boolean; isExact?: boolean };
 
+type Options = Pick<ModelOptions, "device" | "microDivisor" | "maxLength" | "temperature">;
+
+/** `training` null: the model only scores. */
 export function planMicro(
-  options: TraineeOptions,
+  options: Options,
+  training: Training | null,
   { architecture, header, isFused, isExact = false }: Base,
 ): MicroPlan {
-  const { microDivisor, lora, maxLength } = options;
+  const { microDivisor, maxLength, temperature } = options;
+  const hasNoise = !!training?.noiseAlpha;
   const device = options.device.kind;
   const of = dimensionsOf(architecture);
   // Pieces with a common beginning would have a common noise.
-  const shares = (lora === null || lora.dropout === 0) && !options.noiseAlpha;
+  const shares = !training?.lora?.dropout && !hasNoise;
   const attention = isFused ? ("seen" as const) : ("squared" as const);
   const align = isExact ? EXACT_ROWS : 1;
   const sizes = { tokens: microTokens(device, microDivisor), steps: STEPS[device], shares, attention, align };
@@ -39,12 +44,13 @@ export function planMicro(
       rows,
       scored,
       ...blocksFor(of, { tokens, rows, scored }, { device, microDivisor }),
-      trainsAll: lora === null,
+      trainsAll: training?.lora === null,
       weightBytes: header.dataBytes / elementsOf(header),
       isFused,
       holdsTurned: holdsTurned(device, header.dataBytes),
     };
-    return { ...micro, recomputes: options.checkpointing && recomputes(of, micro, { device, microDivisor }) };
+    const mayRecompute = training?.checkpointing ?? true;
+    return { ...micro, recomputes: mayRecompute && recomputes(of, micro, { device, microDivisor }) };
   };
   const longest = roundUp(Math.max(2, maxLength), sizes.steps);
   const tokens = isFused ? Math.max(sizes.tokens, longest) : longest;
@@ -54,7 +60,6 @@ export function planMicro(
     keptBytes: GRAPHS_KEPT * activationBytes(of, full({ tokens, rows, scored: tokens * rows })),
     shape(micro, trains) {
       const { attentionBlock, headChunk, recomputes: checkpoints } = full(micro);
-      const { temperature } = options;
       const sized = {
         tokens: micro.tokens,
         rows: micro.rows,
@@ -63,7 +68,7 @@ export function planMicro(
         headChunk,
         temperature,
       };
-      const noise = options.noiseAlpha ? { noise: true } : {};
+      const noise = hasNoise ? { noise: true } : {};
       return { ...sized, ...noise, trains, checkpoints: trains && checkpoints };
     },
   };

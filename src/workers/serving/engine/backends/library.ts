@@ -3,8 +3,10 @@
  * prompts that are being read. A sequence owns a slot from the first token of its prompt to its end. Its cache stays and
  * is reused by a later prompt that begins alike.
  */
+
+import { toArrayBuffer } from "bun:ffi";
 import { errorText } from "../../../../lib/error_text.ts";
-import type { Ptr } from "../../../../native/ffi.ts";
+import { must, type Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import type { Adapters } from "../adapters.ts";
 import { Cache } from "../cache.ts";
@@ -12,7 +14,6 @@ import { Composer } from "../composer.ts";
 import type { Pace } from "../pace.ts";
 import { RowReader } from "../row_reader.ts";
 import { DeviceSampling } from "../sampling/device_sampling.ts";
-import { Logits } from "../sampling/logits.ts";
 import { logprobs } from "../sampling/logprobs.ts";
 import { Candidates, Sampler, type SamplerNative } from "../sampling/sampler.ts";
 import type { Sequence } from "../sequence.ts";
@@ -216,8 +217,8 @@ export class LibraryBackend implements Backend {
   #score({ submit, sampler }: Sequence, token: number, row: number): Float64Array | null {
     const { topLogprobs, logprobTemperature } = submit;
     if (topLogprobs < 0 || token < 0) return null;
-    const known = sampler?.logp ?? Number.NaN;
-    if (!Number.isNaN(known)) return Float64Array.of(known);
+    const logp = sampler?.logp ?? Number.NaN;
+    if (!Number.isNaN(logp)) return Float64Array.of(logp);
     return logprobs(this.#logits.row(row), token, topLogprobs, logprobTemperature);
   }
 
@@ -235,5 +236,30 @@ export class LibraryBackend implements Backend {
       this.#results.failed(victim, error);
     }
     if (code !== 1) this.#cache.clear();
+  }
+}
+
+type LogitsOptions = { llama: Llama; context: Ptr; vocabSize: number };
+
+/** Views of the library's own array, valid until the next decode. Rows keep their addresses from step to step. */
+class Logits {
+  readonly #options: LogitsOptions;
+  readonly #most: number;
+  readonly #views = new Map<Ptr, Float32Array>();
+
+  constructor(options: LogitsOptions, most: number) {
+    this.#options = options;
+    this.#most = most;
+  }
+
+  row(row: number): Float32Array {
+    const { llama, context, vocabSize } = this.#options;
+    const at = must(llama.llama_get_logits_ith(context, row), "llama_get_logits_ith");
+    const stored = this.#views.get(at);
+    if (stored) return stored;
+    if (this.#views.size > this.#most) this.#views.clear(); // the array has moved
+    const view = new Float32Array(toArrayBuffer(at, 0, vocabSize * 4));
+    this.#views.set(at, view);
+    return view;
   }
 }

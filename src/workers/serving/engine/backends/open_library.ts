@@ -21,10 +21,10 @@ const NO_TEXT =
 
 export function chooseDevices(llama: Llama, wanted: readonly number[]): Device[] {
   if (wanted.length === 0) return [];
-  const found = listGpus(llama);
+  const gpus = listGpus(llama);
   return wanted.map((index) => {
-    const device = found[index];
-    if (!device) throw new Error(`there is no GPU ${index}: ${found.length} found. Run verk doctor for the reason`);
+    const device = gpus[index];
+    if (!device) throw new Error(`there is no GPU ${index}: ${gpus.length} found. Run verk doctor for the reason`);
     return device;
   });
 }

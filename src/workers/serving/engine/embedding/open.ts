@@ -30,11 +30,11 @@ export type EmbeddingKind = {
 /** The metadata is there even if only the vocabulary is loaded. */
 export function embeddingKindOf(llama: Llama, model: Ptr): EmbeddingKind {
   const architecture = metadataText(llama, model, "general.architecture");
-  const given = metadataText(llama, model, `${architecture}.pooling_type`);
+  const pooling = metadataText(llama, model, `${architecture}.pooling_type`);
   return {
-    hasPooling: Number(given) > 0,
+    hasPooling: Number(pooling) > 0,
     isEncoder: metadataText(llama, model, `${architecture}.attention.causal`) === "false",
-    pooling: poolingNamed(given === "" ? undefined : Number(given)),
+    pooling: poolingNamed(pooling === "" ? undefined : Number(pooling)),
   };
 }
 

@@ -63,11 +63,11 @@ export class DeviceSampling {
 
   /** Returns the existing drawer and changes nothing. */
   of(slot: number, choice: Choice): Drawer | null {
-    const found = this.#attached.get(slot);
-    if (!found) return null;
-    return found.settings === TOGETHER
+    const attached = this.#attached.get(slot);
+    if (!attached) return null;
+    return attached.settings === TOGETHER
       ? new Together(this.#batched!, slot)
-      : new Sampler(this.#native, choice, found.chain);
+      : new Sampler(this.#native, choice, attached.chain);
   }
 
   /** Call before a decode. */

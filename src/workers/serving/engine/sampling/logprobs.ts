@@ -20,11 +20,11 @@ export function logprobs(raw: Float32Array, token: number, top: number, temperat
 /** Inserts into the few best found so far: the list is short and rarely changes. */
 function likeliest(logits: Float32Array, norm: number, out: Float64Array) {
   const top = (out.length - 1) / 2;
-  let found = 0;
+  let count = 0;
   for (let i = 0; i < logits.length; i++) {
     const logprob = logits[i]! - norm;
-    if (found === top && logprob <= out[2 * top]!) continue;
-    let at = found < top ? found++ : top - 1;
+    if (count === top && logprob <= out[2 * top]!) continue;
+    let at = count < top ? count++ : top - 1;
     for (; at > 0 && out[2 * at]! < logprob; at--) {
       out[1 + 2 * at] = out[2 * at - 1]!;
       out[2 + 2 * at] = out[2 * at]!;

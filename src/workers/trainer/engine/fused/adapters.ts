@@ -42,9 +42,9 @@ export function copiesOf(weights: Weights, group: Group): { put: Copy; add: Copy
   const [intoA, intoB] = [matrixOf(group.a), matrixOf(group.b)];
   const by = loraScale(lora);
   const of = (name: string) => {
-    const found = trainable.find((each) => each.name === name);
-    if (!found) throw new Error(`There is no adapter ${name}`);
-    return { value: addressOf(backend, found.tensor), sum: addressOf(backend, found.gradient) };
+    const weight = trainable.find((each) => each.name === name);
+    if (!weight) throw new Error(`There is no adapter ${name}`);
+    return { value: addressOf(backend, weight.tensor), sum: addressOf(backend, weight.gradient) };
   };
   return group.parts.flatMap(({ name, outputs: rows, firstRow, adapter }) => {
     if (adapter === null) return [];

@@ -142,10 +142,13 @@ function plan(arena: Arena, { architecture, weights }: Model, shape: GraphShape,
   const shared = shape.trains && !shape.checkpoints ? null : wantActivations(arena, size, layer, how);
   const firstFresh = layers - layersKeepingFleeting({ layers, width, forward }, count);
   const keptOf = (i: number): Activations => {
-    const own = fused.layers[i] ?? layer;
+    const weightsOfLayer = fused.layers[i] ?? layer;
     if (!shared && i >= firstFresh && i > 0)
-      return wantActivations(arena, size, own, { ...how, fleeting: wantFleeting(arena, size, own) });
-    if (!shared) return wantActivations(arena, size, own, how);
+      return wantActivations(arena, size, weightsOfLayer, {
+        ...how,
+        fleeting: wantFleeting(arena, size, weightsOfLayer),
+      });
+    if (!shared) return wantActivations(arena, size, weightsOfLayer, how);
     return shape.trains ? { ...shared, x0: arena.want("f32", count * width) } : shared;
   };
   const head = wantHead(

@@ -100,10 +100,10 @@ export function newFusedInputs(arena: Arena, shape: GraphShape, { architecture, 
     },
     /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
-      const own = new Float32Array(scored);
+      const scoredValues = new Float32Array(scored);
       for (let i = 0; i < scored; i++)
-        if (hasTarget[indexes[i] as number]) own[i] = values[indexes[i] as number] as number;
-      putBytes(ggml, factors.tensor, own);
+        if (hasTarget[indexes[i] as number]) scoredValues[i] = values[indexes[i] as number] as number;
+      putBytes(ggml, factors.tensor, scoredValues);
     },
     /** Returns the values of the scored rows at their positions of the batch; 0 without a target. */
     spread(values: Float32Array): Float32Array {
@@ -128,20 +128,20 @@ const adapted = ({ trainable }: Weights) =>
 function scoredPositions(targets: Int32Array, scored: number): Int32Array {
   const indexes = new Int32Array(scored).fill(-1);
   const takesAll = scored === targets.length;
-  let found = 0;
+  let count = 0;
   for (let place = 0; place < targets.length; place++) {
     if (!takesAll && (targets[place] as number) < 0) continue;
-    if (found === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
-    indexes[found++] = place;
+    if (count === scored) throw new RangeError(`More than ${scored} positions of a batch have targets`);
+    indexes[count++] = place;
   }
   return indexes;
 }
 
 function targetsAt(targets: Int32Array, indexes: Int32Array): Int32Array {
-  const own = new Int32Array(indexes.length).fill(-1);
+  const scoredTargets = new Int32Array(indexes.length).fill(-1);
   for (let i = 0; i < indexes.length; i++)
-    if ((indexes[i] as number) >= 0) own[i] = targets[indexes[i] as number] as number;
-  return own;
+    if ((indexes[i] as number) >= 0) scoredTargets[i] = targets[indexes[i] as number] as number;
+  return scoredTargets;
 }
 
 function mustBePositions(positions: Int32Array, tokens: number) {

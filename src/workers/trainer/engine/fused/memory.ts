@@ -32,9 +32,9 @@ export class Arena {
 
   /** The address is valid after `allocate`. */
   want(kind: Kind, count: number): Buffer {
-    const made = { at: 0, tensor: 0 as Ptr };
-    this.#wanted.push({ kind, count, made });
-    return made;
+    const buffer = { at: 0, tensor: 0 as Ptr };
+    this.#wanted.push({ kind, count, made: buffer });
+    return buffer;
   }
 
   /** Allocates all buffers, filled with zeros. */

@@ -75,17 +75,17 @@ function endsOf(seen: Int32Array, count: number, window: number): Int32Array {
   let [endOfAll, endOfOwn, nextStart, nextOwn, branches] = [tokens, tokens, -1, -1, false];
   for (let i = tokens - 1; i >= 0; i--) {
     const start = seen[i * SEEN] as number;
-    const own = seen[i * SEEN + 2] as number;
+    const answerStart = seen[i * SEEN + 2] as number;
     if (nextStart !== start) {
       endOfAll = i + 1;
-      branches = own !== start;
+      branches = answerStart !== start;
     }
-    if (nextStart !== start || nextOwn !== own) endOfOwn = i + 1;
+    if (nextStart !== start || nextOwn !== answerStart) endOfOwn = i + 1;
     const tile = Math.floor(i / ATTENTION.keys);
-    const isCommon = own === start && branches; // positions of a branch begin behind it
+    const isCommon = answerStart === start && branches; // positions of a branch begin behind it
     const near = isCommon ? tokens : i + window;
-    ends[tile] = Math.max(ends[tile] as number, Math.min(near, own === start ? endOfAll : endOfOwn));
-    [nextStart, nextOwn] = [start, own];
+    ends[tile] = Math.max(ends[tile] as number, Math.min(near, answerStart === start ? endOfAll : endOfOwn));
+    [nextStart, nextOwn] = [start, answerStart];
   }
   return ends;
 }

@@ -13,13 +13,13 @@ export function fitsKernels(of: Architecture, longest: number): boolean {
 /** Features of a model that the kernels do not compute. Such a model uses the tape on the GPU. */
 export function unsupported(of: Architecture, longest: number): string[] {
   const limits = of.window !== null || of.caps.scores !== 0;
-  const found: Record<string, boolean> = {
+  const features: Record<string, boolean> = {
     [`heads of ${of.headLength}${limits ? " with a window or limited scores" : ""}`]:
       attentionKind(of.headLength, limits) === null,
     "a mixture of experts": of.experts !== null,
     "queries that grow with the position": of.temperature !== null && longest > of.temperature.length,
   };
-  return Object.keys(found).filter((feature) => found[feature]);
+  return Object.keys(features).filter((feature) => features[feature]);
 }
 
 type Run = { trainsAll: boolean; hasNoise: boolean; hasKernels: boolean; longest: number };

@@ -75,14 +75,14 @@ const held = new WeakMap<Weights, { fused: FusedWeights; users: number }>();
 
 /** One object serves all graphs of a model. Its bytes count for the graph that made it, and the last user frees it. */
 export function fusedWeights(kernels: Kernels, architecture: Architecture, weights: Weights): FusedWeights {
-  const known = held.get(weights);
-  const { fused } = known ?? { fused: make(kernels, architecture, weights) };
-  const of = known ?? { fused, users: 0 };
+  const shared = held.get(weights);
+  const { fused } = shared ?? { fused: make(kernels, architecture, weights) };
+  const of = shared ?? { fused, users: 0 };
   of.users++;
   held.set(weights, of);
   return {
     ...fused,
-    bytes: known ? 0 : fused.bytes,
+    bytes: shared ? 0 : fused.bytes,
     free() {
       if (--of.users > 0) return;
       held.delete(weights);
@@ -120,10 +120,10 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
   const planned: Group[] = [];
   const room = weights.packed ? wantRoom(arena, architecture, weights) : null;
   const plan = (names: readonly string[]) => {
-    const made = planGroup(arena, weights, names, room);
-    if (room) made.ready = () => fillRoom(kernels, backend, room, { group: made, get: weights.get });
-    planned.push(made);
-    return made;
+    const group = planGroup(arena, weights, names, room);
+    if (room) group.ready = () => fillRoom(kernels, backend, room, { group, get: weights.get });
+    planned.push(group);
+    return group;
   };
   const layers = Array.from({ length: architecture.layers }, (_, i) => {
     const { qkv, output, gateUp, down } = namesOf(architecture, i);
@@ -144,8 +144,10 @@ function make(kernels: Kernels, architecture: Architecture, weights: Weights): F
     throw error;
   }
   const copies = planned.flatMap((group) => copiesOf(weights, group));
-  putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
-  putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
+  if (copies.length > 0) {
+    putBytes(backend.ggml, lists.put.tensor, packed(copies.map(({ put }) => put)));
+    putBytes(backend.ggml, lists.add.tensor, packed(copies.map(({ add }) => add)));
+  }
   const run = (name: "put_adapters" | "add_gradients", list: Buffer) => {
     if (copies.length > 0) kernels.launch(name, { grid: [16, copies.length, 1], threads: 256 }, [list.at]);
   };

@@ -27,14 +27,14 @@ export type Exact = { multiply: ExactProducts; weightsOf: (group: Group) => read
 
 /** Throws if the sampler has a weight elsewhere, or in another type. */
 export function openExact(kernels: Kernels, layers: readonly FusedLayer[], places: WeightPlaces): Exact {
-  const found = new Map<Group, readonly Rows[]>();
+  const rowsByGroup = new Map<Group, readonly Rows[]>();
   for (const { qkv, output, gateUp, down } of layers)
     for (const group of [qkv, output, gateUp, down])
-      found.set(
+      rowsByGroup.set(
         group,
         group.parts.map(({ name, outputs }) => rowsOf(name, places(name), { rows: outputs, columns: group.inputs })),
       );
-  return { multiply: byLibrary(kernels) ?? byTiles(kernels), weightsOf: (group) => found.get(group)! };
+  return { multiply: byLibrary(kernels) ?? byTiles(kernels), weightsOf: (group) => rowsByGroup.get(group)! };
 }
 
 function rowsOf(name: string, place: WeightPlace | null, { rows, columns }: { rows: number; columns: number }): Rows {

@@ -1,0 +1,106 @@
+/** Passes over a loaded model, in micro-batches that fit the memory. Each rank of a training computes its share of them. */
+import type { Batch, Graph, GraphShape } from "../engine/graph.ts";
+import { gatherScores, shareOf } from "../ranks/spread_trainee.ts";
+import { batchOf, cut, type MicroBatch, microBatches } from "./batches.ts";
+import { type Graphs, openGraphs } from "./graphs.ts";
+import type { LoadedModel } from "./model.ts";
+import type { MicroPlan } from "./plan.ts";
+import type { ModelOptions, Piece, Scores } from "./types.ts";
+
+/** `reference`: without the adapter. `exact`: with the weights of the sampler. */
+export type ScoreOptions = { reference?: boolean; entropies?: boolean; exact?: boolean };
+
+/** The work on one micro-batch. */
+type Pass = {
+  entropies: boolean;
+  shape: (micro: MicroBatch) => GraphShape;
+  batch: (micro: MicroBatch) => Batch;
+  /** Runs after the forward pass. */
+  onScores?: (graph: Graph, micro: MicroBatch, scores: readonly Scores[]) => void;
+};
+
+export class Passes {
+  private readonly graphs: Graphs;
+
+  constructor(
+    { model }: LoadedModel,
+    readonly plan: MicroPlan,
+    private readonly options: Pick<ModelOptions, "ranks" | "onTurn">,
+  ) {
+    this.graphs = openGraphs(model, plan.keptBytes);
+  }
+
+  /** Memory of the largest graph so far. */
+  get bytes(): number {
+    return this.graphs.largestBytes;
+  }
+
+  /** Frees the graphs. The next pass builds its own. */
+  free(): void {
+    this.graphs.free();
+  }
+
+  /** Returns the scores of each piece. */
+  async score(pieces: readonly Piece[], options: ScoreOptions): Promise<Scores[]> {
+    const { reference = false, entropies = false, exact = false } = options;
+    const { plan } = this;
+    const batches = microBatches(
+      pieces.map((piece) => [piece]),
+      plan.sizes,
+    );
+    const ofRank = await this.run(batches, {
+      entropies,
+      shape: (micro) => ({ ...plan.shape(micro, false), reference, entropies, exact }),
+      batch: (micro) => batchOf(micro, null),
+    });
+    const scores = await this.gather(batches, ofRank, entropies);
+    const all: Scores[] = [];
+    batches.forEach((micro, b) => {
+      micro.pieces.forEach(({ unit }, i) => {
+        all[unit] = scores[b]![i]!;
+      });
+    });
+    return all;
+  }
+
+  /** Runs the micro-batches of this rank and returns their scores. */
+  async run(batches: readonly MicroBatch[], { entropies, shape, batch, onScores }: Pass): Promise<Scores[][]> {
+    const scores: Scores[][] = [];
+    for (const micro of this.ownOf(batches)) {
+      await this.turn();
+      const graph = this.graphs.get(shape(micro));
+      const logps = graph.forward(batch(micro));
+      const ofPieces = scoresOf(micro, logps, entropies ? graph.entropies() : null);
+      onScores?.(graph, micro, ofPieces);
+      scores.push(ofPieces);
+    }
+    return scores;
+  }
+
+  /** Returns the scores of every micro-batch. `own`: those of this rank's, which are returned as they are. */
+  async gather(batches: readonly MicroBatch[], own: Scores[][], entropies: boolean): Promise<(readonly Scores[])[]> {
+    const { ranks } = this.options;
+    return ranks ? gatherScores(ranks, batches, { own, entropies }) : own;
+  }
+
+  private ownOf(batches: readonly MicroBatch[]): readonly MicroBatch[] {
+    const { ranks } = this.options;
+    if (!ranks) return batches;
+    const { from, to } = shareOf(ranks, batches)[ranks.index]!;
+    return batches.slice(from, to);
+  }
+
+  /** Lets the event loop run after native code blocked the thread. */
+  private async turn(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.options.onTurn?.();
+  }
+}
+
+/** Limits entropies to the possible range: the device's are wrong if the target was nearly impossible. */
+function scoresOf(micro: MicroBatch, logps: Float32Array, entropies: Float32Array | null): Scores[] {
+  return micro.pieces.map((piece) => ({
+    logps: cut(logps, piece),
+    entropies: entropies && cut(entropies, piece).map((each) => Math.max(0, each)),
+  }));
+}
