@@ -5,7 +5,7 @@ import { detectLanguage } from "../../../lib/rewards/language.ts";
 import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api, send } from "../../data/api.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { reload, useResource, useResources } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
@@ -123,14 +123,16 @@ function Workbench({ reward, first }: { reward: RewardFunction | undefined; firs
   );
 }
 
+const REWARDED = ["grpo", "rloo"].map((method) => `/v1/training_jobs?limit=100&method=${method}`);
+
 /** Jobs of the methods that learn from rewards, the newest first. */
 function useRewardedJobs() {
-  const path = "/v1/training_jobs?limit=100&method=";
-  const grpo = useResource<{ data: TrainingJob[] }>(`${path}grpo`, { events: ["job."] });
-  const rloo = useResource<{ data: TrainingJob[] }>(`${path}rloo`, { events: ["job."] });
-  const all = grpo.data && rloo.data && [...grpo.data.data, ...rloo.data.data];
-  const data = all?.sort((a, b) => b.created_at.localeCompare(a.created_at));
-  return { ...grpo, data, error: grpo.error ?? rloo.error };
+  const { parts, refresh } = useResources<{ data: TrainingJob[] }>(REWARDED, { events: ["job."] });
+  const isLoaded = parts.every(({ data }) => data !== undefined);
+  const jobs = parts.flatMap(({ data }) => data?.data ?? []);
+  const data = isLoaded ? jobs.sort((a, b) => b.created_at.localeCompare(a.created_at)) : undefined;
+  const error = parts.find((part) => part.error)?.error;
+  return { data, error, loading: parts.some(({ loading }) => loading), refresh };
 }
 
 const NoRun = () => (
