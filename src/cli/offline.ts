@@ -12,6 +12,7 @@ import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config/config.ts";
 import { durable, write } from "../platform/db/db.ts";
 import { createLog } from "../platform/log.ts";
+import { becomeOwnerOf } from "../platform/workers/owner.ts";
 import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/access/setup/service.ts";
 import * as workspaces from "../resources/access/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/access/workspaces/table.ts";
@@ -55,12 +56,16 @@ type Opening = {
   alone?: boolean;
 };
 
-/** Runs `body` on the database and returns when its writes are on the disk. */
+/**
+ * Runs `body` on the database and returns when its writes are on the disk. Root becomes the owner of the data directory,
+ * for the rest of the process.
+ */
 export async function offline<T>(
   config: Config,
   body: (ctx: Ctx) => T | Promise<T>,
   { create = false, alone = false }: Opening = {},
 ): Promise<T> {
+  becomeOwnerOf(config.data_dir);
   if (!create && !existsSync(join(config.data_dir, "verk.db")))
     throw new UsageError(
       `There is no data directory at ${config.data_dir}. Name the directory of your server with --data or VERK_DATA.`,

@@ -4,10 +4,11 @@ import type { Detector, Outcome } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
 import { findFiles, type InputFile } from "../detect/files.ts";
 import { heatmapWriter } from "../detect/heatmaps.ts";
-import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, thresholdOf } from "../detect/input.ts";
 import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
 import { outcomes, withDetector } from "../detect/run.ts";
 import { note, print, printJson } from "../output.ts";
+import { settingsOf } from "../settings.ts";
 
 const files = command({
   summary: "Score images and speech without a server; a folder includes everything below it",
@@ -30,7 +31,7 @@ const files = command({
   async run({ models, threshold, robustness, heatmap, json, ...where }, ...paths) {
     const named = namedModels(models);
     const limit = thresholdOf(threshold);
-    const config = settingsHere(where);
+    const config = settingsOf(where); // root stays root: the command reads files of the calling user
     const found = await findFiles(paths);
     return await withDetector(config, async (detector, signal) => {
       const columns: Columns = { models: chosenModels(named, detector.versions), robustness };

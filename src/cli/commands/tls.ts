@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { writeFileAtomicSync } from "../../platform/files.ts";
 import type { Issued } from "../../platform/tls/issue.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
@@ -80,6 +81,7 @@ export const tls: Group = {
 
 function folderOf(where: { data?: string | undefined; config?: string | undefined }): string {
   const { data_dir: dataDir } = settingsOf(where);
+  becomeOwnerOf(dataDir);
   if (!existsSync(dataDir))
     throw new UsageError(`There is no data directory at ${dataDir}. Start the server once, or name it with --data.`);
   const dir = join(dataDir, "tls");

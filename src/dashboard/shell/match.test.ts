@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { PageSpec } from "../pages/spec.ts";
-import { match, viewOf } from "./match.ts";
+import { match, type Params, viewOf } from "./match.ts";
 
 test.each([
   ["/", "/", {}],
@@ -23,16 +23,17 @@ const pages: readonly PageSpec[] = [
   { path: "/keys", title: "Keys", load, area: "account" },
 ];
 
-test.each([
-  ["/", { is: "page", title: "Home", params: {} }],
-  ["/runs/new", { is: "page", title: "New run", params: {} }],
-  ["/runs/job_1", { is: "page", title: "Run", params: { id: "job_1" } }],
-  ["/keys", { is: "forbidden", title: "Keys", area: "account" }],
-  ["/key", { is: "missing" }],
-])("a key with the scope training sees at %s: %o", (address, expected) => {
-  const { is, ...view } = viewOf(address, pages, (area) => area === "training");
-  const { spec, ...rest } = "spec" in view ? view : { spec: undefined };
-  expect({ is, ...(spec ? { title: spec.title } : {}), ...rest }).toEqual(expected);
+test.each<[address: string, shown: string, params: Params | undefined]>([
+  ["/", "page Home", {}],
+  ["/runs/new", "page New run", {}],
+  ["/runs/job_1", "page Run", { id: "job_1" }],
+  ["/keys", "forbidden Keys account", undefined],
+  ["/key", "missing", undefined],
+])("a key with the scope training sees at %s: %s", (address, shown, params) => {
+  const view = viewOf(address, pages, (area) => area === "training");
+  const words = view.is === "missing" ? [] : view.is === "page" ? [view.spec.title] : [view.spec.title, view.area];
+  expect([view.is, ...words].join(" ")).toBe(shown);
+  expect(view.is === "page" ? view.params : undefined).toEqual(params);
 });
 
 test("a key without scopes sees only pages that need none", () => {

@@ -21,6 +21,7 @@ import {
 } from "../../../lib/audit_chain.ts";
 import { UsageError } from "../../../lib/errors.ts";
 import { readIntoSync } from "../../../platform/files.ts";
+import { becomeOwnerOf } from "../../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
 import { note, print, printJson } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -39,6 +40,7 @@ const exportLog = command({
     const { auditExport, offline, workspaces } = await import("../../offline.ts");
     const known = new Set<string>();
     const settings = settingsOf(where);
+    becomeOwnerOf(settings.data_dir);
     if (to !== undefined && existsSync(to)) cutUnfinishedLine(to);
     const before = to !== undefined && existsSync(to) ? await chainOf(to, ({ id }) => known.add(id)) : undefined;
     if (before instanceof BrokenChain) return reportBroken(to ?? "", before);

@@ -5,8 +5,9 @@ import * as adaptations from "../../../resources/detection/adaptation.ts";
 import type { ModelName } from "../../../workers/protocol_detector.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../../args.ts";
 import { note, print, printJson } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 import { takersOf } from "../detector.ts";
-import { chosenModels, EXITS, settingsHere } from "../input.ts";
+import { chosenModels, EXITS } from "../input.ts";
 import { withDetector } from "../run.ts";
 import { compare, objections, shortcuts } from "./decide.ts";
 import { gather, type Labelled, labelledFiles } from "./gather.ts";
@@ -26,7 +27,7 @@ export const adapt = command({
   examples: ["verk detect adapt ./labelled", "verk detect adapt --reset"],
   exits: EXITS,
   async run({ audio, reset, json, ...where }, dir) {
-    const config = settingsHere(where);
+    const config = settingsOf(where); // root stays root: the command reads files of the calling user
     if (reset && dir !== undefined) throw new UsageError("detect adapt: --reset takes no folder");
     if (reset) return goBack(config, json);
     if (dir === undefined) throw new UsageError("detect adapt: dir is missing. See `verk help detect adapt`.");
