@@ -21,6 +21,7 @@ import * as models from "../resources/serving/models/service.ts";
 import type { ModelRow } from "../resources/serving/models/table.ts";
 import type { ModelShape } from "../workers/protocol.ts";
 import { openDataDir } from "./open_data_dir.ts";
+import { settingsOf } from "./settings.ts";
 
 export { withWorkers } from "../app.ts";
 export { SCOPES } from "../context.ts";
@@ -81,6 +82,15 @@ export async function offline<T>(
   }
 }
 
+type Where = { data?: string | undefined; config?: string | undefined; workspace?: string | undefined };
+
+/** Runs `body` on one workspace of the data directory that the flags name. */
+export const inWorkspace = <T>(
+  { workspace = DEFAULT_WORKSPACE, ...where }: Where,
+  body: (ctx: Ctx, workspace: WorkspaceRow) => T | Promise<T>,
+  opening?: Opening,
+): Promise<T> => offline(settingsOf(where), (ctx) => body(ctx, mustFindWorkspace(ctx, workspace)), opening);
+
 const CALLER = `cli:${accountName()}`; // read before root switches to the owner of the data directory
 
 function accountName(): string {
@@ -106,8 +116,8 @@ export async function firstAdminKey(ctx: Ctx): Promise<string> {
 /** The first use of a data directory creates the workspace `default`; others are created by name. */
 export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
   const find = () => (name === DEFAULT_WORKSPACE ? findDefault(ctx) : workspaces.findByName(ctx, name));
-  const found = write(ctx.db, find); // one commit: another command may create it at the same time
-  if (found) return found;
+  const workspace = write(ctx.db, find); // one commit: another command may create it at the same time
+  if (workspace) return workspace;
   throw new UsageError(
     `There is no workspace ${JSON.stringify(name)}. Create it with \`verk workspaces create ${quoted(name)}\`.`,
   );

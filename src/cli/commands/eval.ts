@@ -6,7 +6,7 @@ import { evaluatorOf, type TargetBody, targetOf } from "../eval/inputs.ts";
 import { finish } from "../eval/show.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { datasetOf } from "../jobs/inputs.ts";
-import { print, printJson } from "../output.ts";
+import { printResult } from "../output.ts";
 
 const FLAGS = {
   dataset: {
@@ -71,8 +71,7 @@ export const evaluate = command({
       const body = { dataset: await datasetOf(client, dataset, "--dataset", signal), targets, evaluators, ...options };
       const { body: made } = await client.call<Experiment>("POST", "/v1/experiments", body, { signal });
       if (flags["no-wait"]) {
-        if (flags.json) printJson(made);
-        else print(made.id);
+        printResult(flags.json, made, { result: made.id });
         return EXIT.ok;
       }
       return await finish(client, made, flags, signal);

@@ -3,7 +3,7 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note, print, printJson } from "../output.ts";
+import { note, print, printJson, printResult } from "../output.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
@@ -149,8 +149,7 @@ async function start({ client }: Connection, { body, json, watch, signal, locate
   });
   for (const { message } of job.warnings ?? []) note(`Warning: ${message}`);
   if (!watch) {
-    if (json) printJson(job);
-    else print(job.id);
+    printResult(json, job, { result: job.id });
     note(`Watch the job with \`verk jobs watch ${job.id}\`.`);
     return EXIT.ok;
   }

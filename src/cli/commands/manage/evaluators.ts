@@ -5,7 +5,7 @@ import { command, EXIT, type Group, wholeOf } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { readEvaluator, readRows } from "../../evaluators/input.ts";
 import { printReport } from "../../evaluators/report.ts";
-import { note, print, printJson } from "../../output.ts";
+import { note, printJson, printResult } from "../../output.ts";
 import { createProgress } from "../../progress.ts";
 import { COMMON_FLAGS, listCommand } from "../../resource_commands.ts";
 
@@ -29,8 +29,7 @@ const push = command({
       ...(name === undefined ? {} : { name }),
       ...(threshold === undefined ? {} : { pass_threshold: scoreOf(threshold) }),
     });
-    if (json) printJson(body);
-    else print(body.id);
+    printResult(json, body, { result: body.id });
     note(`${status === 200 ? "This evaluator was stored before: " : ""}${body.name}@${body.version}, ${body.kind}.`);
     return EXIT.ok;
   },
