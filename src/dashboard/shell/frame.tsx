@@ -7,7 +7,7 @@ import { ApiError } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { Button } from "../kit/button.tsx";
 import { Empty, ErrorBox, Page, Skeleton } from "../kit/page.tsx";
-import { PAGES } from "../pages/index.ts";
+import { PAGES } from "../pages/pages.ts";
 import type { PageProps, PageSpec } from "../pages/spec.ts";
 import { ConnectionNote } from "./connection.tsx";
 import { type Params, viewOf } from "./match.ts";
