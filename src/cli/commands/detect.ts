@@ -1,9 +1,10 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { adapt } from "../detect/adapt/command.ts";
 import type { Detector, Outcome } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
 import { findFiles, type InputFile } from "../detect/files.ts";
-import { heatmapWriter } from "../detect/heatmaps.ts";
 import { chosenModels, EXITS, FLAGS, namedModels, thresholdOf } from "../detect/input.ts";
 import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
 import { outcomes, withDetector } from "../detect/run.ts";
@@ -80,3 +81,17 @@ export const detect: Group = {
   subcommands: { eval: evaluation, adapt },
   otherwise: files,
 };
+
+/** Returns a function that writes the heat map of one outcome. Two files of one name get two pictures. */
+function heatmapWriter(dir: string): (outcome: Outcome) => void {
+  mkdirSync(dir, { recursive: true });
+  const taken = new Map<string, number>();
+  return (outcome) => {
+    if (outcome.status !== "scored" || !outcome.scored.heatmap) return;
+    const name = basename(outcome.file);
+    const earlier = taken.get(name) ?? 0;
+    taken.set(name, earlier + 1);
+    const suffix = earlier === 0 ? "" : `.${earlier + 1}`;
+    writeFileSync(join(dir, `${name}${suffix}.heatmap.png`), Buffer.from(outcome.scored.heatmap.png, "base64"));
+  };
+}

@@ -4,12 +4,12 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { errorText } from "../../lib/error_text.ts";
 import { ApiError } from "../data/api.ts";
+import { connection } from "../data/events.ts";
 import { may } from "../data/session.ts";
 import { Button } from "../kit/button.tsx";
 import { Empty, ErrorBox, Page, Skeleton } from "../kit/page.tsx";
 import { PAGES } from "../pages/pages.ts";
 import type { PageProps, PageSpec } from "../pages/spec.ts";
-import { ConnectionNote } from "./connection.tsx";
 import { type Params, viewOf } from "./match.ts";
 import { Navigation } from "./navigation.tsx";
 import { Palette } from "./palette.tsx";
@@ -80,3 +80,11 @@ const Forbidden = ({ title, area }: { title: string; area: string }) => (
     </Empty>
   </Page>
 );
+
+/** Visible only while the live connection is lost. It heals by itself. */
+const ConnectionNote = () =>
+  connection.value === "lost" ? (
+    <div class="lost" role="status">
+      The connection to the server is lost. What you see may be old; the page reconnects by itself.
+    </div>
+  ) : null;

@@ -5,9 +5,8 @@ import type { Model } from "../../../resources/serving/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
-import { remove } from "../../models/delete.ts";
 import { exportModel } from "../../models/export.ts";
-import { countOf, show } from "../../models/show.ts";
+import { countOf, MODEL_FLAGS, show } from "../../models/show.ts";
 import { note, print, printJson, printList, printResult } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
 import { createProgress } from "../../progress.ts";
@@ -150,6 +149,26 @@ const pull = command({
     } else note(`verk: ${model.name} ${endingOf(model.status)}${model.error ? `: ${model.error}` : ""}`);
     if (stop.signal.aborted) return INTERRUPTED;
     return model.status === "failed" ? EXIT.failed : EXIT.ok;
+  },
+});
+
+const remove = command({
+  summary: "Delete a model with its file; works with and without a running server",
+  takes: ["model"],
+  flags: MODEL_FLAGS,
+  examples: ["verk models delete team/old-model"],
+  exits: { 1: "failed: there is no such model, it is built in, or a deployment, a job or an adapter uses it" },
+  async run({ json, ...where }, name = "") {
+    const { audited, inWorkspace, models, removeModel } = await import("../offline.ts");
+    const model = await inWorkspace(where, (ctx, { id }) => {
+      const row = models.mustGet(ctx, id, name);
+      removeModel(ctx, id, name);
+      audited(ctx, "verk models delete", id, row.id);
+      return { id: row.id, name: row.name };
+    });
+    const remark = `${model.name} (${model.id}) is deleted.`;
+    printResult(json, { id: model.id, object: "model", deleted: true }, { remark });
+    return EXIT.ok;
   },
 });
 

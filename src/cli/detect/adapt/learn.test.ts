@@ -2,8 +2,7 @@ import { expect, test } from "bun:test";
 import { adaptedScore } from "../../../lib/detection/adaptation.ts";
 import { compare, objections, shortcuts } from "./decide.ts";
 import { adaptedBy, fit } from "./fit.ts";
-import { divide, type Grouped } from "./folds.ts";
-import { crossValidate, learn, type Sample, scoresOf, setAside } from "./learn.ts";
+import { crossValidate, divide, type Grouped, learn, type Sample, scoresOf, setAside } from "./learn.ts";
 import { minimise } from "./minimise.ts";
 
 /** Always the same numbers between -1 and 1. */

@@ -1,8 +1,7 @@
 /** Curves with axes. uPlot is loaded with the first chart, so that pages without one stay small. */
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
-import { theme } from "../../shell/theme.ts";
-import { colours } from "./colours.ts";
+import { colour, theme } from "../../shell/theme.ts";
 import { optionsOf } from "./options.ts";
 
 export type Series = {
@@ -113,4 +112,17 @@ export function Chart(props: ChartProps) {
 function dataOf({ x, series }: ChartProps): uPlot.AlignedData {
   const columns = series.flatMap(({ values, band }) => (band ? [values, band.high, band.low] : [values]));
   return [x, ...columns] as uPlot.AlignedData;
+}
+
+const known = new Map<string, string>();
+
+/** Looks up colours of the theme now: `colours()("--c1")`. */
+function colours(): (token: string) => string {
+  const name = `${theme.value} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
+  return (token) => {
+    const key = `${name} ${token}`;
+    const value = known.get(key) ?? colour(token);
+    known.set(key, value);
+    return value;
+  };
 }
