@@ -137,20 +137,20 @@ export function actionCommand<T extends Item, A = T>({ takes, path, find, action
   });
 }
 
-type Creating<T extends Item, F extends Flags> = Words & {
-  fields?: Command["fields"];
-  /** The word of the argument, if there is one. */
-  takes?: string;
-  path: string;
-  /** Flags of this command alone. */
-  flags?: F;
-  /** The fields of the request. `server` connects: only for fields that must be looked up there. */
-  body: (flags: FlagValues<F>, target: string, server: () => Promise<Client>) => object | Promise<object>;
-  /** The line on standard output. Default: the id. */
-  result?: (item: T) => string;
-  /** The note after it. */
-  says?: (item: T) => string;
-};
+type Creating<T extends Item, F extends Flags> = Words &
+  Pick<Command, "fields"> & {
+    /** The word of the argument, if there is one. */
+    takes?: string;
+    path: string;
+    /** Flags of this command alone. */
+    flags?: F;
+    /** The fields of the request. `server` connects: only for fields that must be looked up there. */
+    body: (flags: FlagValues<F>, target: string, server: () => Promise<Client>) => object | Promise<object>;
+    /** The line on standard output. Default: the id. */
+    result?: (item: T) => string;
+    /** The note after it. */
+    says?: (item: T) => string;
+  };
 
 export function createCommand<T extends Item, const F extends Flags = NoFlags>(creating: Creating<T, F>): Command {
   const { takes, path, flags, body: bodyOf, result = ({ id }) => id, says, ...words } = creating;

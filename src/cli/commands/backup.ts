@@ -67,8 +67,8 @@ const create = command({
   ],
   async run({ to, recipient, "passphrase-file": passphrase, jobs, keep, json, ...flags }) {
     const config = settingsOf(flags); // root stays root
-    const given = passphrase !== undefined || recipient !== undefined;
-    const sealer = given
+    const isSealedByFlags = passphrase !== undefined || recipient !== undefined;
+    const sealer = isSealedByFlags
       ? sealerOf(passphrase, recipient)
       : sealerOf(config.backup.passphrase_file, config.backup.recipient_file);
     if (!sealer && !flags["without-keys"])
@@ -98,8 +98,8 @@ const create = command({
       return EXIT.ok;
     }
     const place = await openTarget(target, config, { create: true });
-    const made = await make(place);
-    report(made, json);
+    const result = await make(place);
+    report(result, json);
     if (most !== undefined) {
       const { backups } = await openRepository(place).prune(most, Date.now());
       if (backups > 0) note(`${count(backups, "older backup")} removed`);
@@ -258,8 +258,8 @@ export const backup: Group = {
 };
 
 function targetOf(flag: string, value: string | undefined, { backup: { target } }: Config): string {
-  const found = value ?? target;
-  if (found !== "") return found;
+  const place = value ?? target;
+  if (place !== "") return place;
   throw new UsageError(`--${flag} is missing: name the place of the backups, or set backup.target`);
 }
 

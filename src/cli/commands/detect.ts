@@ -33,18 +33,18 @@ const files = command({
     const named = namedModels(models);
     const limit = thresholdOf(threshold);
     const config = settingsOf(where); // root stays root: the command reads files of the calling user
-    const found = await findFiles(paths);
+    const files = await findFiles(paths);
     return await withDetector(config, async (detector, signal) => {
       const columns: Columns = { models: chosenModels(named, detector.versions), robustness };
       const draw = heatmap === undefined ? undefined : heatmapWriter(heatmap);
-      const counts = await score(detector, { found, columns, limit, json, signal, draw });
+      const counts = await score(detector, { files, columns, limit, json, signal, draw });
       return exitOf(counts, threshold !== undefined);
     });
   },
 });
 
 type Work = {
-  found: readonly InputFile[];
+  files: readonly InputFile[];
   columns: Columns;
   limit: number;
   json: boolean;
@@ -52,10 +52,10 @@ type Work = {
   draw: ((outcome: Outcome) => void) | undefined;
 };
 
-async function score(detector: Detector, { found, columns, limit, json, signal, draw }: Work): Promise<Counts> {
+async function score(detector: Detector, { files, columns, limit, json, signal, draw }: Work): Promise<Counts> {
   const counts = newCounts();
   let isFirst = true;
-  for await (const outcome of outcomes(detector, found, { ...columns, heatmap: draw !== undefined, signal })) {
+  for await (const outcome of outcomes(detector, files, { ...columns, heatmap: draw !== undefined, signal })) {
     draw?.(outcome);
     count(counts, outcome, limit);
     if (outcome.status === "left_out") continue;
@@ -66,7 +66,7 @@ async function score(detector: Detector, { found, columns, limit, json, signal, 
     }
     isFirst = false;
   }
-  if (!json && found.length !== 1) note(summaryOf(counts));
+  if (!json && files.length !== 1) note(summaryOf(counts));
   return counts;
 }
 

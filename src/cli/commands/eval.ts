@@ -74,12 +74,12 @@ export const evaluate = command({
       const evaluators: string[] = [];
       for (const each of flags.evaluator) evaluators.push(await evaluatorOf(client, each));
       const body = { dataset: await datasetOf(client, dataset, "--dataset", signal), targets, evaluators, ...options };
-      const { body: made } = await client.call<Experiment>("POST", "/v1/experiments", body, { signal });
+      const { body: experiment } = await client.call<Experiment>("POST", "/v1/experiments", body, { signal });
       if (flags["no-wait"]) {
-        printResult(flags.json, made, { result: made.id });
+        printResult(flags.json, experiment, { result: experiment.id });
         return EXIT.ok;
       }
-      return await finish(client, made, flags, signal);
+      return await finish(client, experiment, flags, signal);
     });
   },
 });
@@ -95,10 +95,13 @@ type Options = {
 
 /** Only the given fields, so that the server's defaults apply to the rest. */
 function optionsOf(flags: Options): Record<string, unknown> {
-  const given = (fields: Record<string, unknown>) =>
+  const withoutUndefined = (fields: Record<string, unknown>) =>
     Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  const params = given({ max_tokens: wholeOf("max-tokens", flags["max-tokens"]), temperature: temperatureOf(flags) });
-  return given({
+  const params = withoutUndefined({
+    max_tokens: wholeOf("max-tokens", flags["max-tokens"]),
+    temperature: temperatureOf(flags),
+  });
+  return withoutUndefined({
     baseline: flags.baseline,
     name: flags.name,
     max_rows: wholeOf("max-rows", flags["max-rows"]),

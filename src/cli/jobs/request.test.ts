@@ -79,8 +79,8 @@ describe("a request", () => {
   const none = { values: [], from: "--reward", dir: "." };
 
   test("of flags alone has the inputs that the flags name", () => {
-    const given = { model: "verk-tiny", dataset: "sums.jsonl", reward: ["a.py", "b=0.2"], code: "code.zip" };
-    expect(requestOf(undefined, { ...flags(), ...given })).toEqual({
+    const inputFlags = { model: "verk-tiny", dataset: "sums.jsonl", reward: ["a.py", "b=0.2"], code: "code.zip" };
+    expect(requestOf(undefined, { ...flags(), ...inputFlags })).toEqual({
       body: { base_model: "verk-tiny" },
       inputs: {
         rewards: { values: [{ text: "a.py" }, { text: "b=0.2" }], from: "--reward", dir: "." },
@@ -128,8 +128,8 @@ describe("a request", () => {
       code_artifact_id: "art_1",
     };
     const file = settings({ body, rewards: [{ id: "a.py" }], resolver: "/jobs/map.py" });
-    const given = { reward: ["b.py"], resolver: "other.py", dataset: "new", code: "art_2" };
-    expect(requestOf(file, { ...flags(), ...given })).toEqual({
+    const inputFlags = { reward: ["b.py"], resolver: "other.py", dataset: "new", code: "art_2" };
+    expect(requestOf(file, { ...flags(), ...inputFlags })).toEqual({
       body: { method: "grpo" },
       inputs: {
         rewards: { values: [{ text: "b.py" }], from: "--reward", dir: "." },
@@ -142,8 +142,8 @@ describe("a request", () => {
   });
 
   test("knows which fields flags set", () => {
-    const given = { set: ["beta=1"], dataset: "sums", reward: ["a.py"] };
-    expect(flaggedOf({ ...flags(), ...given })).toEqual({
+    const inputFlags = { set: ["beta=1"], dataset: "sums", reward: ["a.py"] };
+    expect(flaggedOf({ ...flags(), ...inputFlags })).toEqual({
       hyperparameters: { beta: 1 },
       dataset: "sums",
       eval_dataset: undefined,

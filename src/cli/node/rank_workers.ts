@@ -48,7 +48,8 @@ async function runRank({ supervisor, dir, task: all, rank, device, first }: One)
   const exit = await worker.exited;
   over.abort(new Error("The run is over"));
   const end = asExit(exit, kills);
-  const isCutOff = exit.kind === "stopped" && fault.message !== undefined;
-  const written: NodeExit = isCutOff ? { ...end, kind: "crashed", message: fault.message } : end;
+  const { message } = fault;
+  const isCutOff = exit.kind === "stopped" && message !== undefined;
+  const written: NodeExit = isCutOff ? { ...end, kind: "crashed", message } : end;
   writeFileSync(exitPath(dir, rank), JSON.stringify(written), { mode: 0o600 });
 }

@@ -26,10 +26,10 @@ const push = command({
   examples: ["verk evaluators push helpful.json", "verk evaluators push accuracy.py --threshold 1"],
   fields: { pass_threshold: "--threshold" },
   async run({ json, name, threshold, ...where }, file = "") {
-    const given = await readEvaluator(file);
+    const fields = await readEvaluator(file);
     const { client } = await connect(where);
     const { status, body } = await client.call<Evaluator>("POST", "/v1/evaluators", {
-      ...given,
+      ...fields,
       ...(name === undefined ? {} : { name }),
       ...(threshold === undefined ? {} : { pass_threshold: scoreOf(threshold) }),
     });
@@ -144,7 +144,7 @@ type Rows = { rows: Record<string, unknown>[]; lines: number[] };
 
 /** Rows with their line numbers. The names of datasets work too: prompt, completion and answer. */
 async function readRows(path: string, limit: number | undefined): Promise<Rows> {
-  const found: Rows = { rows: [], lines: [] };
+  const content: Rows = { rows: [], lines: [] };
   const reader = createLineReader({
     maxRowBytes: MAX_ROW_BYTES,
     format: undefined,
@@ -152,8 +152,8 @@ async function readRows(path: string, limit: number | undefined): Promise<Rows> 
       const evaluated = rowOf(row);
       if (typeof evaluated["output"] !== "string")
         throw new RowError(line, "needs the text output or completion", "output");
-      found.rows.push(evaluated);
-      found.lines.push(line);
+      content.rows.push(evaluated);
+      content.lines.push(line);
       return ""; // such a row need not have the format of a dataset
     },
   });
@@ -167,8 +167,8 @@ async function readRows(path: string, limit: number | undefined): Promise<Rows> 
   } finally {
     await file.close();
   }
-  if (found.rows.length === 0) throw new UsageError(`${path}: the file has no rows`, EXIT.failed);
-  return { rows: found.rows.slice(0, limit), lines: found.lines.slice(0, limit) };
+  if (content.rows.length === 0) throw new UsageError(`${path}: the file has no rows`, EXIT.failed);
+  return { rows: content.rows.slice(0, limit), lines: content.lines.slice(0, limit) };
 }
 
 function rowOf(row: Record<string, unknown>): Record<string, unknown> {

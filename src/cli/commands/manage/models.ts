@@ -159,7 +159,7 @@ const remove = command({
   examples: ["verk models delete team/old-model"],
   exits: { 1: "failed: there is no such model, it is built in, or a deployment, a job or an adapter uses it" },
   async run({ json, ...where }, name = "") {
-    const { audited, inWorkspace, models, removeModel } = await import("../offline.ts");
+    const { audited, inWorkspace, models, removeModel } = await import("../../offline.ts");
     const model = await inWorkspace(where, (ctx, { id }) => {
       const row = models.mustGet(ctx, id, name);
       removeModel(ctx, id, name);

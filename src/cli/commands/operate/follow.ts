@@ -43,9 +43,9 @@ export const follow = command({
         for (let entries = 0; entries < MOST_ENTRIES; entries++) {
           const startedAt = performance.now();
           const nowMs = Date.now();
-          const made = await append(nowMs);
+          const entry = await append(nowMs);
           // Without a change the log is complete up to now.
-          printJson({ object: "backup_log_entry", created_at: isoTime(nowMs), ...made });
+          printJson({ object: "backup_log_entry", created_at: isoTime(nowMs), ...entry });
           await Bun.sleep(Math.max(0, seconds * 1_000 - (performance.now() - startedAt)));
         }
       }

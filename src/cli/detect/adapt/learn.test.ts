@@ -35,11 +35,11 @@ const HOW = { models: ["detector_v0"] as const, bases: { detector_v0: "0".repeat
 const VIEWS = ["original", "jpeg_80"];
 
 test("a quadratic function is minimised", () => {
-  const found = minimise(Float64Array.from([9, -4]), (x) => ({
+  const minimum = minimise(Float64Array.from([9, -4]), (x) => ({
     value: (x[0]! - 3) ** 2 + 10 * (x[1]! - 1) ** 2,
     gradient: Float64Array.from([2 * (x[0]! - 3), 20 * (x[1]! - 1)]),
   }));
-  expect([found[0]!.toFixed(4), found[1]!.toFixed(4)]).toEqual(["3.0000", "1.0000"]);
+  expect([minimum[0]!.toFixed(4), minimum[1]!.toFixed(4)]).toEqual(["3.0000", "1.0000"]);
 });
 
 test("a fit in the detector's form gives the fitted probability", () => {

@@ -44,7 +44,7 @@ let loading: Promise<typeof uPlot> | undefined;
 
 /** Loads uPlot once. A page that will show curves calls it before its data is there; its charts then draw at once. */
 export const loadPlot = (): Promise<typeof uPlot> =>
-  (loading ??= import("uplot").then(({ default: made }) => (loaded = made)));
+  (loading ??= import("uplot").then(({ default: library }) => (loaded = library)));
 
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
@@ -114,15 +114,15 @@ function dataOf({ x, series }: ChartProps): uPlot.AlignedData {
   return [x, ...columns] as uPlot.AlignedData;
 }
 
-const known = new Map<string, string>();
+const colourValues = new Map<string, string>();
 
 /** Looks up colours of the theme now: `colours()("--c1")`. */
 function colours(): (token: string) => string {
   const name = `${theme.value} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
   return (token) => {
     const key = `${name} ${token}`;
-    const value = known.get(key) ?? colour(token);
-    known.set(key, value);
+    const value = colourValues.get(key) ?? colour(token);
+    colourValues.set(key, value);
     return value;
   };
 }

@@ -43,14 +43,14 @@ export function Page({ params }: PageProps) {
       actions={data && <Actions deployment={data} path={path} />}
     >
       <Loaded of={deployment} skeleton={<Skeleton height={300} />}>
-        {(known) => (
+        {(loaded) => (
           <>
-            <Figures deployment={known} />
+            <Figures deployment={loaded} />
             <Tabs label="Parts of the deployment" tabs={TABS} />
-            {tab === "requests" && <Requests id={known.id} />}
-            {tab === "settings" && <Settings key={known.updated_at} deployment={known} />}
-            {tab === "log" && <History deployment={known} />}
-            {tab === "connect" && <Connect deployment={known} />}
+            {tab === "requests" && <Requests id={loaded.id} />}
+            {tab === "settings" && <Settings key={loaded.updated_at} deployment={loaded} />}
+            {tab === "log" && <History deployment={loaded} />}
+            {tab === "connect" && <Connect deployment={loaded} />}
           </>
         )}
       </Loaded>
@@ -141,7 +141,7 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
 
 /** How other programs reach the deployment. */
 function Connect({ deployment }: { deployment: Deployment }) {
-  const { id, name, gpu, created_at: made, started_at: started } = deployment;
+  const { id, name, gpu, created_at: created, started_at: started } = deployment;
   const base = `${location.origin}/v1`;
   const body = JSON.stringify({ model: name, messages: [{ role: "user", content: "Hello" }] });
   const curl = `curl -s ${base}/chat/completions -H "Authorization: Bearer $VERK_API_KEY" \\\n  -H 'content-type: application/json' -d '${body.replaceAll("'", "'\\''")}'`;
@@ -157,7 +157,7 @@ function Connect({ deployment }: { deployment: Deployment }) {
             ["Model name", name],
             ["Deployment", id],
             ["Device", `${gpu.count} × ${gpu.type}`],
-            ["Created", <Time key="made" at={made} />],
+            ["Created", <Time key="made" at={created} />],
             ["First served", <Time key="served" at={started} />],
           ]}
         />

@@ -90,14 +90,14 @@ function Curve({ job, code }: { job: TrainingJob; code: Code }) {
     const control = new AbortController();
     setStop(control);
     setError(undefined);
-    const found: Point[] = [];
+    const means: Point[] = [];
     try {
       for (const step of steps) {
         const samples = await samplesAt(job, step, control.signal);
         if (samples.length === 0) continue;
         const { scored } = await score(job, samples, code, control.signal);
-        found.push({ step, old: meanOf(scored.map(({ old }) => old)), now: meanOf(scored.map(({ now }) => now)) });
-        setPoints([...found]);
+        means.push({ step, old: meanOf(scored.map(({ old }) => old)), now: meanOf(scored.map(({ now }) => now)) });
+        setPoints([...means]);
       }
     } catch (cause) {
       if (!control.signal.aborted) setError(errorText(cause));

@@ -30,7 +30,7 @@ const PAUSE_MS = 600;
 export function Page({ params }: PageProps) {
   const id = params["id"] === "new" ? undefined : params["id"];
   const path = id === undefined ? null : `/v1/reward_functions/${encodeURIComponent(id)}`;
-  const found = useResource<RewardFunction>(path);
+  const resource = useResource<RewardFunction>(path);
   const [source, setSource] = useState<string>();
   useEffect(() => {
     if (id === undefined) setSource(START);
@@ -39,19 +39,21 @@ export function Page({ params }: PageProps) {
         .then((answer) => answer.text())
         .then(setSource, (error: unknown) => setSource(`# ${errorText(error)}`));
   }, [id]);
-  const known = found.data;
+  const reward = resource.data;
   return (
     <Frame
-      title={id === undefined ? "New reward" : (known?.name ?? "Reward")}
-      purpose={known?.description ?? "Code that scores an answer. It runs in the sandbox on samples of a real run."}
-      beside={known && <State status={known.status} detail={known.builtin ? "built in" : `version ${known.version}`} />}
+      title={id === undefined ? "New reward" : (reward?.name ?? "Reward")}
+      purpose={reward?.description ?? "Code that scores an answer. It runs in the sandbox on samples of a real run."}
+      beside={
+        reward && <State status={reward.status} detail={reward.builtin ? "built in" : `version ${reward.version}`} />
+      }
       above={[["Rewards and evaluators", "/rewards"]]}
     >
       <Loaded
-        of={{ ...found, data: id === undefined || known ? source : undefined }}
+        of={{ ...resource, data: id === undefined || reward ? source : undefined }}
         skeleton={<Skeleton height={400} />}
       >
-        {(text) => <Workbench key={id} reward={known} first={text} />}
+        {(text) => <Workbench key={id} reward={reward} first={text} />}
       </Loaded>
     </Frame>
   );
