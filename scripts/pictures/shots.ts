@@ -1,6 +1,6 @@
 /** Every picture: an address, and what a person does there before it is worth a look. */
 import sharp from "sharp";
-import { PAGES } from "../../src/dashboard/pages/index.ts";
+import { PAGES } from "../../src/dashboard/pages/pages.ts";
 import type { Dashboard } from "../../test/browser/kit.ts";
 import type { World } from "./world.ts";
 

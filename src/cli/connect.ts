@@ -1,12 +1,13 @@
 import { chownSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../lib/errors.ts";
-import { ambientEnv, configFile, loadConfig } from "../platform/config/config.ts";
+import { ambientEnv } from "../platform/config/config.ts";
 import { isHeld } from "../platform/db/data_lock.ts";
 import { writeFileAtomicSync } from "../platform/files.ts";
 import { self } from "../platform/workers/self.ts";
 import { EXIT } from "./args.ts";
 import { ApiError, type Client, createClient, useSocket } from "./client.ts";
+import { settingsOf } from "./settings.ts";
 
 export type ServerOptions = { url?: string | undefined; data?: string | undefined; config?: string | undefined };
 export type Connection = { url: string; client: Client };
@@ -25,7 +26,7 @@ export async function connect(where: ServerOptions): Promise<Connection> {
     if (!key) throw new UsageError(`${url} requires an API key. Set the environment variable VERK_API_KEY to it.`);
     return { url, client: createClient({ url, key }) };
   }
-  const { data_dir: dir } = loadConfig({ file: configFile(where.config), flags: { data_dir: where.data } });
+  const { data_dir: dir } = settingsOf(where);
   const url = runningOn(dir);
   return { url, client: createClient({ url, key: key ?? (await ownKey(dir, url, where)) }) };
 }

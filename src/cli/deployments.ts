@@ -21,8 +21,8 @@ export async function mustFind(client: Client, target: string): Promise<Deployme
   }
   const all = await allDeployments(client);
   const named = all.filter(({ name }) => name === target);
-  const found = named.find((each) => !isOver(each)) ?? named[0];
-  if (found) return found;
+  const deployment = named.find((each) => !isOver(each)) ?? named[0];
+  if (deployment) return deployment;
   const names = [...new Set(all.filter((each) => !isOver(each)).map(({ name }) => name))];
   const close = nearest(target, names);
   const there = names.length > 0 ? ` Deployments: ${names.slice(0, 10).join(", ")}.` : "";

@@ -27,18 +27,18 @@ export async function run(argv: readonly string[]): Promise<number> {
       path[0] ?? "",
       COMMANDS.map((each) => each.name),
     );
-  const found = descend(row.name, await row.load(), path.slice(1), asksHelp);
-  if (asksHelp || found.wantsHelp) {
-    print(helpOf(found.name, found.entry).trimEnd());
+  const match = descend(row.name, await row.load(), path.slice(1), asksHelp);
+  if (asksHelp || match.wantsHelp) {
+    print(helpOf(match.name, match.entry).trimEnd());
     return EXIT.ok;
   }
-  if (isGroup(found.entry)) {
-    const names = Object.keys(found.entry.subcommands).join(", ");
-    throw new UsageError(`${found.name}: name a command: ${names}. See \`verk help ${found.name}\`.`);
+  if (isGroup(match.entry)) {
+    const names = Object.keys(match.entry.subcommands).join(", ");
+    throw new UsageError(`${match.name}: name a command: ${names}. See \`verk help ${match.name}\`.`);
   }
-  const { values, positionals } = parse(found.name, found.entry, found.argv);
+  const { values, positionals } = parse(match.name, match.entry, match.argv);
   // parse() gave each flag its type
-  return report(found.entry, values["verbose"] === true, (spec) => spec.run(values as never, ...positionals));
+  return report(match.entry, values["verbose"] === true, (spec) => spec.run(values as never, ...positionals));
 }
 
 type Match = { name: string; entry: Command | Group; argv: readonly string[]; wantsHelp: boolean };

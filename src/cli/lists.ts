@@ -5,13 +5,13 @@ type Page<T> = { data: T[]; has_more: boolean };
 
 /** All items of a paged list of the server. */
 export async function listAll<T>(client: Client, path: string, cursorOf: (item: T) => string): Promise<T[]> {
-  const found: T[] = [];
+  const items: T[] = [];
   for (;;) {
-    const last = found.at(-1);
+    const last = items.at(-1);
     const query = new URLSearchParams({ limit: "100", ...(last === undefined ? {} : { after: cursorOf(last) }) });
     const { body } = await client.call<Page<T>>("GET", `${path}${path.includes("?") ? "&" : "?"}${query}`);
-    found.push(...body.data);
-    if (!body.has_more || body.data.length === 0) return found;
+    items.push(...body.data);
+    if (!body.has_more || body.data.length === 0) return items;
   }
 }
 
@@ -30,7 +30,7 @@ const MOST_IDS = 10;
 /** The whole id for the beginning of one, as a table shows it. An unknown id stays as it is. */
 export async function wholeId(text: string, list: () => Promise<readonly { id: string }[]>): Promise<string> {
   if (!/^[a-z]+_[0-9a-z]{8,25}$/.test(text)) return text;
-  const [found, another] = (await list()).filter(({ id }) => id.startsWith(text));
+  const [match, another] = (await list()).filter(({ id }) => id.startsWith(text));
   if (another) throw new UsageError(`${text} is the beginning of several ids. Give more of it, or the name.`);
-  return found?.id ?? text;
+  return match?.id ?? text;
 }

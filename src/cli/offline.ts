@@ -12,6 +12,7 @@ import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config/config.ts";
 import { durable, write } from "../platform/db/db.ts";
 import { createLog } from "../platform/log.ts";
+import { becomeOwnerOf } from "../platform/workers/owner.ts";
 import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/access/setup/service.ts";
 import * as workspaces from "../resources/access/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/access/workspaces/table.ts";
@@ -20,6 +21,7 @@ import * as models from "../resources/serving/models/service.ts";
 import type { ModelRow } from "../resources/serving/models/table.ts";
 import type { ModelShape } from "../workers/protocol.ts";
 import { openDataDir } from "./open_data_dir.ts";
+import { settingsOf } from "./settings.ts";
 
 export { withWorkers } from "../app.ts";
 export { SCOPES } from "../context.ts";
@@ -55,12 +57,16 @@ type Opening = {
   alone?: boolean;
 };
 
-/** Runs `body` on the database and returns when its writes are on the disk. */
+/**
+ * Runs `body` on the database and returns when its writes are on the disk. Root becomes the owner of the data directory,
+ * for the rest of the process.
+ */
 export async function offline<T>(
   config: Config,
   body: (ctx: Ctx) => T | Promise<T>,
   { create = false, alone = false }: Opening = {},
 ): Promise<T> {
+  becomeOwnerOf(config.data_dir);
   if (!create && !existsSync(join(config.data_dir, "verk.db")))
     throw new UsageError(
       `There is no data directory at ${config.data_dir}. Name the directory of your server with --data or VERK_DATA.`,
@@ -75,6 +81,15 @@ export async function offline<T>(
     await close(); // flushes first
   }
 }
+
+type Where = { data?: string | undefined; config?: string | undefined; workspace?: string | undefined };
+
+/** Runs `body` on one workspace of the data directory that the flags name. */
+export const inWorkspace = <T>(
+  { workspace = DEFAULT_WORKSPACE, ...where }: Where,
+  body: (ctx: Ctx, workspace: WorkspaceRow) => T | Promise<T>,
+  opening?: Opening,
+): Promise<T> => offline(settingsOf(where), (ctx) => body(ctx, mustFindWorkspace(ctx, workspace)), opening);
 
 const CALLER = `cli:${accountName()}`; // read before root switches to the owner of the data directory
 
@@ -101,8 +116,8 @@ export async function firstAdminKey(ctx: Ctx): Promise<string> {
 /** The first use of a data directory creates the workspace `default`; others are created by name. */
 export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {
   const find = () => (name === DEFAULT_WORKSPACE ? findDefault(ctx) : workspaces.findByName(ctx, name));
-  const found = write(ctx.db, find); // one commit: another command may create it at the same time
-  if (found) return found;
+  const workspace = write(ctx.db, find); // one commit: another command may create it at the same time
+  if (workspace) return workspace;
   throw new UsageError(
     `There is no workspace ${JSON.stringify(name)}. Create it with \`verk workspaces create ${quoted(name)}\`.`,
   );

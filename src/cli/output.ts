@@ -27,6 +27,28 @@ export function printTable(
   for (const line of tableLines(header, rows, style)) print(line);
 }
 
+/** Header → the text of an item. */
+export type Columns<T> = Readonly<Record<string, (item: T) => string>>;
+
+type Listing<T> = { columns: Columns<T>; empty: string; full?: boolean };
+
+/** Prints all items of a list: as JSON in the form of the API, or as a table. */
+export function printList<T>(json: boolean, items: readonly T[], { columns, empty, full }: Listing<T>) {
+  if (json) return printJson({ object: "list", data: items, has_more: false });
+  const rows = items.map((item) => Object.values(columns).map((textOf) => textOf(item)));
+  printTable(Object.keys(columns), rows, empty, full === undefined ? {} : { full });
+}
+
+/** `result`: for standard output, such as the id of a new thing. `remark`: for people, on standard error. */
+type Result = { result?: string | undefined; remark?: string | undefined };
+
+/** Prints what a command did: as JSON, or in words. */
+export function printResult(json: boolean, value: unknown, { result, remark }: Result) {
+  if (json) return printJson(value);
+  if (result !== undefined) print(result);
+  if (remark !== undefined) note(remark);
+}
+
 /** Columns of the terminal. Undefined: the output goes to a file or a program. */
 export function terminalWidth(): number | undefined {
   const { isTTY, columns: wide } = process.stdout;

@@ -1,6 +1,6 @@
 import { render } from "preact";
 import "./pages/home/home.tsx"; // part of the first load: it is the first page that people see
-import { PAGES } from "./pages/index.ts";
+import { PAGES } from "./pages/pages.ts";
 import { App } from "./shell/app.tsx";
 import { registerPages, startRouter } from "./shell/router.ts";
 import { applyTheme, theme } from "./shell/theme.ts";

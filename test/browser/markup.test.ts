@@ -2,7 +2,7 @@
 /** Every text that a user can store is markup here. Each page shows it as text; nothing of it becomes an element. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { PAGES } from "../../src/dashboard/pages/index.ts";
+import { PAGES } from "../../src/dashboard/pages/pages.ts";
 import { match } from "../../src/dashboard/shell/match.ts";
 import { tempDir } from "../harness.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../webhooks_kit.ts";

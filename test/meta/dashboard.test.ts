@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { isGroup } from "../../src/cli/args.ts";
 import { COMMANDS } from "../../src/cli/command_table.ts";
-import { PAGES } from "../../src/dashboard/pages/index.ts";
+import { PAGES } from "../../src/dashboard/pages/pages.ts";
 import { GROUPS } from "../../src/dashboard/pages/spec.ts";
 import { read, sources } from "./imports.ts";
 

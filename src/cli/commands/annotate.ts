@@ -54,9 +54,9 @@ type Question = (text: string) => Promise<string>;
 
 async function findQueue(client: Client, target: string): Promise<AnnotationQueue> {
   const all = await listAll<AnnotationQueue>(client, PATH, ({ id }) => id);
-  const found = all.filter(({ id, name }) => id === target || name === target);
-  if (found.length === 1) return found[0] as AnnotationQueue;
-  const why = found.length === 0 ? "There is no annotation queue" : "Several annotation queues have the name";
+  const matches = all.filter(({ id, name }) => id === target || name === target);
+  if (matches.length === 1) return matches[0] as AnnotationQueue;
+  const why = matches.length === 0 ? "There is no annotation queue" : "Several annotation queues have the name";
   const names = all.map(({ id, name }) => `${id} (${plain(name)})`).slice(0, 10);
   throw new UsageError(`${why} ${JSON.stringify(target)}. Queues: ${names.join(", ") || "none"}.`, EXIT.failed);
 }

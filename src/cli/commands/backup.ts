@@ -16,9 +16,10 @@ import { restoreBackup, verifyBackup } from "../../platform/backup/restore.ts";
 import { dueAt } from "../../platform/backup/schedule.ts";
 import { stagingMeter } from "../../platform/backup/staging_meter.ts";
 import type { BackupTarget } from "../../platform/backup/target.ts";
-import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
+import type { Config } from "../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { count, note, print, printJson, printTable } from "../output.ts";
+import { settingsOf } from "../settings.ts";
 import { follow } from "./operate/follow.ts";
 
 const PASSPHRASE = {
@@ -65,9 +66,9 @@ const create = command({
     "verk backup create --to - --without-keys > backup.tar",
   ],
   async run({ to, recipient, "passphrase-file": passphrase, jobs, keep, json, ...flags }) {
-    const config = loadConfig({ file: configFile(flags.config), flags: { data_dir: flags.data } }); // root stays root
-    const given = passphrase !== undefined || recipient !== undefined;
-    const sealer = given
+    const config = settingsOf(flags); // root stays root
+    const isSealedByFlags = passphrase !== undefined || recipient !== undefined;
+    const sealer = isSealedByFlags
       ? sealerOf(passphrase, recipient)
       : sealerOf(config.backup.passphrase_file, config.backup.recipient_file);
     if (!sealer && !flags["without-keys"])
@@ -97,8 +98,8 @@ const create = command({
       return EXIT.ok;
     }
     const place = await openTarget(target, config, { create: true });
-    const made = await make(place);
-    report(made, json);
+    const result = await make(place);
+    report(result, json);
     if (most !== undefined) {
       const { backups } = await openRepository(place).prune(most, Date.now());
       if (backups > 0) note(`${count(backups, "older backup")} removed`);
@@ -133,7 +134,7 @@ const list = command({
   flags: { from: FROM, config: CONFIG_FLAG, json: JSON_FLAG },
   examples: ["verk backup list --from /backup"],
   async run({ from, config, json }) {
-    const repository = await repositoryOf(from, settingsOf(config));
+    const repository = await repositoryOf(from, settingsOf({ config }));
     const all = await Promise.all((await repository.list()).map((id) => repository.getManifest(id)));
     const bytesOf = ({ files }: (typeof all)[number]) => files.reduce((sum, file) => sum + file.bytes, 0);
     if (json)
@@ -171,7 +172,7 @@ const verify = command({
   examples: ["verk backup verify --from /backup --passphrase-file passphrase.txt"],
   exits: { 5: "the backup is damaged or not complete" },
   async run({ from, at, "passphrase-file": passphrase, identity, config, json }, id?: string) {
-    const settings = settingsOf(config);
+    const settings = settingsOf({ config });
     const repository = await repositoryOf(from, settings);
     const manifest = await chosen(repository, id, at);
     const temp = mkdtempSync(join(tmpdir(), "verk-verify-"));
@@ -209,7 +210,7 @@ const restore = command({
     { from, to, at, identity, config, "passphrase-file": passphrase, "without-keys": withoutKeys },
     id?: string,
   ) {
-    const settings = settingsOf(config);
+    const settings = settingsOf({ config });
     const repository = await repositoryOf(from, settings);
     const manifest = await chosen(repository, id, at);
     const sealer = withoutKeys ? undefined : openerOf(passphrase, identity, settings);
@@ -231,7 +232,7 @@ const schedule = command({
   examples: ["verk backup schedule"],
   exits: { 5: "the newest backup is older than the schedule allows" },
   async run({ config, json }) {
-    const settings = settingsOf(config);
+    const settings = settingsOf({ config });
     const { target, schedule: pattern, keep } = settings.backup;
     if (pattern === "")
       throw new UsageError(
@@ -256,11 +257,9 @@ export const backup: Group = {
   subcommands: { create, list, verify, restore, schedule, follow },
 };
 
-const settingsOf = (config: string | undefined) => loadConfig({ file: configFile(config) });
-
 function targetOf(flag: string, value: string | undefined, { backup: { target } }: Config): string {
-  const found = value ?? target;
-  if (found !== "") return found;
+  const place = value ?? target;
+  if (place !== "") return place;
   throw new UsageError(`--${flag} is missing: name the place of the backups, or set backup.target`);
 }
 

@@ -9,6 +9,7 @@ import {
   sayExposed,
 } from "../../platform/config/config.ts";
 import { defaultPricing, loadPricing } from "../../platform/pricing.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
@@ -36,7 +37,11 @@ const check = command({
   exits: { 5: "the configuration is wrong; each message names the setting and its line" },
   run({ json, ...where }) {
     const file = configFile(where.config) ?? null;
-    const errors = mistakes(() => loadPricing(settingsOf(where).billing.pricing_file));
+    const errors = mistakes(() => {
+      const { data_dir, billing } = settingsOf(where);
+      becomeOwnerOf(data_dir); // the server must be able to read the file
+      return loadPricing(billing.pricing_file);
+    });
     const ok = errors.length === 0;
     const exposed = ok ? exposedSecrets(file ?? undefined) : undefined;
     const { detail, fix } = exposed ? sayExposed(exposed) : { detail: undefined, fix: undefined };

@@ -10,7 +10,7 @@ import { type Connection, connect, type ServerOptions } from "../connect.ts";
 import { type Deployment, follow } from "../deployments.ts";
 import { bodyOf, type FieldFlags, fieldsOf } from "../field_flags.ts";
 import { INTERRUPTED } from "../interrupt.ts";
-import { note, print, printJson } from "../output.ts";
+import { note, print, printJson, printResult } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { settingsOf } from "../settings.ts";
 import { labelOf } from "./manage/keys.ts";
@@ -104,8 +104,7 @@ export const deploy = command({
     const connection = await connect(flags);
     const { body } = await connection.client.call<Deployment>("POST", "/v1/deployments", fields);
     if (flags["no-wait"]) {
-      if (flags.json) printJson(body);
-      else print(body.id);
+      printResult(flags.json, body, { result: body.id });
       return EXIT.ok;
     }
     return await watch(connection, body, flags.json);

@@ -1,13 +1,15 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { command, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { adapt } from "../detect/adapt/command.ts";
 import type { Detector, Outcome } from "../detect/detector.ts";
 import { evaluation } from "../detect/eval.ts";
 import { findFiles, type InputFile } from "../detect/files.ts";
-import { heatmapWriter } from "../detect/heatmaps.ts";
-import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "../detect/input.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, thresholdOf } from "../detect/input.ts";
 import { type Columns, type Counts, count, headerOf, jsonOf, lineOf, newCounts, summaryOf } from "../detect/report.ts";
 import { outcomes, withDetector } from "../detect/run.ts";
 import { note, print, printJson } from "../output.ts";
+import { settingsOf } from "../settings.ts";
 
 const files = command({
   summary: "Score images and speech without a server; a folder includes everything below it",
@@ -30,19 +32,19 @@ const files = command({
   async run({ models, threshold, robustness, heatmap, json, ...where }, ...paths) {
     const named = namedModels(models);
     const limit = thresholdOf(threshold);
-    const config = settingsHere(where);
-    const found = await findFiles(paths);
+    const config = settingsOf(where); // root stays root: the command reads files of the calling user
+    const files = await findFiles(paths);
     return await withDetector(config, async (detector, signal) => {
       const columns: Columns = { models: chosenModels(named, detector.versions), robustness };
       const draw = heatmap === undefined ? undefined : heatmapWriter(heatmap);
-      const counts = await score(detector, { found, columns, limit, json, signal, draw });
+      const counts = await score(detector, { files, columns, limit, json, signal, draw });
       return exitOf(counts, threshold !== undefined);
     });
   },
 });
 
 type Work = {
-  found: readonly InputFile[];
+  files: readonly InputFile[];
   columns: Columns;
   limit: number;
   json: boolean;
@@ -50,10 +52,10 @@ type Work = {
   draw: ((outcome: Outcome) => void) | undefined;
 };
 
-async function score(detector: Detector, { found, columns, limit, json, signal, draw }: Work): Promise<Counts> {
+async function score(detector: Detector, { files, columns, limit, json, signal, draw }: Work): Promise<Counts> {
   const counts = newCounts();
   let isFirst = true;
-  for await (const outcome of outcomes(detector, found, { ...columns, heatmap: draw !== undefined, signal })) {
+  for await (const outcome of outcomes(detector, files, { ...columns, heatmap: draw !== undefined, signal })) {
     draw?.(outcome);
     count(counts, outcome, limit);
     if (outcome.status === "left_out") continue;
@@ -64,7 +66,7 @@ async function score(detector: Detector, { found, columns, limit, json, signal, 
     }
     isFirst = false;
   }
-  if (!json && found.length !== 1) note(summaryOf(counts));
+  if (!json && files.length !== 1) note(summaryOf(counts));
   return counts;
 }
 
@@ -79,3 +81,17 @@ export const detect: Group = {
   subcommands: { eval: evaluation, adapt },
   otherwise: files,
 };
+
+/** Returns a function that writes the heat map of one outcome. Two files of one name get two pictures. */
+function heatmapWriter(dir: string): (outcome: Outcome) => void {
+  mkdirSync(dir, { recursive: true });
+  const taken = new Map<string, number>();
+  return (outcome) => {
+    if (outcome.status !== "scored" || !outcome.scored.heatmap) return;
+    const name = basename(outcome.file);
+    const earlier = taken.get(name) ?? 0;
+    taken.set(name, earlier + 1);
+    const suffix = earlier === 0 ? "" : `.${earlier + 1}`;
+    writeFileSync(join(dir, `${name}${suffix}.heatmap.png`), Buffer.from(outcome.scored.heatmap.png, "base64"));
+  };
+}

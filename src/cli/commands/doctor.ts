@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "../../lib/version.ts";
 import { configFile } from "../../platform/config/config.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
 import { gpuChecks } from "../doctor/gpus.ts";
@@ -34,6 +35,7 @@ export const doctor = command({
   exits: { 0: "no check failed (there may be warnings)", 5: "a check failed" },
   async run({ json, ...where }) {
     const config = settingsOf(where);
+    becomeOwnerOf(config.data_dir);
     const temporary = existsSync(config.data_dir) ? undefined : mkdtempSync(join(tmpdir(), "verk-doctor-"));
     const scene = { config, probeDir: temporary ?? config.data_dir, file: configFile(where.config) };
     const findings: Finding[] = [];

@@ -1,12 +1,17 @@
 import { UsageError } from "../../lib/errors.ts";
+import type { Evaluator } from "../../resources/quality/evaluators/schema.ts";
 import type { Experiment } from "../../resources/quality/experiments/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
+import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
-import { evaluatorOf, type TargetBody, targetOf } from "../eval/inputs.ts";
+import { allDeployments } from "../deployments.ts";
 import { finish } from "../eval/show.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
+import { allJobs } from "../jobs/find.ts";
 import { datasetOf } from "../jobs/inputs.ts";
-import { print, printJson } from "../output.ts";
+import { onlyOne, wholeId } from "../lists.ts";
+import { note, printResult } from "../output.ts";
+import { isFile, readCode } from "../rewards/input.ts";
 
 const FLAGS = {
   dataset: {
@@ -69,13 +74,12 @@ export const evaluate = command({
       const evaluators: string[] = [];
       for (const each of flags.evaluator) evaluators.push(await evaluatorOf(client, each));
       const body = { dataset: await datasetOf(client, dataset, "--dataset", signal), targets, evaluators, ...options };
-      const { body: made } = await client.call<Experiment>("POST", "/v1/experiments", body, { signal });
+      const { body: experiment } = await client.call<Experiment>("POST", "/v1/experiments", body, { signal });
       if (flags["no-wait"]) {
-        if (flags.json) printJson(made);
-        else print(made.id);
+        printResult(flags.json, experiment, { result: experiment.id });
         return EXIT.ok;
       }
-      return await finish(client, made, flags, signal);
+      return await finish(client, experiment, flags, signal);
     });
   },
 });
@@ -91,10 +95,13 @@ type Options = {
 
 /** Only the given fields, so that the server's defaults apply to the rest. */
 function optionsOf(flags: Options): Record<string, unknown> {
-  const given = (fields: Record<string, unknown>) =>
+  const withoutUndefined = (fields: Record<string, unknown>) =>
     Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  const params = given({ max_tokens: wholeOf("max-tokens", flags["max-tokens"]), temperature: temperatureOf(flags) });
-  return given({
+  const params = withoutUndefined({
+    max_tokens: wholeOf("max-tokens", flags["max-tokens"]),
+    temperature: temperatureOf(flags),
+  });
+  return withoutUndefined({
     baseline: flags.baseline,
     name: flags.name,
     max_rows: wholeOf("max-rows", flags["max-rows"]),
@@ -108,4 +115,34 @@ function temperatureOf({ temperature: text }: Options): number | undefined {
   if (!/^\d+(\.\d+)?$/.test(text))
     throw new UsageError(`--temperature: expected a number such as 0.7, not ${JSON.stringify(text)}`);
   return Number(text);
+}
+
+type TargetBody = { type: string } & Record<string, unknown>;
+
+/** A deployment, a job (`sums`, `job_…` or `job_…@ckpt_…`), or a base model. An active deployment of the name goes first. */
+async function targetOf(client: Client, text: string): Promise<TargetBody> {
+  if (text.startsWith("dep_"))
+    return { type: "deployment", deployment: await wholeId(text, () => allDeployments(client)) };
+  const [name = "", checkpoint = null] = text.split(/@(?=ckpt_)/);
+  if (name.startsWith("job_"))
+    return { type: "checkpoint", job: await wholeId(name, () => allJobs(client)), checkpoint };
+  const isActive = ({ status }: { status: string }) => status !== "stopped" && status !== "failed";
+  if ((await allDeployments(client)).some((each) => each.name === text && isActive(each)))
+    return { type: "deployment", deployment: text };
+  const named = (await allJobs(client)).filter((each) => each.output_name === name && each.status === "completed");
+  const job = onlyOne(named, "completed jobs", name);
+  return job ? { type: "checkpoint", job: job.id, checkpoint, name: text } : { type: "model", model: text };
+}
+
+/** The id of an evaluator. A file of code becomes an evaluator first; the same code is stored once. */
+async function evaluatorOf(client: Client, text: string): Promise<string> {
+  if (!isFile(text)) {
+    if (/\.(py|ts|js|mjs)$/i.test(text)) throw new UsageError(`--evaluator: there is no file ${text}`, EXIT.failed);
+    return text;
+  }
+  const { name, source, language } = await readCode(text, undefined);
+  const config = { source, language };
+  const { status, body } = await client.call<Evaluator>("POST", "/v1/evaluators", { name, kind: "code", config });
+  if (status === 201) note(`${text} is stored as evaluator ${body.name}@${body.version}.`);
+  return body.id;
 }

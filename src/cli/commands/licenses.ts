@@ -25,8 +25,8 @@ export const licenses = command({
 
 /** A name may stand for several versions, or for a library inside several components. */
 function named(name: string, { components }: Licenses): Licensed[] {
-  const found = components.filter((each) => each.name === name);
-  if (found.length > 0) return found;
+  const matches = components.filter((each) => each.name === name);
+  if (matches.length > 0) return matches;
   const close = nearest(
     name,
     components.map((each) => each.name),

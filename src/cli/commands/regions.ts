@@ -4,43 +4,36 @@ import { parseDuration } from "../../lib/time.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import type { SshKey } from "../../resources/access/ssh_keys/schema.ts";
 import type { Region } from "../../resources/machines/regions/schema.ts";
-import { command, EXIT, FULL_FLAG, type Group, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
+import { command, EXIT, type Group, wholeOf } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
-import { listAll, wholeId } from "../lists.ts";
-import { note, print, printJson, printTable } from "../output.ts";
+import { wholeId } from "../lists.ts";
+import { note, print, printJson } from "../output.ts";
+import { COMMON_FLAGS, itemsOf, listCommand, removeCommand } from "../resource_commands.ts";
 
-const FLAGS = { ...SERVER_FLAGS, json: JSON_FLAG } as const;
 const PATH = "/v1/regions";
 
-const all = (client: Client) => listAll<Region>(client, PATH, ({ id }) => id);
-
-const list = command({
+const list = listCommand({
   summary: "List the regions: this machine and the others where jobs run",
-  flags: { ...FLAGS, full: FULL_FLAG },
   examples: ["verk regions list", "verk regions list --json"],
-  async run({ json, full, ...where }) {
-    const { client } = await connect(where);
-    const found = await all(client);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        each.name,
-        each.provider,
-        each.gpu_types.join(", ") || "cpu",
-        priceOf(each),
-        each.available ? "available" : (each.reason ?? "not available"),
-      ]);
-      printTable(["ID", "NAME", "PROVIDER", "DEVICES", "USD/HOUR", "STATE"], rows, "No regions.", { full });
-    }
-    return EXIT.ok;
+  path: PATH,
+  columns: {
+    ID: ({ id }: Region) => id,
+    NAME: ({ name }) => name,
+    PROVIDER: ({ provider }) => provider,
+    DEVICES: ({ gpu_types }) => gpu_types.join(", ") || "cpu",
+    "USD/HOUR": priceOf,
+    STATE: ({ available, reason }) => (available ? "available" : (reason ?? "not available")),
   },
+  empty: "No regions.",
+  hasShortIds: true,
 });
 
 /** The price of this machine depends on the device: `verk status` shows it. */
-const priceOf = ({ id, rate_usd_per_hour: rate }: Region) =>
-  rate === null ? (id === "local" ? "-" : "no price") : String(rate);
+function priceOf({ id, rate_usd_per_hour: rate }: Region): string {
+  if (rate !== null) return String(rate);
+  return id === "local" ? "-" : "no price";
+}
 
 const HOST = /^([^@\s]+)@(\[[0-9A-Fa-f:.]+\]|[^:\s]+)(?::(\d{1,5}))?$/;
 
@@ -66,7 +59,7 @@ const add = command({
   summary: "Add a machine that is reached over SSH; its host key is pinned",
   takes: ["name"],
   flags: {
-    ...FLAGS,
+    ...COMMON_FLAGS,
     host: { type: "string", value: "USER@ADDRESS[:PORT]", doc: "User and address of the machine" },
     identity: {
       type: "string",
@@ -180,24 +173,22 @@ function rateOf(text: string | undefined): number | undefined {
   return value;
 }
 
-const remove = command({
+async function mustFind(client: Client, target: string): Promise<Region> {
+  const all = await itemsOf<Region>(client, PATH);
+  const id = await wholeId(target, async () => all);
+  const region = all.find((each) => each.id === id || each.name === target);
+  if (region) return region;
+  throw new UsageError(`There is no region ${JSON.stringify(target)}. \`verk regions list\` shows them.`, 1);
+}
+
+const remove = removeCommand({
   summary: "Remove a region; an SSH key that only it used stays",
-  takes: ["region"],
-  flags: FLAGS,
   examples: ["verk regions remove lab"],
   exits: { 1: "failed: there is no such region, or a job runs there" },
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const found = await all(client);
-    const id = await wholeId(target, async () => found);
-    const region = found.find((each) => each.id === id || each.name === target);
-    if (!region)
-      throw new UsageError(`There is no region ${JSON.stringify(target)}. \`verk regions list\` shows them.`, 1);
-    const { body } = await client.call("DELETE", `${PATH}/${region.id}`);
-    if (json) printJson(body);
-    else note(`${region.name} (${region.id}) is removed.`);
-    return EXIT.ok;
-  },
+  takes: "region",
+  path: PATH,
+  find: mustFind,
+  says: ({ id, name }) => `${name} (${id}) is removed.`,
 });
 
 export const regions: Group = {

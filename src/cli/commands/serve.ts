@@ -6,6 +6,7 @@ import { descriptorsOf, fewDescriptors } from "../../platform/machine/descriptor
 import { findGpus } from "../../platform/machine/gpu_presence.ts";
 import { raisePriority } from "../../platform/machine/priority.ts";
 import { plainExposure } from "../../platform/tls/exposure.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG } from "../args.ts";
 import { sentence, unusedGpu } from "../doctor/gpu_advice.ts";
 import { openDataDir } from "../open_data_dir.ts";
@@ -36,6 +37,7 @@ export const serve = command({
   async run(flags) {
     const file = configFile(flags.config);
     const config = settingsOf(flags);
+    becomeOwnerOf(config.data_dir);
     const say = isJsonLog(config.log.format) ? sayAsJson : note;
     const exposed = exposedSecrets(file);
     if (exposed) {

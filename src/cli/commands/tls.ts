@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { writeFileAtomicSync } from "../../platform/files.ts";
 import type { Issued } from "../../platform/tls/issue.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, wholeOf } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
 import { settingsOf } from "../settings.ts";
@@ -34,11 +35,11 @@ const init = command({
     const names = [...new Set([...name.map(checkedName), ...ownNames()])];
     const { issue } = await import("../../platform/tls/issue.ts");
     const { authority, isNew } = await authorityIn(dir);
-    const made = await issue(authority, { names, days: daysOf(days), purpose: "server", nowMs: Date.now() });
+    const certificate = await issue(authority, { names, days: daysOf(days), purpose: "server", nowMs: Date.now() });
     // The key comes first: a server that reads in between finds a pair that does not match, and keeps the old one.
     const files = { ca: join(dir, "ca.crt"), key: join(dir, "server.key"), cert: join(dir, "server.crt") };
-    writeFileAtomicSync(files.key, made.key);
-    writeFileAtomicSync(files.cert, made.cert, { mode: 0o644 });
+    writeFileAtomicSync(files.key, certificate.key);
+    writeFileAtomicSync(files.cert, certificate.cert, { mode: 0o644 });
     if (json) printJson({ object: "tls_certificate", ...files, names, new_authority: isNew });
     else explain(files, names, isNew);
     return EXIT.ok;
@@ -58,11 +59,16 @@ const client = command({
       throw new UsageError(`There is no authority in ${dir}. Make one with \`verk tls init\`.`);
     const { issue } = await import("../../platform/tls/issue.ts");
     const { authority } = await authorityIn(dir);
-    const made = await issue(authority, { names: [name], days: daysOf(days), purpose: "client", nowMs: Date.now() });
+    const certificate = await issue(authority, {
+      names: [name],
+      days: daysOf(days),
+      purpose: "client",
+      nowMs: Date.now(),
+    });
     mkdirSync(join(dir, "clients"), { recursive: true, mode: 0o700 });
     const files = { key: join(dir, "clients", `${name}.key`), cert: join(dir, "clients", `${name}.crt`) };
-    writeFileAtomicSync(files.key, made.key);
-    writeFileAtomicSync(files.cert, made.cert);
+    writeFileAtomicSync(files.key, certificate.key);
+    writeFileAtomicSync(files.cert, certificate.cert);
     if (json) printJson({ object: "tls_client_certificate", ...files });
     else {
       print(`Certificate  ${files.cert}\nPrivate key  ${files.key}`);
@@ -80,6 +86,7 @@ export const tls: Group = {
 
 function folderOf(where: { data?: string | undefined; config?: string | undefined }): string {
   const { data_dir: dataDir } = settingsOf(where);
+  becomeOwnerOf(dataDir);
   if (!existsSync(dataDir))
     throw new UsageError(`There is no data directory at ${dataDir}. Start the server once, or name it with --data.`);
   const dir = join(dataDir, "tls");

@@ -1,8 +1,7 @@
 import type { Ctx } from "../../context.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { settingsOf } from "../settings.ts";
+import { printList, printResult } from "../output.ts";
 import { emailOf, roleOf } from "../users/arguments.ts";
 import { invite, listInvitations, uninvite } from "../users/invitations.ts";
 import { labelOf } from "./manage/keys.ts";
@@ -35,40 +34,42 @@ const add = command({
     "verk users add bo@example.com --workspace research --keep-password",
   ],
   exits: { 1: "failed: the person is a user of the workspace already, or has no password to keep" },
-  async run({ workspace, json, role, name, operator, ...rest }, address = "") {
+  async run({ json, role, name, operator, ...rest }, address = "") {
     const { "password-stdin": fromStdin, "keep-password": keeps, ...where } = rest;
-    const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, persons, ROLES } = await cli();
+    const { audited, inWorkspace, people, persons, ROLES } = await cli();
     const email = await emailOf(address);
-    const given = roleOf(role ?? "member", ROLES);
-    if (operator && given !== "owner")
+    const wantedRole = roleOf(role ?? "member", ROLES);
+    if (operator && wantedRole !== "owner")
       throw new UsageError("--operator: only an owner can be an operator (--role owner)");
     if (keeps && fromStdin) throw new UsageError("--keep-password and --password-stdin: give one of them");
     const label = labelOf("--name", name ?? email.split("@")[0] ?? email);
     const password = keeps ? undefined : await newPassword(fromStdin);
-    const { user, shown, isKnown } = await offline(
-      settingsOf(where),
-      async (ctx) => {
-        const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-        const known = persons.findProven(ctx, email);
-        const isOfProvider = known?.passwordHash === null && persons.hasIdentity(ctx, known.id) && !fromStdin;
+    const { user, shown, wasPerson } = await inWorkspace(
+      where,
+      async (ctx, { id: workspaceId }) => {
+        const person = persons.findProven(ctx, email);
+        const isOfProvider = person?.passwordHash === null && persons.hasIdentity(ctx, person.id) && !fromStdin;
         const passwordHash =
           isOfProvider && password !== undefined ? null : password && (await persons.newHash(ctx, email, password));
-        const fields = { workspaceId, email, name: label, role: given, isOperator: operator, passwordHash };
+        const fields = { workspaceId, email, name: label, role: wantedRole, isOperator: operator, passwordHash };
         const row = people.vouch(ctx, fields);
         audited(ctx, "verk users add", workspaceId, row.id);
         const isShown = typeof passwordHash === "string" && !fromStdin;
-        return { user: people.show(ctx, row), shown: isShown ? password : undefined, isKnown: known !== undefined };
+        return { user: people.show(ctx, row), shown: isShown ? password : undefined, wasPerson: person !== undefined };
       },
       { create: true }, // the first user may come before the first start
     );
-    if (json) printJson({ ...user, ...(shown === undefined ? {} : { password: shown }) });
-    else {
-      if (shown !== undefined) print(shown);
-      const ended = "The older password, second factor and sessions have ended.";
-      const known = keeps ? "The password, second factor and sessions are kept." : ended;
-      const store = shown === undefined ? "" : " Store the password now: it is not shown again.";
-      note(`${user.email} is ${user.role} (${user.id}).${isKnown ? ` ${known}` : ""}${store}`);
-    }
+    const ended = "The older password, second factor and sessions have ended.";
+    const change = keeps ? "The password, second factor and sessions are kept." : ended;
+    const store = shown === undefined ? "" : " Store the password now: it is not shown again.";
+    printResult(
+      json,
+      { ...user, ...(shown === undefined ? {} : { password: shown }) },
+      {
+        result: shown,
+        remark: `${user.email} is ${user.role} (${user.id}).${wasPerson ? ` ${change}` : ""}${store}`,
+      },
+    );
     return EXIT.ok;
   },
 });
@@ -77,27 +78,19 @@ const list = command({
   summary: "List the users of a workspace, newest first",
   flags: WHERE,
   examples: ["verk users list", "verk users list --workspace research --json"],
-  async run({ workspace, json, ...where }) {
-    const { allOf, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people } = await cli();
-    const found = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      return allOf((query) => people.list(ctx, id, query));
+  async run({ json, ...where }) {
+    const { allOf, inWorkspace, people } = await cli();
+    const all = await inWorkspace(where, (ctx, { id }) => allOf((query) => people.list(ctx, id, query)));
+    printList(json, all, {
+      columns: {
+        ID: ({ id }) => id,
+        EMAIL: ({ email }) => email,
+        ROLE: ({ operator, role }) => (operator ? "owner, operator" : role),
+        "SECOND FACTOR": ({ second_factor }) => (second_factor ? "yes" : "no"),
+        "LAST SIGN-IN": ({ last_sign_in_at }) => last_sign_in_at ?? "never",
+      },
+      empty: "No users. Add one with `verk users add EMAIL`.",
     });
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((user) => [
-        user.id,
-        user.email,
-        user.operator ? "owner, operator" : user.role,
-        user.second_factor ? "yes" : "no",
-        user.last_sign_in_at ?? "never",
-      ]);
-      printTable(
-        ["ID", "EMAIL", "ROLE", "SECOND FACTOR", "LAST SIGN-IN"],
-        rows,
-        "No users. Add one with `verk users add EMAIL`.",
-      );
-    }
     return EXIT.ok;
   },
 });
@@ -108,14 +101,13 @@ const role = command({
   flags: WHERE,
   examples: ["verk users role ada@example.com admin"],
   exits: NO_USER,
-  async run({ workspace, json, ...where }, address = "", word = "") {
+  async run({ json, ...where }, address = "", word = "") {
     const { people, ROLES } = await cli();
     const to = roleOf(word, ROLES);
-    const user = await change({ workspace, address, words: "role", where }, (ctx, { workspaceId, id }) =>
+    const user = await change({ address, words: "role", where }, (ctx, { workspaceId, id }) =>
       people.show(ctx, people.setRole(ctx, { workspaceId, id, role: to })),
     );
-    if (json) printJson(user);
-    else note(`${user.email} is ${user.role}.`);
+    printResult(json, user, { remark: `${user.email} is ${user.role}.` });
     return EXIT.ok;
   },
 });
@@ -126,13 +118,12 @@ const remove = command({
   flags: WHERE,
   examples: ["verk users remove bo@example.com"],
   exits: NO_USER,
-  async run({ workspace, json, ...where }, address = "") {
+  async run({ json, ...where }, address = "") {
     const { people } = await cli();
-    const { id } = await change({ workspace, address, words: "remove", where }, (ctx, { workspaceId, id }) =>
+    const { id } = await change({ address, words: "remove", where }, (ctx, { workspaceId, id }) =>
       people.remove(ctx, { workspaceId, id }),
     );
-    if (json) printJson({ id, object: "user", deleted: true });
-    else note(`${address} is removed.`);
+    printResult(json, { id, object: "user", deleted: true }, { remark: `${address} is removed.` });
     return EXIT.ok;
   },
 });
@@ -143,20 +134,23 @@ const reset = command({
   flags: { ...WHERE, "password-stdin": PASSWORD },
   examples: ["verk users reset-password ada@example.com", "verk users reset-password ada@example.com --json"],
   exits: NO_USER,
-  async run({ workspace, json, "password-stdin": fromStdin, ...where }, address = "") {
+  async run({ json, "password-stdin": fromStdin, ...where }, address = "") {
     const { people } = await cli();
     const password = await newPassword(fromStdin);
-    const target = { workspace, address, words: "reset-password", where, password };
+    const target = { address, words: "reset-password", where, password };
     const user = await change(target, (ctx, { workspaceId, id, passwordHash }) => {
       const row = people.mustGet(ctx, workspaceId, id);
       people.setPassword(ctx, row.personId, passwordHash);
       return people.show(ctx, row);
     });
-    if (json) printJson({ ...user, ...(fromStdin ? {} : { password }) });
-    else {
-      if (!fromStdin) print(password);
-      note(`${user.email} has a new password, and all sessions have ended.`);
-    }
+    printResult(
+      json,
+      { ...user, ...(fromStdin ? {} : { password }) },
+      {
+        result: fromStdin ? undefined : password,
+        remark: `${user.email} has a new password, and all sessions have ended.`,
+      },
+    );
     return EXIT.ok;
   },
 });
@@ -167,17 +161,18 @@ const removeFactor = command({
   flags: WHERE,
   examples: ["verk users remove-second-factor ada@example.com"],
   exits: { 1: "failed: no such user, or the user has no second factor" },
-  async run({ workspace, json, ...where }, address = "") {
+  async run({ json, ...where }, address = "") {
     const { people, secondFactor } = await cli();
-    const target = { workspace, address, words: "remove-second-factor", where };
+    const target = { address, words: "remove-second-factor", where };
     const { user, isRemoved } = await change(target, (ctx, { workspaceId, id }) => {
       const row = people.mustGet(ctx, workspaceId, id);
       const isRemoved = secondFactor.remove(ctx, row.personId);
       return { user: people.show(ctx, row), isRemoved };
     });
-    if (json) printJson(user);
-    else if (isRemoved) note(`${user.email} signs in with the password alone until a new second factor is added.`);
-    else note(`${user.email} has no second factor.`);
+    const remark = isRemoved
+      ? `${user.email} signs in with the password alone until a new second factor is added.`
+      : `${user.email} has no second factor.`;
+    printResult(json, user, { remark });
     return isRemoved ? EXIT.ok : EXIT.failed;
   },
 });
@@ -200,24 +195,22 @@ export const users: Group = {
 const cli = () => import("../offline.ts");
 
 type Target = {
-  workspace: string | undefined;
   address: string;
   words: string;
-  where: { data: string | undefined; config: string | undefined };
+  where: { data: string | undefined; config: string | undefined; workspace: string | undefined };
   password?: string;
 };
 type UserToChange = { workspaceId: string; id: string; passwordHash: string | null };
 
 /** Runs `body` on the user with that address, and records the command in the audit log. */
 async function change<T>(
-  { workspace, address, words, where, password }: Target,
+  { address, words, where, password }: Target,
   body: (ctx: Ctx, user: UserToChange) => T,
 ): Promise<T> {
-  const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, people, persons } = await cli();
+  const { audited, inWorkspace, people, persons } = await cli();
   const email = await emailOf(address);
-  return await offline(settingsOf(where), async (ctx) => {
+  return await inWorkspace(where, async (ctx, { id: workspaceId }) => {
     const passwordHash = password === undefined ? null : await persons.newHash(ctx, email, password);
-    const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
     const { id } = people.mustFind(ctx, workspaceId, email);
     audited(ctx, `verk users ${words} ${id}`, workspaceId);
     return body(ctx, { workspaceId, id, passwordHash });

@@ -1,14 +1,13 @@
 import { buildFacts, COMMIT, VERSION } from "../../lib/version.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
-import { print, printJson } from "../output.ts";
+import { printResult } from "../output.ts";
 
 export const version = command({
   summary: "Print the version",
   flags: { json: JSON_FLAG },
   examples: ["verk version --json"],
   run({ json }) {
-    if (json) printJson(buildFacts());
-    else print(`verk ${VERSION} (${COMMIT})`);
+    printResult(json, buildFacts(), { result: `verk ${VERSION} (${COMMIT})` });
     return EXIT.ok;
   },
 });

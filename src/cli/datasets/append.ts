@@ -49,10 +49,10 @@ export const append = command({
       const { client } = await connect(where);
       const dataset = await mustFind(client, target);
       const code = await interruptible(async (signal) => {
-        const given = { path: file, source, config: where.config, signal };
+        const input = { path: file, source, config: where.config, signal };
         const { format } = dataset;
         await withRows(
-          given,
+          input,
           { ...reading, ...(format === null ? {} : { format }) },
           async ({ chunks, size, unit }) => {
             const meter = createMeter(progress, `appending to ${dataset.name}`, size);

@@ -15,8 +15,8 @@ export async function mustFind(client: Client, target: string): Promise<Dataset>
   if (target.startsWith("ds_")) return get(await wholeId(target, () => allDatasets(client)));
   const all = await allDatasets(client);
   const named = all.filter(({ name }) => name === target);
-  const found = onlyOne(named, "datasets", target);
-  if (found) return get(found.id);
+  const dataset = onlyOne(named, "datasets", target);
+  if (dataset) return get(dataset.id);
   const names = [...new Set(all.map(({ name }) => name))];
   const close = nearest(target, names);
   const there = names.length > 0 ? ` Datasets: ${names.slice(0, 10).join(", ")}.` : "";

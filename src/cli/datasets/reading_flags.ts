@@ -17,8 +17,8 @@ export const SHAPE_FLAG = {
   doc: `Shape of the rows, if two fit: ${SHAPES.join(", ")}`,
 } as const;
 
-export function mapOf(given: readonly string[]): ColumnMap {
-  const pairs = given.join(",");
+export function mapOf(maps: readonly string[]): ColumnMap {
+  const pairs = maps.join(",");
   try {
     return pairs === "" ? {} : ShapeOptions.shape.map.parse(parseMap(pairs));
   } catch {
@@ -26,11 +26,11 @@ export function mapOf(given: readonly string[]): ColumnMap {
   }
 }
 
-export function knownShape(given: string | undefined): Shape | undefined {
-  const found = SHAPES.find((each) => each === given);
-  if (found !== undefined || given === undefined) return found;
-  const close = nearest(given, SHAPES);
+export function knownShape(text: string | undefined): Shape | undefined {
+  const shape = SHAPES.find((each) => each === text);
+  if (shape !== undefined || text === undefined) return shape;
+  const close = nearest(text, SHAPES);
   throw new UsageError(
-    `--shape: there is no shape ${JSON.stringify(given)}${close ? `. Did you mean ${close}?` : `: ${SHAPES.join(", ")}`}`,
+    `--shape: there is no shape ${JSON.stringify(text)}${close ? `. Did you mean ${close}?` : `: ${SHAPES.join(", ")}`}`,
   );
 }

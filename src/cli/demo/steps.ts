@@ -62,7 +62,7 @@ async function start(walk: Walk) {
 }
 
 async function makeAdminKey(walk: Walk) {
-  const made = await runCommand<{ id: string; key: string }>(
+  const apiKey = await runCommand<{ id: string; key: string }>(
     walk,
     "keys",
     "create",
@@ -71,8 +71,8 @@ async function makeAdminKey(walk: Walk) {
     "--scope",
     "admin",
   );
-  walk.adminKey = made.key;
-  return made.id;
+  walk.adminKey = apiKey.key;
+  return apiKey.id;
 }
 
 async function createWorkspace(walk: Walk) {
@@ -83,7 +83,7 @@ async function createWorkspace(walk: Walk) {
 }
 
 async function makeKey(walk: Walk) {
-  const made = await runCommand<{ id: string; key: string }>(
+  const apiKey = await runCommand<{ id: string; key: string }>(
     walk,
     "keys",
     "create",
@@ -92,8 +92,8 @@ async function makeKey(walk: Walk) {
     "--name",
     "demo",
   );
-  walk.key = made.key;
-  return made.id;
+  walk.key = apiKey.key;
+  return apiKey.id;
 }
 
 async function followEvents(walk: Walk) {

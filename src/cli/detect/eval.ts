@@ -3,11 +3,12 @@ import { join, relative, sep } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { command, EXIT, JSON_FLAG } from "../args.ts";
 import { note, print, printJson } from "../output.ts";
+import { settingsOf } from "../settings.ts";
 import { type Detector, type Outcome, type ScoreOptions, takersOf } from "./detector.ts";
 import { evaluationText } from "./eval_report.ts";
 import { evaluate, type Sample } from "./evaluation.ts";
 import { findFiles, type InputFile } from "./files.ts";
-import { chosenModels, EXITS, FLAGS, namedModels, settingsHere, thresholdOf } from "./input.ts";
+import { chosenModels, EXITS, FLAGS, namedModels, thresholdOf } from "./input.ts";
 import { oneLine } from "./report.ts";
 import { outcomes, withDetector } from "./run.ts";
 
@@ -31,7 +32,7 @@ export const evaluation = command({
     if (unfit)
       throw new UsageError(`--models: ${unfit} reads ${audio ? "images. Leave out --audio." : "speech. Add --audio."}`);
     const limit = thresholdOf(threshold);
-    const config = settingsHere(where);
+    const config = settingsOf(where); // root stays root: the command reads files of the calling user
     const files = await labelled(dir);
     return await withDetector(config, async (detector, signal) => {
       const chosen = chosenModels(named, detector.versions, takers);

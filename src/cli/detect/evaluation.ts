@@ -105,11 +105,11 @@ function robustnessOf(samples: readonly Sample[]): Evaluation["robustness"] {
 function sourcesOf(samples: readonly Sample[], threshold: number): SourceFigures[] {
   const figures = ([true, false] as const).flatMap((isAi) => {
     const others = samples.filter((sample) => sample.isAi !== isAi);
-    const own = Map.groupBy(
+    const bySource = Map.groupBy(
       samples.filter((sample) => sample.isAi === isAi),
       ({ source }) => source,
     );
-    return [...own].map(([source, mine]): SourceFigures => {
+    return [...bySource].map(([source, mine]): SourceFigures => {
       const right = mine.filter(({ score }) => score >= threshold === isAi).length;
       return {
         label: isAi ? "ai" : "real",
@@ -126,7 +126,7 @@ function sourcesOf(samples: readonly Sample[], threshold: number): SourceFigures
 }
 
 function tiersOf(samples: readonly Sample[]): Record<Prediction, number> {
-  const found = samples.map(({ score }) => tierOf(score).prediction);
-  const count = (tier: Prediction) => found.filter((each) => each === tier).length;
+  const tiers = samples.map(({ score }) => tierOf(score).prediction);
+  const count = (tier: Prediction) => tiers.filter((each) => each === tier).length;
   return Object.fromEntries(PREDICTIONS.map((tier) => [tier, count(tier)])) as Record<Prediction, number>;
 }

@@ -27,9 +27,9 @@ describe("AUROC", () => {
     ["is nothing without real files", [0.5], [], null],
     ["is nothing without generated ones", [], [0.5], null],
   ])("%s", (_name, ai, real, expected) => {
-    const found = auroc(files(ai, real));
-    if (expected === null) expect(found).toBeNull();
-    else expect(found).toBeCloseTo(expected, 12);
+    const area = auroc(files(ai, real));
+    if (expected === null) expect(area).toBeNull();
+    else expect(area).toBeCloseTo(expected, 12);
   });
 
   test("is the count of pairs, whatever the scores", () => {

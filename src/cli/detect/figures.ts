@@ -30,7 +30,7 @@ export function auroc(items: readonly Labelled[]): number | null {
 /** The mean of both labels' accuracies. A score equal to the threshold counts as generated. */
 export function balancedAccuracy(items: readonly Labelled[], threshold: number): number | null {
   const [ai, real] = [items.filter(({ isAi }) => isAi), items.filter(({ isAi }) => !isAi)];
-  const found = share(
+  const recall = share(
     ai.filter(({ score }) => score >= threshold),
     ai,
   );
@@ -38,7 +38,7 @@ export function balancedAccuracy(items: readonly Labelled[], threshold: number):
     real.filter(({ score }) => score < threshold),
     real,
   );
-  return found === null || spared === null ? null : (found + spared) / 2;
+  return recall === null || spared === null ? null : (recall + spared) / 2;
 }
 
 export type Precision = { precision: number | null; recall: number | null; files: number };

@@ -20,8 +20,8 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 test("a folder is all below it, links followed once, without what begins with a dot", async () => {
-  const found = await findFiles([at("named.png"), at("set")]);
-  expect(found).toEqual([
+  const files = await findFiles([at("named.png"), at("set")]);
+  expect(files).toEqual([
     { path: at("named.png"), named: true },
     ...["b/a.png", "c.png", "link/x.png", "one.png"].map((name) => ({ path: at(`set/${name}`), named: false })),
   ]);

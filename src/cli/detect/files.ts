@@ -25,19 +25,19 @@ export const reasonOf = (error: unknown) => WHY[errorCode(error) ?? ""] ?? (erro
 
 /** Keeps the given order; sorts by name within a folder. A path that cannot be read is reported with its error. */
 export async function findFiles(paths: readonly string[]): Promise<InputFile[]> {
-  const found: InputFile[] = [];
+  const files: InputFile[] = [];
   for (const path of paths) {
     const { isFolder, error } = await lookAt(path);
-    if (isFolder) await walk(path, found, new Set());
-    else found.push({ path, named: true, ...(error === undefined ? {} : { error }) });
+    if (isFolder) await walk(path, files, new Set());
+    else files.push({ path, named: true, ...(error === undefined ? {} : { error }) });
   }
-  return found;
+  return files;
 }
 
 async function lookAt(path: string): Promise<{ isFolder: boolean; error?: string }> {
   try {
-    const found = await stat(path);
-    if (found.isFile() || found.isDirectory()) return { isFolder: found.isDirectory() };
+    const entry = await stat(path);
+    if (entry.isFile() || entry.isDirectory()) return { isFolder: entry.isDirectory() };
     return { isFolder: false, error: "it is neither a file nor a folder" };
   } catch (error) {
     return { isFolder: false, error: reasonOf(error) };
@@ -45,7 +45,7 @@ async function lookAt(path: string): Promise<{ isFolder: boolean; error?: string
 }
 
 /** Follows links, but visits each folder once, because links may form a loop. Skips names that begin with a dot. */
-async function walk(dir: string, found: InputFile[], seen: Set<string>): Promise<void> {
+async function walk(dir: string, files: InputFile[], seen: Set<string>): Promise<void> {
   try {
     const { dev, ino } = await stat(dir);
     if (seen.has(`${dev}:${ino}`)) return;
@@ -55,11 +55,11 @@ async function walk(dir: string, found: InputFile[], seen: Set<string>): Promise
       if (entry.name.startsWith(".")) continue;
       const path = join(dir, entry.name);
       const target = entry.isSymbolicLink() ? await stat(path).catch(() => undefined) : entry;
-      if (target?.isDirectory()) await walk(path, found, seen);
-      else if (target?.isFile()) found.push({ path, named: false });
+      if (target?.isDirectory()) await walk(path, files, seen);
+      else if (target?.isFile()) files.push({ path, named: false });
     }
   } catch (error) {
-    found.push({ path: dir, named: true, error: reasonOf(error) });
+    files.push({ path: dir, named: true, error: reasonOf(error) });
   }
 }
 
@@ -67,9 +67,9 @@ async function walk(dir: string, found: InputFile[], seen: Set<string>): Promise
 export async function readContents(path: string, maxBytes: number): Promise<Contents> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe must not stop the command
   try {
-    const found = await file.stat();
-    if (!found.isFile()) return "other"; // replaced since the folder was read
-    const { size } = found;
+    const stats = await file.stat();
+    if (!stats.isFile()) return "other"; // replaced since the folder was read
+    const { size } = stats;
     const head = await readStart(file, Math.min(size, HEAD_BYTES));
     const kind = kindOf(head);
     if (kind === undefined) return "other";

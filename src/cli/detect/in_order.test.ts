@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import { inOrder } from "./in_order.ts";
 
 const collect = async <T>(all: AsyncGenerator<T>) => {
-  const found: T[] = [];
-  for await (const each of all) found.push(each);
-  return found;
+  const items: T[] = [];
+  for await (const each of all) items.push(each);
+  return items;
 };
 
 test("so many are under way and never more, and they are told in their order", async () => {

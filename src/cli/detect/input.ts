@@ -1,7 +1,6 @@
 /** The flags that `verk detect` and `verk detect eval` share. */
 import { AppError, UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
-import { type Config, configFile, loadConfig } from "../../platform/config/config.ts";
 import type { Versions } from "../../resources/detection/worker.ts";
 import { MODELS, type ModelName } from "../../workers/protocol_detector.ts";
 import { CONFIG_FLAG, DATA_FLAG } from "../args.ts";
@@ -31,10 +30,6 @@ export const EXITS = {
 };
 
 const DEFAULT_THRESHOLD = 0.5;
-
-/** Does not switch to the owner of the data directory, because the command reads files of the calling user. */
-export const settingsHere = ({ config, data }: { config?: string | undefined; data?: string | undefined }): Config =>
-  loadConfig({ file: configFile(config), flags: { data_dir: data } });
 
 export function namedModels(text: string | undefined): ModelName[] | undefined {
   const names = text?.split(",").map((name) => name.trim());

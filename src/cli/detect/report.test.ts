@@ -24,7 +24,7 @@ const scored: Scored = {
     robustness: { lowest: 0.4, highest: 0.9, views: [{ view: "jpeg_60", score: 0.4 }], flips: true },
   },
 };
-const found: ReportedOutcome = {
+const outcome: ReportedOutcome = {
   file: "a\nb.jpg",
   status: "scored",
   scored,
@@ -52,7 +52,7 @@ const columns = { models: ["detector_v0", "detector_v1", "detector_audio_v0"], r
 
 test("a line has the score, what it means, each model's, the range and what the file says of itself", () => {
   expect(headerOf(columns)).toBe("SCORE  PREDICTION   detector_v0  detector_v1  OVER RE-ENCODES    FILE");
-  expect(lineOf(found, columns)).toBe(
+  expect(lineOf(outcome, columns)).toBe(
     "0.900  ai           0.900        -            0.400–0.900 flips  a\ufffdb.jpg  " +
       "[C2PA: Maker\ufffd[31m/1.0, trainedAlgorithmicMedia, signed by Maker\ufffd, not trusted (expired), but the content was changed]  [metadata: Diffuser]",
   );
@@ -68,7 +68,7 @@ test("one model's score stands once", () => {
 });
 
 test("as JSON it is what the API answers, with the file and without what only a server has", () => {
-  const json = jsonOf(found, 0.95, 0);
+  const json = jsonOf(outcome, 0.95, 0);
   expect(json).toMatchObject({
     file: "a\nb.jpg",
     prediction: "ai",
@@ -87,7 +87,7 @@ test("as JSON it is what the API answers, with the file and without what only a 
 test("the last line says how many there were of each", () => {
   const counts = newCounts();
   expect(summaryOf(counts)).toBe("no file scored");
-  for (const each of [found, found, failed, { file: "n", status: "left_out" } as const]) count(counts, each, 0.9);
+  for (const each of [outcome, outcome, failed, { file: "n", status: "left_out" } as const]) count(counts, each, 0.9);
   expect(summaryOf(counts)).toBe("2 scored: 2 ai; 1 failed; 1 of other types skipped");
   expect(counts.above).toBe(2);
 });

@@ -115,21 +115,21 @@ test("R3: a foreign master key fails with the sentence of a start; the right one
   const dir = join(root, "foreign");
   mkdirSync(dir);
   const file = join(dir, "master.key");
-  const [own, foreign] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+  const [master, foreign] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
   const put = (key: Uint8Array) => writeFileSync(file, Buffer.from(key).toString("hex"), { mode: 0o600 });
   const db = new Database(join(dir, "verk.db"));
   db.run("CREATE TABLE secrets (id TEXT, sealed TEXT)");
-  db.run("INSERT INTO secrets VALUES ('sec_1', ?)", [createSecretBox(own).seal("hidden", "a place")]);
-  put(own);
+  db.run("INSERT INTO secrets VALUES ('sec_1', ?)", [createSecretBox(master).seal("hidden", "a place")]);
+  put(master);
   expect(await finding("master key", sceneOf(dir))).toMatchObject({
     status: "ok",
     detail: expect.stringContaining("opens the secrets"),
   });
   put(foreign);
-  const found = await finding("master key", sceneOf(dir));
+  const result = await finding("master key", sceneOf(dir));
   const start = () => openSecretBox({ file, sealed: () => someSealed(db) });
-  expect(found.status).toBe("fail");
-  expect(start).toThrow(found.detail);
+  expect(result.status).toBe("fail");
+  expect(start).toThrow(result.detail);
   expect(start).toThrow(/is not the one that sealed the secrets/);
   rmSync(file);
   expect(await finding("master key", sceneOf(dir))).toMatchObject({
@@ -156,16 +156,16 @@ test("R1: a database of this version's number with another schema fails; the nex
 
 test("a taken port fails with the flag that chooses another", async () => {
   const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
-  const found = await finding("address", sceneOf(join(root, "none"), `127.0.0.1:${taken.port}`));
+  const result = await finding("address", sceneOf(join(root, "none"), `127.0.0.1:${taken.port}`));
   await taken.stop(true);
-  expect(found).toMatchObject({ status: "fail", fix: expect.stringContaining("--listen") });
+  expect(result).toMatchObject({ status: "fail", fix: expect.stringContaining("--listen") });
 });
 
 test("a taken port of detection fails with the setting that chooses another; two free ones are named", async () => {
   const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
-  const found = await finding("address", sceneOf(join(root, "none"), "127.0.0.1:0", taken.port));
+  const result = await finding("address", sceneOf(join(root, "none"), "127.0.0.1:0", taken.port));
   await taken.stop(true);
-  expect(found).toMatchObject({ status: "fail", fix: expect.stringContaining("detect.port") });
+  expect(result).toMatchObject({ status: "fail", fix: expect.stringContaining("detect.port") });
   const free = await finding("address", sceneOf(join(root, "none"), "127.0.0.1:0", 0));
   expect(free).toMatchObject({ status: "ok", detail: "127.0.0.1:0 and 127.0.0.1:0 are free" });
 });

@@ -73,13 +73,15 @@ function expectedTime(path: string): number | undefined {
 function openFiles({ config }: Scene) {
   const { held, holder } = isHeld(config.data_dir);
   const ofServer = held && holder ? descriptorsOf(holder.pid) : undefined;
-  const found = ofServer ?? descriptorsOf();
-  if (!found) return warn("the limit is unknown: /proc cannot be read", "mount /proc");
-  const few = fewDescriptors(found);
+  const limits = ofServer ?? descriptorsOf();
+  if (!limits) return warn("the limit is unknown: /proc cannot be read", "mount /proc");
+  const few = fewDescriptors(limits);
   if (few) return warn(few.detail, few.fix);
-  const used = ofServer ? `, the server has ${found.used} open` : "";
-  if (found.soft === Number.POSITIVE_INFINITY) return ok(`no limit${used}`);
-  return ok(`limit ${found.soft} (hard ${found.hard}), of which connections get ${mostConnections(found.soft)}${used}`);
+  const used = ofServer ? `, the server has ${limits.used} open` : "";
+  if (limits.soft === Number.POSITIVE_INFINITY) return ok(`no limit${used}`);
+  return ok(
+    `limit ${limits.soft} (hard ${limits.hard}), of which connections get ${mostConnections(limits.soft)}${used}`,
+  );
 }
 
 const listenFixes = (setting: string): Readonly<Record<string, string>> => ({

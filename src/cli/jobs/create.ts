@@ -3,15 +3,14 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { ApiError } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note, print, printJson } from "../output.ts";
-import { isCodeName, isFile, readCode } from "../rewards/input.ts";
+import { note, print, printJson, printResult } from "../output.ts";
 import { type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
-import { codeOf, datasetOf } from "./inputs.ts";
+import { resolverFields, uploadInputs } from "./inputs.ts";
 import { type Fault, located, readJobFile } from "./job_file.ts";
-import { type Body, bodyOf } from "./request.ts";
-import { readRewards, rewardFields } from "./rewards.ts";
+import { type Body, flaggedOf, requestOf } from "./request.ts";
+import { readRewards } from "./rewards.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
 const many = (value: string, doc: string) => ({ type: "string", value, doc, multiple: true }) as const;
@@ -105,59 +104,27 @@ export const create = command({
     1: "failed: the job was rejected, is not valid (--dry-run) or did not complete (--watch)",
     [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
-  async run(
-    { dataset, "eval-dataset": evalDataset, reward, resolver, file: named, "dry-run": dryRun, watch, json, ...flags },
-    argument,
-  ) {
+  async run({ file: named, "dry-run": dryRun, watch, json, ...flags }, argument) {
     if (argument !== undefined && named !== undefined)
       throw new UsageError("jobs create: give the file as the argument or with --file, not both");
     const path = argument ?? named;
     const file = path === undefined ? undefined : await readJobFile(path);
-    const body: Body = bodyOf(flags, file?.body);
-    const rewards =
-      reward.length > 0 || !file?.rewards
-        ? await readRewards(
-            reward.map((text) => ({ text })),
-            "--reward",
-          )
-        : await readRewards(file.rewards, file.path, file.dir);
+    const { body, inputs } = requestOf(file, flags);
+    const rewards = await readRewards(inputs.rewards);
     for (const line of file?.notes ?? []) note(line);
-    const flagged = { ...bodyOf(flags), dataset, eval_dataset: evalDataset, reward_functions: reward[0] };
+    const flagged = flaggedOf(flags);
     const locate: Locate = (fault) => (file ? located(file, flagged, fault) : fault);
-    const mapping = resolver ?? file?.resolver;
-    if (mapping !== undefined) {
-      for (const name of RESOLVER_FIELDS) delete body[name];
-      Object.assign(body, await resolverFields(mapping));
-    }
+    const resolver = await resolverFields(inputs.resolver);
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
-      if (reward.length > 0) for (const name of REWARD_FIELDS) delete body[name];
-      Object.assign(body, await rewardFields(client, rewards));
-      for (const [name, flag, value] of [
-        ["dataset", "--dataset", dataset],
-        ["eval_dataset", "--eval-dataset", evalDataset],
-      ] as const) {
-        if (value !== undefined) body[name] = await datasetOf(client, value, flag, signal);
-        else if (typeof body[name] === "string" && file)
-          body[name] = await datasetOf(client, body[name], `${file.path}: ${name}`, signal);
-      }
-      if (flags.code !== undefined) body["code_artifact_id"] = await codeOf(client, flags.code, signal);
+      const uploaded = await uploadInputs(client, { ...inputs, rewards }, signal);
+      const request = { ...body, ...resolver, ...uploaded };
       return dryRun
-        ? await validate({ url, client }, body, { json, locate })
-        : await start({ url, client }, { body, json, watch, signal, locate });
+        ? await validate({ url, client }, request, { json, locate })
+        : await start({ url, client }, { body: request, json, watch, signal, locate });
     });
   },
 });
-
-const RESOLVER_FIELDS = ["data_resolver", "data_resolver_source", "data_resolver_language"];
-
-async function resolverFields(path: string): Promise<Body> {
-  if (!isFile(path) && !isCodeName(path)) return { data_resolver: path };
-  const { source, language } = await readCode(path, undefined);
-  return { data_resolver_source: source, data_resolver_language: language };
-}
-
-const REWARD_FIELDS = ["reward_source", "reward_language", "reward_functions"];
 
 /** Adds the place in the job file that set the field of an error. */
 type Locate = <E extends Fault>(fault: E) => E;
@@ -175,20 +142,19 @@ async function validate({ client }: Connection, body: Body, { json, locate }: Ou
 type Start = Output & { body: Body; watch: boolean; signal: AbortSignal };
 
 async function start({ client }: Connection, { body, json, watch, signal, locate }: Start): Promise<number> {
-  const { body: made } = await client.call<Job>("POST", "/v1/training_jobs", body).catch((error: unknown) => {
+  const { body: job } = await client.call<Job>("POST", "/v1/training_jobs", body).catch((error: unknown) => {
     if (!(error instanceof ApiError)) throw error;
     const { message, status, code, param, requestId } = error;
     throw new ApiError(message, status, code, { ...locate({ message, param }), requestId, cause: error });
   });
-  for (const { message } of made.warnings ?? []) note(`Warning: ${message}`);
+  for (const { message } of job.warnings ?? []) note(`Warning: ${message}`);
   if (!watch) {
-    if (json) printJson(made);
-    else print(made.id);
-    note(`Watch the job with \`verk jobs watch ${made.id}\`.`);
+    printResult(json, job, { result: job.id });
+    note(`Watch the job with \`verk jobs watch ${job.id}\`.`);
     return EXIT.ok;
   }
-  if (!json) print(made.id);
-  const last = await watchJob(client, made, signal);
+  if (!json) print(job.id);
+  const last = await watchJob(client, job, signal);
   if (last && json) printJson(last.job);
   return !last ? INTERRUPTED : last.job.status === "completed" ? EXIT.ok : EXIT.failed;
 }

@@ -63,8 +63,8 @@ export async function mustFind(client: Client, target: string): Promise<JobDetai
   }
   const all = await allJobs(client);
   const named = all.filter(({ output_name }) => output_name === target);
-  const found = onlyOne(named, "jobs", target);
-  if (found) return found;
+  const job = onlyOne(named, "jobs", target);
+  if (job) return job;
   const names = [...new Set(all.map(({ output_name }) => output_name))];
   const close = nearest(target, names);
   const there = names.length > 0 ? ` Jobs: ${names.slice(0, 10).join(", ")}.` : "";

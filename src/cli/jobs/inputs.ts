@@ -1,4 +1,4 @@
-/** The dataset and the code of a new job, from files or from the server. */
+/** The datasets, rewards, resolver and code of a new job, from files or from the server. */
 import { UsageError } from "../../lib/errors.ts";
 import { EXIT } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -7,9 +7,33 @@ import { labelOfFile, sendRows } from "../datasets/push.ts";
 import { wholeId } from "../lists.ts";
 import { count, note } from "../output.ts";
 import { createProgress } from "../progress.ts";
-import { isFile } from "../rewards/input.ts";
+import { isCodeName, isFile, readCode } from "../rewards/input.ts";
 import { formOf } from "../transfer/form.ts";
 import { openSource } from "../transfer/source.ts";
+import type { Body, Inputs } from "./request.ts";
+import { type Reward, rewardFields } from "./rewards.ts";
+
+/** Reads the code of a data resolver. Text that is no file names a stored one. */
+export async function resolverFields(path: string | undefined): Promise<Body> {
+  if (path === undefined) return {};
+  if (!isFile(path) && !isCodeName(path)) return { data_resolver: path };
+  const { source, language } = await readCode(path, undefined);
+  return { data_resolver_source: source, data_resolver_language: language };
+}
+
+type Uploads = Pick<Inputs, "datasets" | "code"> & { rewards: readonly Reward[] };
+
+/** Uploads what is on this machine. Returns the fields of the request that name it. */
+export async function uploadInputs(
+  client: Client,
+  { rewards, datasets, code }: Uploads,
+  signal: AbortSignal,
+): Promise<Body> {
+  const fields = await rewardFields(client, rewards);
+  for (const { field, text, from } of datasets) fields[field] = await datasetOf(client, text, from, signal);
+  if (code !== undefined) fields["code_artifact_id"] = await codeOf(client, code, signal);
+  return fields;
+}
 
 /**
  * Uploads a file; otherwise reads a dataset id or name, which may end with `@snap-3` or `@latest`. `from`: the flag or
@@ -42,7 +66,7 @@ async function upload(client: Client, path: string, signal: AbortSignal): Promis
 }
 
 /** Uploads an archive of code; otherwise the text is the id of an artifact. */
-export async function codeOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
+async function codeOf(client: Client, text: string, signal: AbortSignal): Promise<string> {
   if (!isFile(text)) {
     if (/\.(tar\.gz|tgz|zip)$/i.test(text)) throw new UsageError(`--code: there is no file ${text}`, EXIT.failed);
     return text;
@@ -51,13 +75,13 @@ export async function codeOf(client: Client, text: string, signal: AbortSignal):
   try {
     const fields = { name: source.name.replace(/\.(tar\.gz|tgz|zip)$/i, "") };
     const { headers, body } = formOf({ fields, file: source }, source.chunks());
-    const { body: made } = await client.call<{ id: string }>("POST", "/v1/code_artifacts", undefined, {
+    const { body: artifact } = await client.call<{ id: string }>("POST", "/v1/code_artifacts", undefined, {
       headers,
       raw: body,
       signal,
     });
-    note(`${text} is uploaded as code artifact ${made.id}.`);
-    return made.id;
+    note(`${text} is uploaded as code artifact ${artifact.id}.`);
+    return artifact.id;
   } finally {
     await source.close();
   }

@@ -11,8 +11,7 @@ import { editDistance } from "../../lib/text/nearest.ts";
 import { ALIASES, ELSEWHERE, FOREIGN_NAMES, LORA_ALIASES, MEANT } from "../../lib/training/foreign_names.ts";
 import { isCodeName } from "../rewards/input.ts";
 import { openSource } from "../transfer/source.ts";
-import type { Body } from "./request.ts";
-import type { RewardValue } from "./rewards.ts";
+import type { Body, JobSettings, RewardValue } from "./request.ts";
 import { lineOf, parseSettings } from "./settings_file.ts";
 
 /** Fields of the request. job_file.test.ts compares them with the schema. */
@@ -36,18 +35,7 @@ const RENAMED: Readonly<Record<string, string>> = {
 const CHECKPOINT: Readonly<Record<string, string>> = { save_steps: "save_steps", save_total_limit: "keep_last" };
 const REWARDS = ["rewards", "reward", "reward_funcs"];
 
-export type JobFile = {
-  path: string;
-  text: string;
-  /** The folder of the file. Paths in the file begin here. */
-  dir: string;
-  body: Body;
-  /** Undefined: the file has none, or names stored reward functions alone. */
-  rewards: RewardValue[] | undefined;
-  /** Path of the data resolver, or the name of a stored one. */
-  resolver: string | undefined;
-  notes: string[];
-};
+export type JobFile = JobSettings & { text: string; notes: string[] };
 
 export async function readJobFile(path: string): Promise<JobFile> {
   const source = await openSource(path);
@@ -148,14 +136,15 @@ function rewardsOf(file: string, values: Body): RewardValue[] | undefined {
 
 /** Paths that begin at the folder of the file. A reward function whose id is a file there is read as a reward file. */
 function withPaths({ body, rewards, notes }: Sorted, dir: string): Sorted {
-  const found = { ...body };
-  for (const name of ["dataset", "eval_dataset"]) if (isFileIn(dir, body[name])) found[name] = resolve(dir, body[name]);
+  const fields = { ...body };
+  for (const name of ["dataset", "eval_dataset"])
+    if (isFileIn(dir, body[name])) fields[name] = resolve(dir, body[name]);
   const { base_model: model, reward_functions: functions } = body;
-  if (typeof model === "string" && /^\.{1,2}\/|\.gguf$/i.test(model)) found["base_model"] = resolve(dir, model);
+  if (typeof model === "string" && /^\.{1,2}\/|\.gguf$/i.test(model)) fields["base_model"] = resolve(dir, model);
   const hasFiles = Array.isArray(functions) && functions.some((each) => isObject(each) && isFileIn(dir, each["id"]));
-  if (rewards !== undefined || !hasFiles) return { body: found, rewards, notes };
-  delete found["reward_functions"];
-  return { body: found, rewards: functions as RewardValue[], notes };
+  if (rewards !== undefined || !hasFiles) return { body: fields, rewards, notes };
+  delete fields["reward_functions"];
+  return { body: fields, rewards: functions as RewardValue[], notes };
 }
 
 function resolverIn(dir: string, value: unknown): string | undefined {

@@ -76,13 +76,13 @@ export const model = command({
       ...(checkpoint === undefined ? {} : { checkpoint }),
     });
     return await interruptible(async (signal) => {
-      const made = await untilReady(client, pathOf(job.id, `/model?${query}`), signal);
-      if (out !== undefined && isFolderName(out)) mustBeArchive(out, made.variant);
-      if (sink) await fetchTo(sink, made, signal);
-      if (json) printJson(made);
-      else if (!sink) print(made.url ?? "");
+      const artifact = await untilReady(client, pathOf(job.id, `/model?${query}`), signal);
+      if (out !== undefined && isFolderName(out)) mustBeArchive(out, artifact.variant);
+      if (sink) await fetchTo(sink, artifact, signal);
+      if (json) printJson(artifact);
+      else if (!sink) print(artifact.url ?? "");
       note(
-        `${made.variant}${made.step === null ? "" : ` of step ${made.step}`}, ${formatBytes(made.size_bytes ?? 0)}, sha256 ${made.sha256}.`,
+        `${artifact.variant}${artifact.step === null ? "" : ` of step ${artifact.step}`}, ${formatBytes(artifact.size_bytes ?? 0)}, sha256 ${artifact.sha256}.`,
       );
       return EXIT.ok;
     });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { bodyOf, type JobFlags, rewardOf } from "./request.ts";
+import { bodyOf, flaggedOf, type JobFlags, type JobSettings, requestOf, rewardOf } from "./request.ts";
 
 const flags = (more: Partial<JobFlags> = {}): JobFlags => ({
   set: [],
@@ -32,8 +32,8 @@ describe("the body of a creation", () => {
 
   test("puts flags over the file's fields, inside objects too", () => {
     const file = { method: "sft", hyperparameters: { learning_rate: 1, max_steps: 5 }, checkpoint: { keep_last: 2 } };
-    const given = bodyOf(flags({ method: "dpo", set: ["learning_rate=2"], "save-steps": "10" }), file);
-    expect(given).toEqual({
+    const body = bodyOf(flags({ method: "dpo", set: ["learning_rate=2"], "save-steps": "10" }), file);
+    expect(body).toEqual({
       method: "dpo",
       hyperparameters: { learning_rate: 2, max_steps: 5 },
       checkpoint: { keep_last: 2, save_steps: 10 },
@@ -66,3 +66,88 @@ test.each([
   ["short.py=0.5", { id: "short.py", weight: 0.5 }],
   ["rf_1:-1", { id: "rf_1", weight: -1 }],
 ])("the reward %s", (text, reward) => expect(rewardOf(text)).toEqual(reward));
+
+describe("a request", () => {
+  const settings = (more: Partial<JobSettings> = {}): JobSettings => ({
+    path: "job.yaml",
+    dir: "/jobs",
+    body: {},
+    rewards: undefined,
+    resolver: undefined,
+    ...more,
+  });
+  const none = { values: [], from: "--reward", dir: "." };
+
+  test("of flags alone has the inputs that the flags name", () => {
+    const inputFlags = { model: "verk-tiny", dataset: "sums.jsonl", reward: ["a.py", "b=0.2"], code: "code.zip" };
+    expect(requestOf(undefined, { ...flags(), ...inputFlags })).toEqual({
+      body: { base_model: "verk-tiny" },
+      inputs: {
+        rewards: { values: [{ text: "a.py" }, { text: "b=0.2" }], from: "--reward", dir: "." },
+        resolver: undefined,
+        datasets: [{ field: "dataset", text: "sums.jsonl", from: "--dataset" }],
+        code: "code.zip",
+      },
+    });
+  });
+
+  test("of a file has its inputs, read from its folder", () => {
+    const body = { method: "grpo", dataset: "/jobs/sums.jsonl", eval_dataset: "held", code_artifact_id: "art_1" };
+    const file = settings({ body, rewards: [{ id: "a.py" }], resolver: "/jobs/map.py" });
+    expect(requestOf(file, { ...flags(), reward: [] })).toEqual({
+      body: { method: "grpo", code_artifact_id: "art_1" },
+      inputs: {
+        rewards: { values: [{ id: "a.py" }], from: "job.yaml", dir: "/jobs" },
+        resolver: "/jobs/map.py",
+        datasets: [
+          { field: "dataset", text: "/jobs/sums.jsonl", from: "job.yaml: dataset" },
+          { field: "eval_dataset", text: "held", from: "job.yaml: eval_dataset" },
+        ],
+        code: undefined,
+      },
+    });
+  });
+
+  test("keeps fields of the file that no input replaces", () => {
+    const body = { reward_functions: [{ id: "rf_1" }], data_resolver: "clean", dataset: { id: "ds_1" } };
+    expect(requestOf(settings({ body }), { ...flags(), reward: [] })).toEqual({
+      body,
+      inputs: { rewards: none, resolver: undefined, datasets: [], code: undefined },
+    });
+  });
+
+  test("loses every field of the file whose kind a flag gives", () => {
+    const body = {
+      method: "grpo",
+      reward_source: "x",
+      reward_language: "python",
+      reward_functions: [{ id: "rf_1" }],
+      data_resolver: "clean",
+      data_resolver_source: "y",
+      dataset: "old",
+      code_artifact_id: "art_1",
+    };
+    const file = settings({ body, rewards: [{ id: "a.py" }], resolver: "/jobs/map.py" });
+    const inputFlags = { reward: ["b.py"], resolver: "other.py", dataset: "new", code: "art_2" };
+    expect(requestOf(file, { ...flags(), ...inputFlags })).toEqual({
+      body: { method: "grpo" },
+      inputs: {
+        rewards: { values: [{ text: "b.py" }], from: "--reward", dir: "." },
+        resolver: "other.py",
+        datasets: [{ field: "dataset", text: "new", from: "--dataset" }],
+        code: "art_2",
+      },
+    });
+    expect(body.reward_source).toBe("x");
+  });
+
+  test("knows which fields flags set", () => {
+    const inputFlags = { set: ["beta=1"], dataset: "sums", reward: ["a.py"] };
+    expect(flaggedOf({ ...flags(), ...inputFlags })).toEqual({
+      hyperparameters: { beta: 1 },
+      dataset: "sums",
+      eval_dataset: undefined,
+      reward_functions: "a.py",
+    });
+  });
+});

@@ -1,6 +1,6 @@
 /**
- * Builds the body of a new job from flags. It has only the given fields, so that the server's defaults apply to the
- * rest.
+ * Builds the request of a new job from a job file and flags. It has only the given fields, so that the server's defaults
+ * apply to the rest.
  */
 import { UsageError } from "../../lib/errors.ts";
 import { parseDuration } from "../../lib/time.ts";
@@ -33,6 +33,80 @@ export type JobFlags = {
   volume: readonly string[];
   publish: boolean;
 };
+
+/** Flags that name files, or things of the server: they become fields once these are read and uploaded. */
+type InputFlags = {
+  dataset?: string | undefined;
+  "eval-dataset"?: string | undefined;
+  reward: readonly string[];
+  resolver?: string | undefined;
+};
+
+/** A reward as it is given: `short.ts:0.2`, or in parts. */
+export type RewardValue = { text?: string; id?: string; weight?: number | undefined; params?: unknown };
+
+/** The settings of a job file. */
+export type JobSettings = {
+  path: string;
+  /** The folder of the file. Paths in the file begin here. */
+  dir: string;
+  body: Body;
+  /** Undefined: the file has none, or names stored reward functions alone. */
+  rewards: RewardValue[] | undefined;
+  /** Path of the data resolver, or the name of a stored one. */
+  resolver: string | undefined;
+};
+
+/** `from`: the flag or the file that names the input, for messages. */
+export type Inputs = {
+  rewards: { values: readonly RewardValue[]; from: string; dir: string };
+  resolver: string | undefined;
+  datasets: readonly { field: string; text: string; from: string }[];
+  code: string | undefined;
+};
+
+const REWARD_FIELDS = ["reward_source", "reward_language", "reward_functions"];
+const RESOLVER_FIELDS = ["data_resolver", "data_resolver_source", "data_resolver_language"];
+
+/**
+ * The fields that are known already, and the inputs that give the others. Flags override the file. An input replaces all
+ * fields of its kind.
+ */
+export function requestOf(file: JobSettings | undefined, flags: JobFlags & InputFlags): { body: Body; inputs: Inputs } {
+  const body = bodyOf(flags, file?.body);
+  const resolver = flags.resolver ?? file?.resolver;
+  const datasets = [
+    { field: "dataset", flag: "--dataset", text: flags.dataset },
+    { field: "eval_dataset", flag: "--eval-dataset", text: flags["eval-dataset"] },
+  ].flatMap(({ field, flag, text }) => {
+    if (text !== undefined) return [{ field, text, from: flag }];
+    const named = body[field];
+    return typeof named === "string" && file ? [{ field, text: named, from: `${file.path}: ${field}` }] : [];
+  });
+  const replaced = [
+    ...(flags.reward.length > 0 ? REWARD_FIELDS : []),
+    ...(resolver === undefined ? [] : RESOLVER_FIELDS),
+    ...(flags.code === undefined ? [] : ["code_artifact_id"]),
+    ...datasets.map(({ field }) => field),
+  ];
+  return {
+    body: Object.fromEntries(Object.entries(body).filter(([name]) => !replaced.includes(name))),
+    inputs: { rewards: rewardInputs(file, flags.reward), resolver, datasets, code: flags.code },
+  };
+}
+
+const rewardInputs = (file: JobSettings | undefined, flags: readonly string[]): Inputs["rewards"] =>
+  flags.length > 0 || !file?.rewards
+    ? { values: flags.map((text) => ({ text })), from: "--reward", dir: "." }
+    : { values: file.rewards, from: file.path, dir: file.dir };
+
+/** The fields that flags set, so that an error about another field is one of the file. */
+export const flaggedOf = (flags: JobFlags & InputFlags): Body => ({
+  ...bodyOf(flags),
+  dataset: flags.dataset,
+  eval_dataset: flags["eval-dataset"],
+  reward_functions: flags.reward[0],
+});
 
 /** `base`: the fields of --file. Flags override them. */
 export function bodyOf(flags: JobFlags, base: Body = {}): Body {

@@ -7,23 +7,20 @@ import type { Client } from "../client.ts";
 import { note } from "../output.ts";
 import { type Code, isCodeName, isFile, readCode } from "../rewards/input.ts";
 import { rejectionText } from "../rewards/report.ts";
-import { type Body, rewardOf } from "./request.ts";
-
-/** A reward as it is given: `short.ts:0.2`, or in parts. */
-export type RewardValue = { text?: string; id?: string; weight?: number | undefined; params?: unknown };
+import { type Body, type Inputs, rewardOf } from "./request.ts";
 
 /** `code`: of a file. Without it, `id` names a built-in or uploaded reward function. */
 export type Reward = { id: string; weight: number; params?: unknown; code: Code | undefined };
 
-/** Reads the files, so that a missing one is noticed before anything is sent. `from`: the flag or file that names them. */
-export function readRewards(values: readonly RewardValue[], from: string, dir = "."): Promise<Reward[]> {
+/** Reads the files, so that a missing one is noticed before anything is sent. */
+export function readRewards({ values, from, dir }: Inputs["rewards"]): Promise<Reward[]> {
   const pathOf = (id: string) => (id === "-" ? id : resolve(dir, id));
   const split = (text: string) => (isFile(pathOf(text)) ? { id: text, weight: 1 } : rewardOf(text));
   return Promise.all(
-    values.map(async ({ text, params, ...given }) => {
-      const parts = split(text ?? given.id ?? "");
+    values.map(async ({ text, params, ...value }) => {
+      const parts = split(text ?? value.id ?? "");
       const { id } = parts;
-      const reward = { id, weight: given.weight ?? parts.weight, ...(params === undefined ? {} : { params }) };
+      const reward = { id, weight: value.weight ?? parts.weight, ...(params === undefined ? {} : { params }) };
       if (isFile(pathOf(id))) return { ...reward, code: await readCode(pathOf(id), undefined) };
       if (isCodeName(id)) throw new UsageError(`${from}: there is no file ${id}`, EXIT.failed);
       return { ...reward, code: undefined };

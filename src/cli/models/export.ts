@@ -37,8 +37,8 @@ export const exportModel = command({
     const settings = settingsOf(where);
     const { row, path } = await offline(settings, (ctx) => {
       const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      const found = models.mustGet(ctx, id, name);
-      return { row: found, path: models.pathOf(ctx, found) };
+      const model = models.mustGet(ctx, id, name);
+      return { row: model, path: models.pathOf(ctx, model) };
     });
     if (row.status !== "ready") throw new UsageError(`${row.name} is ${row.status}: it has no file to export.`, 1);
     if (presentModel(row).type === "adapter")

@@ -2,7 +2,6 @@ import { formatBytes } from "../../lib/bytes.ts";
 import type { Model } from "../../resources/serving/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { columns, plain, print, printJson } from "../output.ts";
-import { settingsOf } from "../settings.ts";
 
 /** Models are read from the data directory, with or without a running server. */
 export const MODEL_FLAGS = {
@@ -18,12 +17,9 @@ export const show = command({
   flags: MODEL_FLAGS,
   examples: ["verk models show verk-tiny"],
   exits: { 1: "failed: there is no such model" },
-  async run({ workspace, json, ...where }, name = "") {
-    const { DEFAULT_WORKSPACE, models, mustFindWorkspace, offline, presentModel } = await import("../offline.ts");
-    const model = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      return presentModel(models.mustGet(ctx, id, name));
-    });
+  async run({ json, ...where }, name = "") {
+    const { inWorkspace, models, presentModel } = await import("../offline.ts");
+    const model = await inWorkspace(where, (ctx, { id }) => presentModel(models.mustGet(ctx, id, name)));
     if (json) printJson(model);
     else for (const line of columns(factsOf(model))) print(plain(line));
     return EXIT.ok;

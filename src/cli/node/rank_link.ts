@@ -23,28 +23,28 @@ const proof = (secret: string, ...parts: (string | Uint8Array)[]) => {
 
 /** The side of rank 0. Returns the rank of the other side; throws if that side does not know the secret. */
 export async function greetRank(socket: Socket, secret: string): Promise<number> {
-  const own = randomBytes(NONCE_BYTES);
-  socket.write(own);
+  const nonce = randomBytes(NONCE_BYTES);
+  socket.write(nonce);
   const answer = await take(socket, RANK_BYTES + NONCE_BYTES + PROOF_BYTES);
   const rank = answer.subarray(0, RANK_BYTES);
   const theirs = answer.subarray(RANK_BYTES, RANK_BYTES + NONCE_BYTES);
-  mustEqual(answer.subarray(RANK_BYTES + NONCE_BYTES), proof(secret, "rank", own, theirs, rank));
-  socket.write(proof(secret, "first", theirs, own));
+  mustEqual(answer.subarray(RANK_BYTES + NONCE_BYTES), proof(secret, "rank", nonce, theirs, rank));
+  socket.write(proof(secret, "first", theirs, nonce));
   return rank.readUInt32BE(0);
 }
 
 /** The side of the other ranks. */
 export async function greetFirst(socket: Socket, secret: string, index: number): Promise<void> {
   const theirs = await take(socket, NONCE_BYTES);
-  const own = randomBytes(NONCE_BYTES);
+  const nonce = randomBytes(NONCE_BYTES);
   const rank = Buffer.alloc(RANK_BYTES);
   rank.writeUInt32BE(index);
-  socket.write(Buffer.concat([rank, own, proof(secret, "rank", theirs, own, rank)]));
-  mustEqual(await take(socket, PROOF_BYTES), proof(secret, "first", own, theirs));
+  socket.write(Buffer.concat([rank, nonce, proof(secret, "rank", theirs, nonce, rank)]));
+  mustEqual(await take(socket, PROOF_BYTES), proof(secret, "first", nonce, theirs));
 }
 
-function mustEqual(given: Uint8Array, expected: Uint8Array) {
-  if (!timingSafeEqual(given, expected)) throw new Error("the other side does not know the secret of this run");
+function mustEqual(received: Uint8Array, expected: Uint8Array) {
+  if (!timingSafeEqual(received, expected)) throw new Error("the other side does not know the secret of this run");
 }
 
 async function take(socket: Socket, bytes: number): Promise<Buffer> {

@@ -35,20 +35,21 @@ async function runRank({ supervisor, dir, task: all, rank, device, first }: One)
   const task = { ...all, rank, streams: true, gpus: all.gpus.slice(device, device + 1) };
   const worker = supervisor.spawn<FromTrainer, ToTrainer>(trainerOptions(task));
   const over = new AbortController();
-  const fault = { message: null as string | null };
-  const join = async () => {
+  const fault: { message?: string } = {};
+  const joinOthers = async () => {
     await worker.ready;
     worker.send(task);
     await joinWorker(await connectFirst(first, rank), worker.socketPath, 0, over.signal);
   };
-  join().catch((error: unknown) => {
+  joinOthers().catch((error: unknown) => {
     fault.message = errorText(error);
     void worker.stop("it cannot join the others");
   });
   const exit = await worker.exited;
   over.abort(new Error("The run is over"));
-  const end: NodeExit = asExit(exit, kills);
-  const told =
-    exit.kind === "stopped" && fault.message !== null ? { ...end, kind: "crashed", message: fault.message } : end;
-  writeFileSync(exitPath(dir, rank), JSON.stringify(told), { mode: 0o600 });
+  const end = asExit(exit, kills);
+  const { message } = fault;
+  const isCutOff = exit.kind === "stopped" && message !== undefined;
+  const written: NodeExit = isCutOff ? { ...end, kind: "crashed", message } : end;
+  writeFileSync(exitPath(dir, rank), JSON.stringify(written), { mode: 0o600 });
 }

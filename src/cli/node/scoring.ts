@@ -25,8 +25,11 @@ export function openScoring(pool: RewardPool, { rewards, limits }: NodePlan): Sc
     async answer({ id, samples }) {
       try {
         const scorer = await get();
-        const given = samples.map(({ row, ...rest }) => ({ ...rest, row: JSON.parse(row) as Record<string, unknown> }));
-        const { results, stdout } = await scorer.score(given, signal);
+        const parsed = samples.map(({ row, ...rest }) => ({
+          ...rest,
+          row: JSON.parse(row) as Record<string, unknown>,
+        }));
+        const { results, stdout } = await scorer.score(parsed, signal);
         return {
           type: "scored",
           id,

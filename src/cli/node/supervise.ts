@@ -88,8 +88,8 @@ async function runOnce(root: string, dir: string, handle: Handle, records: Recor
     return await withWorkers(config, async (supervisor) => {
       if (nodes === 1) return await train(supervisor, { dir, task, records, scoring, others: null });
       const others = await startOthers(supervisor, { root, dir, handle, plan, task, nodes });
-      const own = { ...task, streams: true, gpus: task.gpus.slice(0, 1) };
-      return await train(supervisor, { dir, task: own, records, scoring, others });
+      const firstTask = { ...task, streams: true, gpus: task.gpus.slice(0, 1) };
+      return await train(supervisor, { dir, task: firstTask, records, scoring, others });
     });
   } finally {
     await scoring.close();

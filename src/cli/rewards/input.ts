@@ -50,8 +50,8 @@ function languageOf(path: string, source: string, flag: string | undefined): Lan
       `--language: expected ${LANGUAGES.join(", ")}, not ${JSON.stringify(flag)}.${close ? ` Did you mean ${close}?` : ""}`,
     );
   }
-  const found = languageOfFile(path) ?? detectLanguage(source);
-  if (found) return found;
+  const language = languageOfFile(path) ?? detectLanguage(source);
+  if (language) return language;
   throw new UsageError(
     `${path}: the language is unknown. Use a name that ends with .py, .ts or .js, or give --language.`,
   );

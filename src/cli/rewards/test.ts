@@ -6,6 +6,7 @@ import { summarize } from "../../lib/rewards/combine.ts";
 import { LAYERS, type Layer, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
 import { LIBRARY, type LibraryReward } from "../../lib/rewards/library.ts";
 import { nearest } from "../../lib/text/nearest.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { createRewardPool } from "../../sandbox/reward/pool.ts";
 import { openScorer } from "../../sandbox/reward/scorer.ts";
 import { type RewardPart, RewardRejected, type Scored, type ScoredBatch } from "../../sandbox/reward/scorer_types.ts";
@@ -57,6 +58,7 @@ export const test = command({
     const code = await codeOf(file, language, paramsOf(param));
     const rows = await readRows(path, positive("limit", wholeOf("limit", limit)));
     const { sandbox, data_dir } = settingsOf(where);
+    becomeOwnerOf(data_dir);
     const part: RewardPart = {
       name: code.name,
       code: { ...code, seed: wholeOf("seed", seed) ?? 0 },

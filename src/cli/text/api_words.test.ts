@@ -174,12 +174,12 @@ test("F23 every message of the API that names a route has words for the command 
 
 test("F23 no text of the command line names a route", () => {
   const ROUTE_TABLE = "cli/text/api_words.ts";
-  const found = sources("cli")
+  const strays = sources("cli")
     .filter(({ path }) => path !== ROUTE_TABLE && !path.startsWith("cli/demo/"))
     .flatMap(({ path, text }) =>
       textsOf(text)
         .filter((each) => METHOD.test(each))
         .map((each) => `${path}: ${each}`),
     );
-  expect(found).toEqual([]);
+  expect(strays).toEqual([]);
 });

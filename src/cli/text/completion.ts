@@ -11,9 +11,9 @@ function choices(commands: readonly Named[]): [path: string, words: string[]][] 
   const inside = ({ name, entry }: Named): [string, string[]][] => {
     if (!isGroup(entry)) return [[` ${name}`, flagsOf(entry.flags)]];
     const subs = Object.entries(entry.subcommands);
-    const own = entry.otherwise ? flagsOf(entry.otherwise.flags) : ["--help"];
+    const ownFlags = entry.otherwise ? flagsOf(entry.otherwise.flags) : ["--help"];
     return [
-      [` ${name}`, [...subs.map(([sub]) => sub), ...own]],
+      [` ${name}`, [...subs.map(([sub]) => sub), ...ownFlags]],
       ...subs.map(([sub, spec]): [string, string[]] => [` ${name} ${sub}`, flagsOf(spec.flags)]),
     ];
   };

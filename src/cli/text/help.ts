@@ -34,19 +34,19 @@ export const helpOf = (name: string, entry: Command | Group): string =>
 
 /** A group shows its commands. Their flags and exit codes are in the help of each one. */
 function groupHelp(name: string, group: Group): string {
-  const own = group.otherwise;
+  const otherwise = group.otherwise;
   const each = Object.entries(group.subcommands);
   const firstExamples = each.flatMap(([, { examples }]) => examples.slice(0, 1));
   return `${paragraph(group.summary)}
 
 Usage:
-${own ? `${usage(name, own)}\n` : ""}${wrapped(["verk", name, "<command>", "[flags]"])}
+${otherwise ? `${usage(name, otherwise)}\n` : ""}${wrapped(["verk", name, "<command>", "[flags]"])}
 
 Commands:
 ${table(each.map(([sub, { takes = [], summary }]) => [[sub, ...takes.map(argument)].join(" "), summary]))}
 
 \`verk help ${name} <command>\` explains a command, with its flags and exit codes.
-${own ? `\nFlags of verk ${name} ${(own.takes ?? []).map(argument).join(" ")}:\n${flagTable(own.flags)}\n` : ""}${examples([...(own?.examples ?? []), ...firstExamples])}${own ? `\nExit codes:\n${exitTable(own)}\n` : ""}`;
+${otherwise ? `\nFlags of verk ${name} ${(otherwise.takes ?? []).map(argument).join(" ")}:\n${flagTable(otherwise.flags)}\n` : ""}${examples([...(otherwise?.examples ?? []), ...firstExamples])}${otherwise ? `\nExit codes:\n${exitTable(otherwise)}\n` : ""}`;
 }
 
 const commandHelp = (name: string, spec: Command): string => `${paragraph(spec.summary)}
@@ -116,12 +116,12 @@ const paragraph = (text: string) => lines(text.split(" "), WIDTH).join("\n");
 
 /** Joins words to lines of at most `width` columns. */
 export function lines(words: readonly string[], width: number): string[] {
-  const found: string[] = [];
+  const rows: string[] = [];
   for (const word of words) {
-    const last = found.at(-1);
+    const last = rows.at(-1);
     const longer = last === undefined ? word : `${last} ${word}`;
-    if (last === undefined || Bun.stringWidth(longer) > width) found.push(word);
-    else found[found.length - 1] = longer;
+    if (last === undefined || Bun.stringWidth(longer) > width) rows.push(word);
+    else rows[rows.length - 1] = longer;
   }
-  return found;
+  return rows;
 }

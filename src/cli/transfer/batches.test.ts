@@ -8,8 +8,8 @@ async function* cut(text: string, size: number): AsyncGenerator<Chunk> {
 }
 
 async function batches(text: string, size: number, limits = { maxLines: 2, maxBytes: 1000 }) {
-  const found = await Array.fromAsync(batchesOf(cut(text, size), limits));
-  return found.map(({ bytes, firstLine, lines }) => [new TextDecoder().decode(bytes), firstLine, lines]);
+  const all = await Array.fromAsync(batchesOf(cut(text, size), limits));
+  return all.map(({ bytes, firstLine, lines }) => [new TextDecoder().decode(bytes), firstLine, lines]);
 }
 
 test("batches end where lines end, however the bytes are cut, and know their place in the file", async () => {

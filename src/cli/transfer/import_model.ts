@@ -3,6 +3,7 @@ import { open } from "node:fs/promises";
 import { QUANTIZATIONS } from "../../lib/checkpoints/mix.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { UNCOUNTED } from "../../platform/files.ts";
+import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import type { Checkpoint } from "../../resources/serving/models/files/checkpoint.ts";
 import type { ImportedFile } from "../../resources/serving/models/files/import.ts";
 import type { ModelShape } from "../../workers/protocol.ts";
@@ -29,6 +30,7 @@ export async function importFile(path: string, importing: Importing, quantize: s
   const source = await imports.openSource(path);
   try {
     const settings = settingsOf(where);
+    becomeOwnerOf(settings.data_dir);
     if (base !== undefined) await offline(settings, (ctx) => baseIn(ctx, source.shape, base)); // before anything is copied
     const onProgress = (fraction: number) => progress.show("copying", fraction);
     await withProjector(settings.data_dir, source.shape, importing);

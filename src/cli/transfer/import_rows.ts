@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { isJsonLines, LOOKED_AT_BYTES } from "../../lib/rows/file_kind.ts";
 import type { ShapeOptions } from "../../lib/rows/shaping.ts";
-import { configFile, loadConfig } from "../../platform/config/config.ts";
 import { openRows } from "../../platform/rows/file.ts";
+import { settingsOf } from "../settings.ts";
 import type { Chunk, Source } from "./source.ts";
 
 export type RowsFile = { path: string; source: Source; config: string | undefined; signal: AbortSignal };
@@ -25,7 +25,7 @@ export async function withRows<T>(
   if (isReady) return await use({ chunks: source.chunks(), size: source.size, unit: "line" });
   const dir = await mkdtemp(join(tmpdir(), "verk-rows-"));
   try {
-    const settings = loadConfig({ file: configFile(config), flags: { data_dir: dir } });
+    const settings = settingsOf({ config, data: dir });
     const { importRows, Unreadable, withWorkers } = await import("../offline.ts");
     const rows = join(dir, "rows.db");
     const task = {

@@ -30,18 +30,18 @@ export function createMeter(progress: Progress, what: string, totalBytes: number
 }
 
 function counting(onBytes: (bytes: number) => void): Meter {
-  let own = 0;
+  let counted = 0;
   const pass = (bytes: number) => {
-    own += bytes;
+    counted += bytes;
     onBytes(bytes);
   };
   return {
     get bytes() {
-      return own;
+      return counted;
     },
     pass,
     part: () => counting(pass),
-    undo: () => pass(-own),
+    undo: () => pass(-counted),
   };
 }
 

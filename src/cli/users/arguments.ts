@@ -10,8 +10,8 @@ export async function emailOf(text: string): Promise<string> {
 }
 
 export function roleOf<R extends string>(text: string, roles: readonly R[]): R {
-  const found = roles.find((each) => each === text);
-  if (found) return found;
+  const role = roles.find((each) => each === text);
+  if (role) return role;
   const close = nearest(text, roles);
   throw new UsageError(
     `There is no role ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} Roles: ${roles.join(", ")}.`,

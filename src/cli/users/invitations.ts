@@ -1,8 +1,7 @@
 /** Invitations, as subcommands of `verk users`. */
 import { UsageError } from "../../lib/errors.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
-import { note, print, printJson, printTable } from "../output.ts";
-import { settingsOf } from "../settings.ts";
+import { printList, printResult } from "../output.ts";
 import { emailOf, roleOf } from "./arguments.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the invitation (default "default")' } as const;
@@ -19,24 +18,17 @@ export const invite = command({
   },
   examples: ["verk users invite bo@example.com --role viewer"],
   exits: { 1: "failed: the person is a user of the workspace already" },
-  async run({ workspace, json, role, hours, ...where }, address = "") {
-    const { audited, DEFAULT_WORKSPACE, invitations, mustFindWorkspace, offline, presentInvitation, ROLES } =
-      await import("../offline.ts");
+  async run({ json, role, hours, ...where }, address = "") {
+    const { audited, inWorkspace, invitations, presentInvitation, ROLES } = await import("../offline.ts");
     const email = await emailOf(address);
-    const given = roleOf(role ?? "member", ROLES);
-    const config = settingsOf(where);
-    const made = await offline(config, (ctx) => {
-      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      const fields = { email, role: given, expires_in_hours: hoursOf(hours) };
+    const fields = { email, role: roleOf(role ?? "member", ROLES), expires_in_hours: hoursOf(hours) };
+    const invitation = await inWorkspace(where, (ctx, { id: workspaceId }) => {
       const { row, token } = invitations.create(ctx, { ...fields, workspaceId });
       audited(ctx, "verk users invite", workspaceId, row.id);
-      return { ...presentInvitation(row), url: invitations.linkOf(rootOf(config.http), token) };
+      return { ...presentInvitation(row), url: invitations.linkOf(rootOf(ctx.config.http), token) };
     });
-    if (json) printJson(made);
-    else {
-      print(made.url);
-      note(`Send this link to ${made.email}. It works once, until ${made.expires_at}.`);
-    }
+    const remark = `Send this link to ${invitation.email}. It works once, until ${invitation.expires_at}.`;
+    printResult(json, invitation, { result: invitation.url, remark });
     return EXIT.ok;
   },
 });
@@ -45,18 +37,18 @@ export const listInvitations = command({
   summary: "List the open invitations of a workspace, newest first",
   flags: WHERE,
   examples: ["verk users invitations"],
-  async run({ workspace, json, ...where }) {
-    const { allOf, DEFAULT_WORKSPACE, invitations, mustFindWorkspace, offline } = await import("../offline.ts");
-    const found = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      return allOf((query) => invitations.list(ctx, id, query));
+  async run({ json, ...where }) {
+    const { allOf, inWorkspace, invitations } = await import("../offline.ts");
+    const open = await inWorkspace(where, (ctx, { id }) => allOf((query) => invitations.list(ctx, id, query)));
+    printList(json, open, {
+      columns: {
+        ID: ({ id }) => id,
+        EMAIL: ({ email }) => email,
+        ROLE: ({ role }) => role,
+        EXPIRES: ({ expires_at }) => expires_at,
+      },
+      empty: "No open invitations. Make one with `verk users invite EMAIL`.",
     });
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map(({ id, email, role, expires_at: end }) => [id, email, role, end]);
-      const none = "No open invitations. Make one with `verk users invite EMAIL`.";
-      printTable(["ID", "EMAIL", "ROLE", "EXPIRES"], rows, none);
-    }
     return EXIT.ok;
   },
 });
@@ -67,17 +59,16 @@ export const uninvite = command({
   flags: WHERE,
   examples: ["verk users uninvite bo@example.com"],
   exits: { 1: "failed: the person has no open invitation to the workspace" },
-  async run({ workspace, json, ...where }, address = "") {
-    const { audited, DEFAULT_WORKSPACE, invitations, mustFindWorkspace, offline } = await import("../offline.ts");
+  async run({ json, ...where }, address = "") {
+    const { audited, inWorkspace, invitations } = await import("../offline.ts");
     const email = await emailOf(address);
-    const { id } = await offline(settingsOf(where), (ctx) => {
-      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+    const { id } = await inWorkspace(where, (ctx, { id: workspaceId }) => {
       const row = invitations.mustFindOf(ctx, workspaceId, email);
       audited(ctx, `verk users uninvite ${row.id}`, workspaceId);
       return invitations.withdraw(ctx, workspaceId, row.id);
     });
-    if (json) printJson({ id, object: "invitation", deleted: true });
-    else note(`The invitation of ${email} is withdrawn.`);
+    const remark = `The invitation of ${email} is withdrawn.`;
+    printResult(json, { id, object: "invitation", deleted: true }, { remark });
     return EXIT.ok;
   },
 });

@@ -4,7 +4,7 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note, printJson } from "../output.ts";
+import { printResult } from "../output.ts";
 import { createProgress, type Progress, SILENT } from "../progress.ts";
 import { createMeter } from "../transfer/meter.ts";
 import { isStream, openSource } from "../transfer/source.ts";
@@ -51,8 +51,7 @@ export const cp = command({
     return await interruptible(async (signal) => {
       const job = { client, ends: { from, to, recursive }, progress, signal };
       const done = await (target ? copyIn(job, target) : copyOut(job, source as Remote)).finally(progress.end);
-      if (json) printJson({ object: "volume.copy", from, to, ...done });
-      else note(summaryOf(done));
+      printResult(json, { object: "volume.copy", from, to, ...done }, { remark: summaryOf(done) });
       return EXIT.ok;
     });
   },

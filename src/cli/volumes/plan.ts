@@ -66,12 +66,12 @@ function sizeOf(file: string): number {
 }
 
 async function filesBelow(dir: string): Promise<string[]> {
-  const found = await readdir(dir, { recursive: true, withFileTypes: true });
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
   const pathTo = (entry: Dirent) => join(entry.parentPath, entry.name);
-  const odd = found.filter((entry) => !entry.isFile() && !entry.isDirectory()).map(pathTo);
+  const odd = entries.filter((entry) => !entry.isFile() && !entry.isDirectory()).map(pathTo);
   if (odd[0] !== undefined)
     note(`verk: skipped links and special files: ${odd.length} (${odd[0]}${odd[1] ? ", …" : ""})`);
-  return found
+  return entries
     .filter((entry) => entry.isFile())
     .map(pathTo)
     .sort();

@@ -7,7 +7,7 @@ import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
-import { note, paint, print, printJson } from "../output.ts";
+import { note, paint, printResult } from "../output.ts";
 import { isOutage } from "../poll.ts";
 import { type FeedEvent, NOTIFICATIONS, notificationOf } from "./notifications.ts";
 import { SECRET_FLAGS, secretOf } from "./secret.ts";
@@ -54,8 +54,7 @@ export const listen = command({
       for await (const event of readFeed(client, { types: selected, after: after ?? "latest", onOpen }, signal)) {
         const result = target && (await forwardTo(target, event, secret, signal));
         if (signal.aborted) break;
-        if (json) printJson({ object: "webhook_forward", event, ...result });
-        else print(lineOf(event, result));
+        printResult(json, { object: "webhook_forward", event, ...result }, { result: lineOf(event, result) });
       }
       return INTERRUPTED; // only Ctrl-C ends the loop
     });

@@ -55,8 +55,8 @@ export function segmentsOf(gpu: Gpu, names: Names): Segment[] {
 function nameOf(id: string | null, names: Names): Holder {
   if (id === null) return { name: "another workspace", href: undefined };
   const [owner = id, replica] = id.split("/");
-  const known = names.get(owner) ?? { name: owner, href: undefined };
-  return replica === undefined || replica === "1" ? known : { ...known, name: `${known.name} (replica ${replica})` };
+  const holder = names.get(owner) ?? { name: owner, href: undefined };
+  return replica === undefined || replica === "1" ? holder : { ...holder, name: `${holder.name} (replica ${replica})` };
 }
 
 export const freeOf = ({

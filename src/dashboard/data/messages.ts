@@ -25,8 +25,8 @@ const partOf = (part: unknown): string =>
   typeof part === "object" && part !== null && "text" in part ? String(part.text) : JSON.stringify(part);
 
 function callOf(call: unknown): string {
-  const { name, arguments: given } = (call as { function?: { name?: unknown; arguments?: unknown } }).function ?? {};
-  return `calls ${String(name)}(${typeof given === "string" ? given : JSON.stringify(given ?? {})})`;
+  const { name, arguments: args } = (call as { function?: { name?: unknown; arguments?: unknown } }).function ?? {};
+  return `calls ${String(name)}(${typeof args === "string" ? args : JSON.stringify(args ?? {})})`;
 }
 
 /** The last message, in one line, to tell requests apart. */

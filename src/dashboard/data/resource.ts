@@ -1,6 +1,6 @@
 /** Data of the API in components: loaded once for all that show it, kept while it is loaded again. */
 import { type Signal, signal, useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { errorText } from "../../lib/error_text.ts";
 import { ApiError, api } from "./api.ts";
 import { onEvent } from "./events.ts";
@@ -15,7 +15,7 @@ export type ResourceOptions = {
   everyMs?: number | undefined;
 };
 
-type Entry = { state: Signal<Loaded<unknown>>; at: number; under: Promise<void> | undefined };
+type Entry = { path: string; state: Signal<Loaded<unknown>>; at: number; under: Promise<void> | undefined };
 
 const entries = new Map<string, Entry>();
 const MOST_ENTRIES = 200;
@@ -24,16 +24,17 @@ const FRESH_MS = 1_000;
 const EVENT_PAUSE_MS = 250;
 
 function entryOf(path: string): Entry {
-  const known = entries.get(path);
-  if (known) return known;
+  const kept = entries.get(path);
+  if (kept) return kept;
   if (entries.size >= MOST_ENTRIES) entries.delete(entries.keys().next().value ?? "");
-  const made: Entry = {
+  const entry: Entry = {
+    path,
     state: signal<Loaded<unknown>>({ data: undefined, error: undefined, loading: true }),
     at: Number.NEGATIVE_INFINITY,
     under: undefined,
   };
-  entries.set(path, made);
-  return made;
+  entries.set(path, entry);
+  return entry;
 }
 
 /** Loads now, or joins the load under way. */
@@ -44,8 +45,8 @@ export function load(path: string): Promise<void> {
     try {
       entry.state.value = { data: await api<unknown>(path), error: undefined, loading: false };
     } catch (error) {
-      const known = error instanceof ApiError ? error : new ApiError(0, null, errorText(error));
-      entry.state.value = { data: entry.state.value.data, error: known, loading: false };
+      const fault = error instanceof ApiError ? error : new ApiError(0, null, errorText(error));
+      entry.state.value = { data: entry.state.value.data, error: fault, loading: false };
     }
     entry.at = performance.now();
     entry.under = undefined;
@@ -59,7 +60,7 @@ async function loadAgain(path: string): Promise<void> {
   if (entries.has(path) && !isRemoving(path)) await load(path); // not after a sign-out or a deletion
 }
 
-function poll(path: string) {
+function poll({ path }: Entry) {
   if (!document.hidden && entries.has(path) && !isRemoving(path)) void load(path);
 }
 
@@ -93,38 +94,71 @@ const isRemoving = (path: string) => [...removing].some((each) => isWithin(path,
 export const forgetAll = () => entries.clear();
 
 /** `path` null: nothing is loaded, for data that depends on other data. */
-export function useResource<T>(path: string | null, { events, everyMs }: ResourceOptions = {}): Resource<T> {
-  const entry = useMemo(() => (path === null ? undefined : entryOf(path)), [path]);
-  const wanted = events?.join(" ");
-  useEffect(() => {
-    if (path === null || !entry) return;
-    if (performance.now() - entry.at > FRESH_MS) void load(path);
-    let waiting: ReturnType<typeof setTimeout> | undefined;
-    const soon = () => {
-      waiting ??= setTimeout(() => {
-        waiting = undefined;
-        void loadAgain(path);
-      }, EVENT_PAUSE_MS);
-    };
-    const leave = wanted === undefined ? undefined : onEvent(wanted.split(" "), soon);
-    const timer = everyMs === undefined ? undefined : setInterval(() => poll(path), everyMs);
-    return () => {
-      leave?.();
-      if (waiting !== undefined) void loadAgain(path); // the event still counts when only `everyMs` changes
-      clearTimeout(waiting);
-      clearInterval(timer);
-    };
-  }, [path, wanted, everyMs]);
-  const { data, error, loading } = entry ? entry.state.value : NOTHING;
-  return {
-    data: data as T | undefined,
-    error,
-    loading,
-    refresh: async () => void (path !== null && (await load(path))),
-  };
+export function useResource<T>(path: string | null, options: ResourceOptions = {}): Resource<T> {
+  const paths = path === null ? [] : [path];
+  const [part = NOTHING] = useParts<T>(paths, options);
+  return { ...part, refresh: () => loadAll(paths) };
 }
 
-const NOTHING: Loaded<unknown> = { data: undefined, error: undefined, loading: false };
+const NOTHING = { data: undefined, error: undefined, loading: false } as const;
+
+export type Resources<T> = {
+  /** One for each path. They change together: while one of them is loaded again, all stay as they were. */
+  parts: readonly Loaded<T>[];
+  refresh: () => Promise<void>;
+};
+
+type PartsOptions<T> = Omit<ResourceOptions, "everyMs"> & {
+  /** The time between two loads may follow from what was loaded. Undefined: it is not loaded again. */
+  everyMs?: number | undefined | ((parts: readonly Loaded<T>[]) => number | undefined);
+};
+
+/** Several objects of one kind, so that a page with charts is drawn once for all of them. */
+export function useResources<T>(paths: readonly string[], options: PartsOptions<T> = {}): Resources<T> {
+  const now = useParts<T>(paths, options);
+  const key = keyOf(paths);
+  const settled = useRef({ key, parts: now });
+  if (settled.current.key !== key || !now.some(({ loading }) => loading)) settled.current = { key, parts: now };
+  return { parts: settled.current.parts, refresh: () => loadAll(paths) };
+}
+
+const keyOf = (paths: readonly string[]) => paths.join("\n");
+const loadAll = async (paths: readonly string[]) => void (await Promise.all(paths.map(load)));
+
+/** The states of the paths as they are now. The list is a new one only if one of them is. */
+function useParts<T>(paths: readonly string[], { events, everyMs }: PartsOptions<T>): readonly Loaded<T>[] {
+  const key = keyOf(paths);
+  const shown = useMemo(() => paths.map(entryOf), [key]);
+  const now = shown.map(({ state }) => state.value as Loaded<T>);
+  const parts = useMemo(() => now, now);
+  const pauseMs = typeof everyMs === "function" ? everyMs(parts) : everyMs;
+  const wanted = events?.join(" ");
+  useEffect(() => watch(shown, { events: wanted?.split(" "), everyMs: pauseMs }), [key, wanted, pauseMs]);
+  return parts;
+}
+
+/** Loads what is not fresh, and again after events and in intervals, until the returned function is called. */
+function watch(shown: readonly Entry[], { events, everyMs }: ResourceOptions): () => void {
+  const again = () => {
+    for (const { path } of shown) void loadAgain(path);
+  };
+  for (const { path, at } of shown) if (performance.now() - at > FRESH_MS) void load(path);
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  const soon = () => {
+    waiting ??= setTimeout(() => {
+      waiting = undefined;
+      again();
+    }, EVENT_PAUSE_MS);
+  };
+  const leave = events === undefined ? undefined : onEvent(events, soon);
+  const timer = everyMs === undefined ? undefined : setInterval(() => shown.forEach(poll), everyMs);
+  return () => {
+    leave?.();
+    if (waiting !== undefined) again(); // the event still counts when only `everyMs` changes
+    clearTimeout(waiting);
+    clearInterval(timer);
+  };
+}
 
 /** `next_after`: the place to go on, of lists whose pages may be empty. */
 export type Page<T> = { data: T[]; has_more: boolean; next_after?: string | null };
@@ -144,8 +178,8 @@ export function useList<T extends { id: string }>(path: string, options: Resourc
   const first = useResource<Page<T>>(path, options);
   const rest = useSignal<{ path: string; items: T[]; last: Page<T> } | undefined>(undefined);
   const tail = rest.value?.path === path ? rest.value : undefined;
-  const known = new Set(first.data?.data.map(({ id }) => id));
-  const items = first.data && [...first.data.data, ...(tail?.items ?? []).filter(({ id }) => !known.has(id))];
+  const firstIds = new Set(first.data?.data.map(({ id }) => id));
+  const items = first.data && [...first.data.data, ...(tail?.items ?? []).filter(({ id }) => !firstIds.has(id))];
   const more = async () => {
     let after = (tail?.last ?? first.data)?.next_after ?? items?.at(-1)?.id;
     for (let pages = 0; after !== undefined && pages < MOST_EMPTY_PAGES; pages++) {

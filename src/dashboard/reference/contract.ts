@@ -125,9 +125,9 @@ const METHODS = ["get", "post", "put", "patch", "delete"];
 export const operationsOf = ({ paths, security = [] }: Contract): Operation[] =>
   Object.entries(paths).flatMap(([path, item]) =>
     METHODS.flatMap((method) => {
-      const found = item[method];
-      return found
-        ? [operationOf(path, method, found, found.security ?? (security as OperationObject["security"]))]
+      const operation = item[method];
+      return operation
+        ? [operationOf(path, method, operation, operation.security ?? (security as OperationObject["security"]))]
         : [];
     }),
   );
@@ -161,9 +161,9 @@ function answersOf({ responses = {} }: OperationObject): ShownAnswer[] {
   for (const [code, answer] of Object.entries(responses)) {
     if (code === "default") continue;
     const { content = {} } = answer.$ref === undefined ? answer : (targetOf(answer.$ref) as Answer);
-    const [media, found] = Object.entries(content)[0] ?? [];
-    const key = JSON.stringify([media, found]);
-    const shape = shapes.get(key) ?? { codes: [], media, schema: found?.schema };
+    const [media, mediaObject] = Object.entries(content)[0] ?? [];
+    const key = JSON.stringify([media, mediaObject]);
+    const shape = shapes.get(key) ?? { codes: [], media, schema: mediaObject?.schema };
     shape.codes.push(code);
     shapes.set(key, shape);
   }

@@ -4,28 +4,19 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { errorText } from "../../lib/error_text.ts";
 import { ApiError } from "../data/api.ts";
+import { connection } from "../data/events.ts";
 import { may } from "../data/session.ts";
 import { Button } from "../kit/button.tsx";
 import { Empty, ErrorBox, Page, Skeleton } from "../kit/page.tsx";
-import { PAGES } from "../pages/index.ts";
+import { PAGES } from "../pages/pages.ts";
 import type { PageProps, PageSpec } from "../pages/spec.ts";
-import { ConnectionNote } from "./connection.tsx";
-import { match } from "./match.ts";
+import { type Params, viewOf } from "./match.ts";
 import { Navigation } from "./navigation.tsx";
 import { Palette } from "./palette.tsx";
 import { navigate, path } from "./router.ts";
 import { openPalette, Shortcuts } from "./shortcuts.tsx";
 
 const isMenuOpen = signal(false);
-
-/** The page of an address, and the values in it. */
-function find(address: string): { spec: PageSpec; params: Record<string, string> } | undefined {
-  for (const spec of PAGES) {
-    const params = match(spec.path, address);
-    if (params) return { spec, params };
-  }
-  return undefined;
-}
 
 export function Frame() {
   const address = path.value;
@@ -51,15 +42,14 @@ export function Frame() {
 }
 
 function Current({ address }: { address: string }) {
-  const found = find(address);
-  if (!found) return <NotFound />;
-  const { spec, params } = found;
-  if (spec.area && !may(spec.area)) return <Forbidden title={spec.title} area={spec.area} />;
-  return <Lazy key={spec.path} spec={spec} params={params} />;
+  const view = viewOf(address, PAGES, may);
+  if (view.is === "missing") return <NotFound />;
+  if (view.is === "forbidden") return <Forbidden title={view.spec.title} area={view.area} />;
+  return <Lazy key={view.spec.path} spec={view.spec} params={view.params} />;
 }
 
 /** Loads the code of a page. A chunk that is gone means that the server has a new version. */
-function Lazy({ spec, params }: { spec: PageSpec; params: Record<string, string> }) {
+function Lazy({ spec, params }: { spec: PageSpec; params: Params }) {
   const [page, setPage] = useState<{ Page: ComponentType<PageProps> } | ApiError | undefined>(undefined);
   useEffect(() => {
     spec.load().then(setPage, (error: unknown) => setPage(new ApiError(0, null, errorText(error))));
@@ -90,3 +80,11 @@ const Forbidden = ({ title, area }: { title: string; area: string }) => (
     </Empty>
   </Page>
 );
+
+/** Visible only while the live connection is lost. It heals by itself. */
+const ConnectionNote = () =>
+  connection.value === "lost" ? (
+    <div class="lost" role="status">
+      The connection to the server is lost. What you see may be old; the page reconnects by itself.
+    </div>
+  ) : null;

@@ -23,9 +23,9 @@ export function InvitationPage() {
   const accept = async (event: Event) => {
     event.preventDefault();
     const more = { ...(name.trim() === "" ? {} : { name }), ...(code === undefined ? {} : { code }) };
-    const given = password === "" ? {} : { password }; // a browser that is signed in needs none
+    const credentials = password === "" ? {} : { password }; // a browser that is signed in needs none
     try {
-      await acceptInvitation({ token, has_account: hasAccount, ...given, ...more });
+      await acceptInvitation({ token, has_account: hasAccount, ...credentials, ...more });
       navigate("/", { replace: true });
     } catch (cause) {
       if (cause instanceof ApiError && cause.code === "second_factor_required") setCode("");

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { match } from "./match.ts";
+import type { PageSpec } from "../pages/spec.ts";
+import { match, type Params, viewOf } from "./match.ts";
 
 test.each([
   ["/", "/", {}],
@@ -12,4 +13,30 @@ test.each([
   ["/runs", "/run", undefined],
 ])("%s and %s", (pattern, address, params) => {
   expect(match(pattern, address)).toEqual(params as Record<string, string>);
+});
+
+const load = () => Promise.reject(new Error("not in this test"));
+const pages: readonly PageSpec[] = [
+  { path: "/", title: "Home", load },
+  { path: "/runs/new", title: "New run", load, area: "training" },
+  { path: "/runs/:id", title: "Run", load, area: "training" },
+  { path: "/keys", title: "Keys", load, area: "account" },
+];
+
+test.each<[address: string, shown: string, params: Params | undefined]>([
+  ["/", "page Home", {}],
+  ["/runs/new", "page New run", {}],
+  ["/runs/job_1", "page Run", { id: "job_1" }],
+  ["/keys", "forbidden Keys account", undefined],
+  ["/key", "missing", undefined],
+])("a key with the scope training sees at %s: %s", (address, shown, params) => {
+  const view = viewOf(address, pages, (area) => area === "training");
+  const words = view.is === "missing" ? [] : view.is === "page" ? [view.spec.title] : [view.spec.title, view.area];
+  expect([view.is, ...words].join(" ")).toBe(shown);
+  expect(view.is === "page" ? view.params : undefined).toEqual(params);
+});
+
+test("a key without scopes sees only pages that need none", () => {
+  const views = pages.map(({ path }) => viewOf(path, pages, () => false).is);
+  expect(views).toEqual(["page", "forbidden", "forbidden", "forbidden"]);
 });

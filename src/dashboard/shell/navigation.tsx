@@ -2,7 +2,7 @@ import type { Signal } from "@preact/signals";
 import { may, session } from "../data/session.ts";
 import { IconButton } from "../kit/button.tsx";
 import { Icon } from "../kit/icon.tsx";
-import { PAGES } from "../pages/index.ts";
+import { PAGES } from "../pages/pages.ts";
 import { GROUPS, type PageSpec } from "../pages/spec.ts";
 import { path } from "./router.ts";
 import { signOut } from "./sign_in.ts";

@@ -44,7 +44,7 @@ function Search() {
   const ref = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState(0);
-  const found = rank(useEntries(), text, ({ name, href }) => `${name} ${href}`).slice(0, MOST);
+  const hits = rank(useEntries(), text, ({ name, href }) => `${name} ${href}`).slice(0, MOST);
   const close = () => {
     isPaletteOpen.value = false;
   };
@@ -57,8 +57,8 @@ function Search() {
   };
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step !== undefined) setChosen((chosen + step + found.length) % Math.max(1, found.length));
-    else if (event.key === "Enter") open(found[chosen]);
+    if (step !== undefined) setChosen((chosen + step + hits.length) % Math.max(1, hits.length));
+    else if (event.key === "Enter") open(hits[chosen]);
     else return;
     event.preventDefault();
   };
@@ -76,7 +76,7 @@ function Search() {
         role="combobox"
         aria-expanded="true"
         aria-controls="found"
-        aria-activedescendant={found.length === 0 ? undefined : `found-${chosen}`}
+        aria-activedescendant={hits.length === 0 ? undefined : `found-${chosen}`}
         aria-label="Search pages, runs, deployments and datasets"
         placeholder="Search pages, runs, deployments, datasets"
         value={text}
@@ -87,7 +87,7 @@ function Search() {
         }}
       />
       <div id="found" role="listbox" aria-label="Found">
-        {found.map((entry, i) => (
+        {hits.map((entry, i) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are handled by the input, which keeps the focus
           // biome-ignore lint/a11y/useFocusableInteractive: the input keeps the focus
           <div
@@ -102,7 +102,7 @@ function Search() {
             <small>{entry.kind}</small>
           </div>
         ))}
-        {found.length === 0 && <p class="muted">Nothing has this name.</p>}
+        {hits.length === 0 && <p class="muted">Nothing has this name.</p>}
       </div>
     </dialog>
   );

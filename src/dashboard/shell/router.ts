@@ -28,15 +28,15 @@ export function setQuery(changes: Readonly<Record<string, string | number | unde
 /** The value of `?name=`, as a signal read: a component that calls it is drawn again when it changes. */
 export const queryOf = (name: string): string | undefined => place.value.query.get(name) ?? undefined;
 
-const known = new Set<string>();
+const pagePatterns = new Set<string>();
 
 /** Called once with the patterns of the table of pages. */
 export const registerPages = (patterns: readonly string[]) => {
-  for (const pattern of patterns) known.add(pattern);
+  for (const pattern of patterns) pagePatterns.add(pattern);
 };
 
 /** True if the dashboard has a page with this pattern: links lead only to pages that exist. */
-export const hasPage = (pattern: string) => known.has(pattern);
+export const hasPage = (pattern: string) => pagePatterns.has(pattern);
 
 /** Addresses that the server answers itself. */
 const SERVER = /^\/(?:v1|api|docs|metrics|assets|openapi\.json)(?:\/|$)/;

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Dialog } from "../kit/dialog.tsx";
-import { PAGES } from "../pages/index.ts";
+import { PAGES } from "../pages/pages.ts";
 import { navigate } from "./router.ts";
 
 export const isPaletteOpen = signal(false);

@@ -1,10 +1,8 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../../lib/errors.ts";
 import type { Agent } from "../../../resources/serving/agents/schema.ts";
-import { command, EXIT, type Group } from "../../args.ts";
-import { connect } from "../../connect.ts";
-import { note, print, printJson } from "../../output.ts";
-import { COMMON_FLAGS, listCommand, removeCommand, showCommand } from "../../resource_commands.ts";
+import type { Group } from "../../args.ts";
+import { createCommand, listCommand, removeCommand, showCommand } from "../../resource_commands.ts";
 
 const PATH = "/v1/agents";
 
@@ -28,11 +26,11 @@ function jsonOf(flag: string, text: string | undefined): unknown {
   }
 }
 
-const create = command({
+const create = createCommand({
   summary: "Create an agent; an existing name gets a new version",
-  takes: ["name"],
+  takes: "name",
+  path: PATH,
   flags: {
-    ...COMMON_FLAGS,
     deployment: { type: "string", value: "NAME", doc: "Name or id of the deployment that answers" },
     system: { type: "string", value: "TEXT", doc: "System prompt, or @FILE" },
     tools: { type: "string", value: "JSON", doc: "List of tools as in a chat request, or @FILE" },
@@ -44,24 +42,15 @@ const create = command({
     "verk agents create support --deployment demo --system @prompt.txt --sampling '{\"temperature\": 0}'",
   ],
   fields: { system_prompt: "--system" },
-  async run({ json, deployment, system, tools, sampling, description, ...where }, name = "") {
-    const fields = {
-      name,
-      deployment,
-      description,
-      system_prompt: textOf("system", system),
-      tools: jsonOf("tools", tools),
-      sampling: jsonOf("sampling", sampling),
-    };
-    const { client } = await connect(where);
-    const { body } = await client.call<Agent>("POST", PATH, fields);
-    if (json) printJson(body);
-    else {
-      print(body.id);
-      note(`${body.name}@${body.version} answers chat requests as model ${JSON.stringify(body.name)}.`);
-    }
-    return EXIT.ok;
-  },
+  body: ({ deployment, system, tools, sampling, description }, name) => ({
+    name,
+    deployment,
+    description,
+    system_prompt: textOf("system", system),
+    tools: jsonOf("tools", tools),
+    sampling: jsonOf("sampling", sampling),
+  }),
+  says: ({ name, version }: Agent) => `${name}@${version} answers chat requests as model ${JSON.stringify(name)}.`,
 });
 
 const list = listCommand({

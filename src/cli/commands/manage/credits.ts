@@ -1,7 +1,7 @@
 import { UsageError } from "../../../lib/errors.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, printJson, printResult, printTable } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
 import { labelOf } from "./keys.ts";
 
@@ -45,21 +45,16 @@ const grant = command({
     "take-back": { type: "boolean", doc: "Subtract the amount instead; the ledger keeps both entries" },
   },
   examples: ["verk credits grant 250", "verk credits grant 40 --workspace research --note 'Course in May'"],
-  async run({ workspace, json, note: text, "take-back": back, ...where }, amount = "") {
+  async run({ json, note: text, "take-back": back, ...where }, amount = "") {
     const usd = amountOf(amount) * (back ? -1 : 1);
     const description = text === undefined ? undefined : labelOf("--note", text);
-    const { audited, billing, DEFAULT_WORKSPACE, mustFindWorkspace, offline } = await import("../../offline.ts");
-    const made = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+    const { audited, billing, inWorkspace } = await import("../../offline.ts");
+    const granted = await inWorkspace(where, (ctx, { id }) => {
       const entry = billing.grant(ctx, { workspaceId: id, usd, description });
       audited(ctx, "verk credits grant", id, entry.id);
       return { id: entry.id, amount_usd: usd, balance_usd: usdOf(billing.balanceMicros(ctx, id)) };
     });
-    if (json) printJson(made);
-    else {
-      print(made.id);
-      note(`${dollars(made.balance_usd)} left.`);
-    }
+    printResult(json, granted, { result: granted.id, remark: `${dollars(granted.balance_usd)} left.` });
     return EXIT.ok;
   },
 });

@@ -9,8 +9,8 @@ import { type Dataset, mustFind, type Snapshot } from "../../datasets/find.ts";
 import { preview } from "../../datasets/preview.ts";
 import { pull } from "../../datasets/pull.ts";
 import { push } from "../../datasets/push.ts";
-import { count, note, print, printJson } from "../../output.ts";
-import { COMMON_FLAGS, listCommand, removeCommand, showCommand } from "../../resource_commands.ts";
+import { count, printResult } from "../../output.ts";
+import { COMMON_FLAGS, createCommand, listCommand, removeCommand, showCommand } from "../../resource_commands.ts";
 import { labelOf } from "./keys.ts";
 
 const NONE = { 1: "failed: there is no such dataset" };
@@ -63,11 +63,11 @@ function factsOf(each: Dataset): [string, string][] {
   return facts.filter((fact): fact is [string, string] => fact[1] !== null);
 }
 
-const create = command({
+const create = createCommand({
   summary: "Create an empty dataset to append rows to",
-  takes: ["name"],
+  takes: "name",
+  path: "/v1/datasets",
   flags: {
-    ...COMMON_FLAGS,
     format: { type: "string", value: "FORMAT", doc: `Format of the rows: ${FORMATS.join(", ")}` },
     "auto-snapshot": { type: "string", value: "N", doc: "Create a snapshot after every N rows (default: never)" },
   },
@@ -76,26 +76,17 @@ const create = command({
     "verk datasets create log --format chat --auto-snapshot 10000",
   ],
   fields: { auto_snapshot_rows: "--auto-snapshot" },
-  async run({ json, format, "auto-snapshot": every, ...where }, name = "") {
-    const body = {
-      name: labelOf("name", name),
-      format: formatOf(format),
-      auto_snapshot_rows: wholeOf("auto-snapshot", every) ?? null,
-    };
-    const { client } = await connect(where);
-    const { body: made } = await client.call<Dataset>("POST", "/v1/datasets", body);
-    if (json) printJson(made);
-    else {
-      print(made.id);
-      note(`Append rows with \`verk datasets append ${made.id} FILE\`.`);
-    }
-    return EXIT.ok;
-  },
+  body: ({ format, "auto-snapshot": every }, name) => ({
+    name: labelOf("name", name),
+    format: formatOf(format),
+    auto_snapshot_rows: wholeOf("auto-snapshot", every) ?? null,
+  }),
+  says: ({ id }: Dataset) => `Append rows with \`verk datasets append ${id} FILE\`.`,
 });
 
 function formatOf(text: string | undefined) {
-  const found = FORMATS.find((format) => format === text);
-  if (found) return found;
+  const format = FORMATS.find((each) => each === text);
+  if (format) return format;
   const close = text === undefined ? undefined : nearest(text, FORMATS);
   const wrong = text === undefined ? "give the format of the rows" : `there is no format ${JSON.stringify(text)}`;
   throw new UsageError(`--format: ${wrong}${close ? `. Did you mean ${close}?` : `: ${FORMATS.join(", ")}`}`);
@@ -112,12 +103,9 @@ const snapshot = command({
     const { id, name } = await mustFind(client, target);
     const fields = text === undefined ? {} : { note: text };
     const { status, body } = await client.call<Snapshot>("POST", `/v1/datasets/${id}/snapshots`, fields);
-    if (json) printJson(body);
-    else {
-      print(body.id);
-      const facts = `${count(body.row_count, "row")}, ${formatBytes(body.size_bytes)}, sha256 ${body.sha256}`;
-      note(`${status === 200 ? "No new rows since " : ""}${name}${body.id}: ${facts}.`);
-    }
+    const facts = `${count(body.row_count, "row")}, ${formatBytes(body.size_bytes)}, sha256 ${body.sha256}`;
+    const remark = `${status === 200 ? "No new rows since " : ""}${name}${body.id}: ${facts}.`;
+    printResult(json, body, { result: body.id, remark });
     return EXIT.ok;
   },
 });

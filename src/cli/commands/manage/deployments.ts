@@ -1,9 +1,9 @@
 import { UsageError } from "../../../lib/errors.ts";
-import { type Command, command, EXIT, type Group } from "../../args.ts";
+import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { type Deployment, mustFind, stateOf } from "../../deployments.ts";
-import { note, printJson } from "../../output.ts";
-import { COMMON_FLAGS, listCommand, showCommand } from "../../resource_commands.ts";
+import { printResult } from "../../output.ts";
+import { actionCommand, COMMON_FLAGS, listCommand, showCommand } from "../../resource_commands.ts";
 
 const list = listCommand({
   summary: "List the deployments, newest first",
@@ -69,23 +69,16 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
 const nextOf = ({ model, load }: NonNullable<Deployment["next_model"]>) =>
   `${model}, ${load.reason ?? `${load.stage} ${Math.round(load.progress * 100)} %`}`;
 
-type Result = { id: string; status: string };
-
-const transition = (action: "stop" | "start", summary: string): Command =>
-  command({
+const transition = (action: "stop" | "start", summary: string) =>
+  actionCommand({
     summary,
-    takes: ["deployment"],
-    flags: COMMON_FLAGS,
     examples: [`verk deployments ${action} demo`],
     exits: { 1: "failed: there is no such deployment, or its status does not allow it" },
-    async run({ json, ...where }, target = "") {
-      const { client } = await connect(where);
-      const { id, name } = await mustFind(client, target);
-      const { body } = await client.call<Result>("POST", `/v1/deployments/${id}/${action}`);
-      if (json) printJson(body);
-      else note(`${name} (${id}) is ${body.status}.`);
-      return EXIT.ok;
-    },
+    takes: "deployment",
+    path: "/v1/deployments",
+    find: mustFind,
+    action,
+    says: ({ status }: { status: string }, { id, name }) => `${name} (${id}) is ${status}.`,
   });
 
 const change = command({
@@ -107,9 +100,10 @@ const change = command({
     const { client } = await connect(where);
     const { id, name } = await mustFind(client, target);
     const { body } = await client.call<Deployment>("PATCH", `/v1/deployments/${id}`, { model, checkpoint });
-    if (json) printJson(body);
-    else if (body.next_model) note(`${name} (${id}) switches to ${model} once it is loaded.`);
-    else note(`${name} (${id}) has the model ${body.model}.`);
+    const remark = body.next_model
+      ? `${name} (${id}) switches to ${model} once it is loaded.`
+      : `${name} (${id}) has the model ${body.model}.`;
+    printResult(json, body, { remark });
     return EXIT.ok;
   },
 });
@@ -125,8 +119,7 @@ const remove = command({
     const { id, name } = await mustFind(client, target);
     if (stop) await client.call("POST", `/v1/deployments/${id}/stop`);
     const { body } = await client.call("DELETE", `/v1/deployments/${id}`);
-    if (json) printJson(body);
-    else note(`${name} (${id}) is deleted.`);
+    printResult(json, body, { remark: `${name} (${id}) is deleted.` });
     return EXIT.ok;
   },
 });

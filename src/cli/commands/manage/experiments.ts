@@ -5,8 +5,8 @@ import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { show as showResults } from "../../eval/show.ts";
 import { onlyOne, wholeId } from "../../lists.ts";
-import { note, printJson } from "../../output.ts";
-import { COMMON_FLAGS, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
+import { note } from "../../output.ts";
+import { actionCommand, COMMON_FLAGS, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
 
 const PATH = "/v1/experiments";
 
@@ -19,8 +19,8 @@ export async function mustFind(client: Client, target: string): Promise<Experime
     return (await client.call<Experiment>("GET", `${PATH}/${encodeURIComponent(id)}`)).body;
   }
   const named = (await all(client)).filter(({ name }) => name === target);
-  const found = onlyOne(named, "experiments", target);
-  if (found) return found;
+  const experiment = onlyOne(named, "experiments", target);
+  if (experiment) return experiment;
   throw new UsageError(
     `There is no experiment ${JSON.stringify(target)}. \`verk experiments list\` shows them; \`verk eval\` creates one.`,
     EXIT.failed,
@@ -54,29 +54,23 @@ const show = command({
   exits: { 1: "failed: there is no such experiment" },
   async run({ json, regressions, ...where }, target = "") {
     const { client } = await connect(where);
-    const found = await mustFind(client, target);
-    const { done, total } = found.progress;
-    if (!json)
-      note(`${found.name} is ${found.status}: ${done} of ${total} items.${found.error ? ` ${found.error}` : ""}`);
-    await showResults(client, found, { json, regressions });
+    const experiment = await mustFind(client, target);
+    const { name, status, error, progress } = experiment;
+    if (!json) note(`${name} is ${status}: ${progress.done} of ${progress.total} items.${error ? ` ${error}` : ""}`);
+    await showResults(client, experiment, { json, regressions });
     return EXIT.ok;
   },
 });
 
-const cancel = command({
+const cancel = actionCommand({
   summary: "Cancel an experiment; finished items stay",
-  takes: ["experiment"],
-  flags: COMMON_FLAGS,
   examples: ["verk experiments cancel exp_01k9"],
   exits: { 1: "failed: there is no such experiment, or it has ended" },
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const { id } = await mustFind(client, target);
-    const { body } = await client.call<Experiment>("POST", `${PATH}/${id}/cancel`);
-    if (json) printJson(body);
-    else note(`Experiment ${id} is ${body.status}.`);
-    return EXIT.ok;
-  },
+  takes: "experiment",
+  path: PATH,
+  find: mustFind,
+  action: "cancel",
+  says: ({ status }: Experiment, { id }) => `Experiment ${id} is ${status}.`,
 });
 
 const remove = removeCommand({

@@ -1,5 +1,5 @@
 import { formatBytes } from "../../../lib/bytes.ts";
-import { type Command, command, EXIT, type Group } from "../../args.ts";
+import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
 import { compare } from "../../jobs/compare.ts";
@@ -12,9 +12,8 @@ import { metrics } from "../../jobs/metrics.ts";
 import { model } from "../../jobs/model.ts";
 import { samples } from "../../jobs/samples.ts";
 import { headlineOf, shortNumber, stepOf } from "../../jobs/view.ts";
-import { listAll } from "../../lists.ts";
-import { note, printJson, printTable } from "../../output.ts";
-import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
+import { printJson } from "../../output.ts";
+import { actionCommand, COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
 
 const NONE = { 1: "failed: there is no such job, or its status does not allow it" };
 
@@ -54,33 +53,20 @@ function headlineText({ method, latest_metrics }: Job): string {
 
 type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
 
-const checkpoints = command({
+const checkpoints = listCommand({
   summary: "List the checkpoints of a job, newest first",
-  takes: ["job"],
-  flags: COMMON_FLAGS,
   examples: ["verk jobs checkpoints sums"],
   exits: NONE,
-  async run({ json, ...where }, target = "") {
-    const { client } = await connect(where);
-    const job = await mustFind(client, target);
-    const found = await listAll<Checkpoint>(client, pathOf(job.id, "/checkpoints"), ({ id }) => id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.id,
-        String(each.step),
-        each.is_best ? "best" : "",
-        formatBytes(each.size_bytes),
-        each.created_at,
-      ]);
-      printTable(
-        ["ID", "STEP", "BEST", "SIZE", "CREATED"],
-        rows,
-        "No checkpoints. --save-steps sets how often a job makes one.",
-      );
-    }
-    return EXIT.ok;
+  takes: "job",
+  path: async (client, target) => pathOf((await mustFind(client, target)).id, "/checkpoints"),
+  columns: {
+    ID: ({ id }: Checkpoint) => id,
+    STEP: ({ step }) => String(step),
+    BEST: ({ is_best }) => (is_best ? "best" : ""),
+    SIZE: ({ size_bytes }) => formatBytes(size_bytes),
+    CREATED: ({ created_at }) => created_at,
   },
+  empty: "No checkpoints. --save-steps sets how often a job makes one.",
 });
 
 const watch = command({
@@ -105,21 +91,16 @@ const watch = command({
 });
 
 /** A command that changes the status of a job and prints the new one. */
-const transition = (action: "cancel" | "pause" | "resume", summary: string): Command =>
-  command({
+const transition = (action: "cancel" | "pause" | "resume", summary: string) =>
+  actionCommand({
     summary,
-    takes: ["job"],
-    flags: COMMON_FLAGS,
     examples: [`verk jobs ${action} job_…`],
     exits: NONE,
-    async run({ json, ...where }, target = "") {
-      const { client } = await connect(where);
-      const { id } = await mustFind(client, target);
-      const { body } = await client.call<Job>("POST", pathOf(id, `/${action}`));
-      if (json) printJson(body);
-      else note(`${body.output_name} (${body.id}) is ${body.status}.`);
-      return EXIT.ok;
-    },
+    takes: "job",
+    path: "/v1/training_jobs",
+    find: mustFind,
+    action,
+    says: ({ id, output_name, status }: Job) => `${output_name} (${id}) is ${status}.`,
   });
 
 const remove = removeCommand({

@@ -2,8 +2,7 @@ import { UsageError } from "../../../lib/errors.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import { expiresSoon, isoTime, parseDuration } from "../../../lib/time.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, momentOf } from "../../args.ts";
-import { count, note, print, printJson, printTable } from "../../output.ts";
-import { settingsOf } from "../../settings.ts";
+import { count, note, printList, printResult } from "../../output.ts";
 import { rotateMaster } from "../operate/rotate_master.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the key (default "default")' } as const;
@@ -34,29 +33,24 @@ const create = command({
     "verk keys create --workspace research --scope read --expires 30d --json",
     "verk keys create --name backup-service --expires never",
   ],
-  async run({ workspace, name, scope, expires, json, ...where }) {
-    const { audited, SCOPES, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
+  async run({ name, scope, expires, json, ...where }) {
+    const { audited, inWorkspace, keys, SCOPES } = await import("../../offline.ts");
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
     const label = labelOf("--name", name ?? "cli");
     const expires_at = expires === undefined ? undefined : endOf(expires);
-    const { row, key } = await offline(
-      settingsOf(where),
-      (ctx) => {
-        const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
+    const { row, key } = await inWorkspace(
+      where,
+      (ctx, { id }) => {
         const fields = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
-        const made = keys.create(ctx, id, fields);
-        audited(ctx, "verk keys create", id, made.row.id);
-        return made;
+        const created = keys.create(ctx, id, fields);
+        audited(ctx, "verk keys create", id, created.row.id);
+        return created;
       },
       NEW,
     );
-    if (json) printJson({ id: row.id, key });
-    else {
-      print(key);
-      note(
-        `${row.id}, scopes ${row.scopes.join(", ")}, ${row.expiresAt === null ? "never expires" : `expires ${isoTime(row.expiresAt)}`}. Store the key now: it is not shown again.`,
-      );
-    }
+    const end = row.expiresAt === null ? "never expires" : `expires ${isoTime(row.expiresAt)}`;
+    const remark = `${row.id}, scopes ${row.scopes.join(", ")}, ${end}. Store the key now: it is not shown again.`;
+    printResult(json, { id: row.id, key }, { result: key, remark });
     return EXIT.ok;
   },
 });
@@ -65,31 +59,23 @@ const list = command({
   summary: "List the active API keys of a workspace, newest first",
   flags: { ...WHERE, json: JSON_FLAG },
   examples: ["verk keys list", "verk keys list --workspace research --json"],
-  async run({ workspace, json, ...where }) {
-    const { allOf, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
-    const found = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      return allOf((query) => keys.list(ctx, id, query));
+  async run({ json, ...where }) {
+    const { allOf, inWorkspace, keys } = await import("../../offline.ts");
+    const active = await inWorkspace(where, (ctx, { id }) => allOf((query) => keys.list(ctx, id, query)));
+    printList(json, active, {
+      columns: {
+        ID: ({ id }) => id,
+        NAME: ({ name }) => name,
+        PREFIX: ({ key_prefix }) => key_prefix,
+        SCOPES: ({ scopes }) => scopes.join(","),
+        EXPIRES: ({ expires_at }) => expires_at ?? "never",
+        "LAST USED": ({ last_used_at }) => last_used_at ?? "never",
+      },
+      empty: "No active keys. Create one with `verk keys create`.",
     });
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((key) => [
-        key.id,
-        key.name,
-        key.key_prefix,
-        key.scopes.join(","),
-        key.expires_at ?? "never",
-        key.last_used_at ?? "never",
-      ]);
-      printTable(
-        ["ID", "NAME", "PREFIX", "SCOPES", "EXPIRES", "LAST USED"],
-        rows,
-        "No active keys. Create one with `verk keys create`.",
-      );
-      const soon = found.filter((key) => expiresSoon(Date.parse(key.created_at), parsed(key.expires_at), Date.now()));
-      if (soon.length > 0)
-        note(`${count(soon.length, "key")} will expire soon. Replace a key with \`verk keys rotate ID\`.`);
-    }
+    const soon = active.filter((key) => expiresSoon(Date.parse(key.created_at), parsed(key.expires_at), Date.now()));
+    if (!json && soon.length > 0)
+      note(`${count(soon.length, "key")} will expire soon. Replace a key with \`verk keys rotate ID\`.`);
     return EXIT.ok;
   },
 });
@@ -100,15 +86,13 @@ const revoke = command({
   flags: { ...WHERE, json: JSON_FLAG },
   examples: ["verk keys revoke key_01j9…", "verk keys revoke key_01j9… --workspace research"],
   exits: { 1: "failed: the workspace has no such key (choose the workspace with --workspace)" },
-  async run({ workspace, json, ...where }, id = "") {
-    const { audited, DEFAULT_WORKSPACE, keys, mustFindWorkspace, offline } = await import("../../offline.ts");
-    await offline(settingsOf(where), (ctx) => {
-      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      keys.revoke(ctx, workspaceId, id);
-      audited(ctx, `verk keys revoke ${id}`, workspaceId);
+  async run({ json, ...where }, id = "") {
+    const { audited, inWorkspace, keys } = await import("../../offline.ts");
+    await inWorkspace(where, (ctx, workspace) => {
+      keys.revoke(ctx, workspace.id, id);
+      audited(ctx, `verk keys revoke ${id}`, workspace.id);
     });
-    if (json) printJson({ id, object: "api_key", deleted: true });
-    else note(`${id} is revoked.`);
+    printResult(json, { id, object: "api_key", deleted: true }, { remark: `${id} is revoked.` });
     return EXIT.ok;
   },
 });
@@ -127,22 +111,18 @@ const rotate = command({
   },
   examples: ["verk keys rotate key_01j9…", "verk keys rotate key_01j9… --grace 7d"],
   exits: { 1: "failed: the workspace has no such key, or it is revoked or expired" },
-  async run({ workspace, grace = "24h", json, ...where }, id = "") {
-    const { audited, DEFAULT_WORKSPACE, mustFindWorkspace, offline, rotateKey } = await import("../../offline.ts");
+  async run({ grace = "24h", json, ...where }, id = "") {
+    const { audited, inWorkspace, rotateKey } = await import("../../offline.ts");
     const graceMs = parseDuration(grace);
     if (graceMs === undefined)
       throw new UsageError(`--grace: expected a duration such as 2h or 7d, not ${JSON.stringify(grace)}`);
-    const { row, key } = await offline(settingsOf(where), (ctx) => {
-      const { id: workspaceId } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      const made = rotateKey(ctx, { workspaceId, id, graceMs });
-      audited(ctx, `verk keys rotate ${id}`, workspaceId, made.row.id);
-      return made;
+    const { row, key } = await inWorkspace(where, (ctx, { id: workspaceId }) => {
+      const rotated = rotateKey(ctx, { workspaceId, id, graceMs });
+      audited(ctx, `verk keys rotate ${id}`, workspaceId, rotated.row.id);
+      return rotated;
     });
-    if (json) printJson({ id: row.id, key });
-    else {
-      print(key);
-      note(`${row.id} replaces ${id}, which works for ${grace} more. Store the key now: it is not shown again.`);
-    }
+    const remark = `${row.id} replaces ${id}, which works for ${grace} more. Store the key now: it is not shown again.`;
+    printResult(json, { id: row.id, key }, { result: key, remark });
     return EXIT.ok;
   },
 });
@@ -156,8 +136,8 @@ const endOf = (text: string) => (text === "never" ? null : momentOf("expires", t
 const parsed = (time: string | null) => (time === null ? null : Date.parse(time));
 
 function scopeOf<S extends string>(text: string, scopes: readonly S[]): S {
-  const found = scopes.find((scope) => scope === text);
-  if (found) return found;
+  const scope = scopes.find((each) => each === text);
+  if (scope) return scope;
   const close = nearest(text, scopes);
   throw new UsageError(
     `--scope: there is no scope ${JSON.stringify(text)}.${close ? ` Did you mean ${close}?` : ""} Scopes: ${scopes.join(", ")}.`,

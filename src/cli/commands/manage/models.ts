@@ -5,10 +5,9 @@ import type { Model } from "../../../resources/serving/models/schema.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
-import { remove } from "../../models/delete.ts";
 import { exportModel } from "../../models/export.ts";
-import { countOf, show } from "../../models/show.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { countOf, MODEL_FLAGS, show } from "../../models/show.ts";
+import { note, print, printJson, printList, printResult } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
 import { createProgress } from "../../progress.ts";
 import { settingsOf } from "../../settings.ts";
@@ -27,32 +26,24 @@ const list = command({
   summary: "List the models, newest first",
   flags: { ...WHERE, workspace: WORKSPACE, json: JSON_FLAG },
   examples: ["verk models list", "verk models list --json"],
-  async run({ workspace, json, ...where }) {
-    const { allOf, DEFAULT_WORKSPACE, models: registry, mustFindWorkspace, offline } = await import("../../offline.ts");
-    const found = await offline(settingsOf(where), (ctx) => {
-      const { id } = mustFindWorkspace(ctx, workspace ?? DEFAULT_WORKSPACE);
-      return allOf((query) => registry.list(ctx, id, query));
-    });
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((model) => [
-        model.name,
-        model.status,
-        model.type ?? "-",
-        model.base_model ?? "-",
-        model.architecture ?? "-",
-        model.parameters === null ? "-" : countOf(model.parameters),
-        model.quantization ?? "-",
-        model.size_bytes === null ? "-" : formatBytes(model.size_bytes),
-        model.error ?? "",
-      ]);
-      const header = ["NAME", "STATUS", "KIND", "BASE", "ARCHITECTURE", "PARAMETERS", "TYPE", "SIZE", ""];
-      printTable(
-        header,
-        rows,
+  async run({ json, ...where }) {
+    const { allOf, inWorkspace, models: registry } = await import("../../offline.ts");
+    const all = await inWorkspace(where, (ctx, { id }) => allOf((query) => registry.list(ctx, id, query)));
+    printList(json, all, {
+      columns: {
+        NAME: ({ name }) => name,
+        STATUS: ({ status }) => status,
+        KIND: ({ type }) => type ?? "-",
+        BASE: ({ base_model }) => base_model ?? "-",
+        ARCHITECTURE: ({ architecture }) => architecture ?? "-",
+        PARAMETERS: ({ parameters }) => (parameters === null ? "-" : countOf(parameters)),
+        TYPE: ({ quantization }) => quantization ?? "-",
+        SIZE: ({ size_bytes }) => (size_bytes === null ? "-" : formatBytes(size_bytes)),
+        "": ({ error }) => error ?? "",
+      },
+      empty:
         "No models. `verk serve` adds verk-tiny, `verk models import PATH` imports a GGUF file or a Hugging Face folder.",
-      );
-    }
+    });
     return EXIT.ok;
   },
 });
@@ -100,8 +91,8 @@ const importModel = command({
       const { model: path, projector } = await projectors.ggufsAt(resolve(file));
       const checkpoint = await checkpointAt(path);
       const placing = { name: imports.nameFor(checkpoint?.name ?? path, name), move, replace };
-      const own = mmproj === undefined ? projector : resolve(mmproj);
-      const importing = { where, base, progress, projector: own, ...placing };
+      const images = mmproj === undefined ? projector : resolve(mmproj);
+      const importing = { where, base, progress, projector: images, ...placing };
       const imported = checkpoint
         ? await importFolder(checkpoint, importing, quantize)
         : await importFile(path, importing, quantize);
@@ -109,11 +100,9 @@ const importModel = command({
       const register = (ctx: Ctx) =>
         registerImport(ctx, imported.copy, imported.shape, baseIn(ctx, imported.shape, base));
       const { row, fitting } = await offline(settingsOf(where), register, { create: true });
-      if (json) printJson(presentModel(row));
-      else {
-        print(row.name);
-        note(`${describe(presentModel(row))}. ${nextStep(presentModel(row), file, fitting)}`);
-      }
+      const model = presentModel(row);
+      const remark = `${describe(model)}. ${nextStep(model, file, fitting)}`;
+      printResult(json, model, { result: model.name, remark });
       return EXIT.ok;
     } finally {
       progress.end();
@@ -160,6 +149,26 @@ const pull = command({
     } else note(`verk: ${model.name} ${endingOf(model.status)}${model.error ? `: ${model.error}` : ""}`);
     if (stop.signal.aborted) return INTERRUPTED;
     return model.status === "failed" ? EXIT.failed : EXIT.ok;
+  },
+});
+
+const remove = command({
+  summary: "Delete a model with its file; works with and without a running server",
+  takes: ["model"],
+  flags: MODEL_FLAGS,
+  examples: ["verk models delete team/old-model"],
+  exits: { 1: "failed: there is no such model, it is built in, or a deployment, a job or an adapter uses it" },
+  async run({ json, ...where }, name = "") {
+    const { audited, inWorkspace, models, removeModel } = await import("../../offline.ts");
+    const model = await inWorkspace(where, (ctx, { id }) => {
+      const row = models.mustGet(ctx, id, name);
+      removeModel(ctx, id, name);
+      audited(ctx, "verk models delete", id, row.id);
+      return { id: row.id, name: row.name };
+    });
+    const remark = `${model.name} (${model.id}) is deleted.`;
+    printResult(json, { id: model.id, object: "model", deleted: true }, { remark });
+    return EXIT.ok;
   },
 });
 

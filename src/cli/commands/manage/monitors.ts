@@ -5,9 +5,9 @@ import { command, EXIT, type Group, momentOf, wholeOf } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { mustFind as findDeployment } from "../../deployments.ts";
-import { listAll, wholeId } from "../../lists.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
-import { COMMON_FLAGS, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
+import { wholeId } from "../../lists.ts";
+import { printList, printResult } from "../../output.ts";
+import { COMMON_FLAGS, createCommand, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
 
 const PATH = "/v1/monitors";
 
@@ -56,11 +56,11 @@ const list = listCommand({
   hasShortIds: true,
 });
 
-const create = command({
+const create = createCommand({
   summary: "Create a monitor: thresholds over a metric",
-  takes: ["name"],
+  takes: "name",
+  path: PATH,
   flags: {
-    ...COMMON_FLAGS,
     metric: { type: "string", value: "METRIC", doc: "For example latency_p95, error_rate, reward or disk_free" },
     alert: { type: "string", value: "NUMBER", doc: "Threshold of an alert" },
     warning: { type: "string", value: "NUMBER", doc: "Threshold of a warning" },
@@ -103,38 +103,35 @@ const create = command({
     "online_evaluation/evaluator": "--evaluator",
     "online_evaluation/sample_percent": "--percent",
   },
-  async run(flags, name = "") {
-    const { client } = await connect(flags);
-    const fields = {
-      name,
-      metric: flags.metric,
-      thresholds: {
-        alert: numberOf("alert", flags.alert),
-        warning: numberOf("warning", flags.warning),
-        alert_recovery: numberOf("alert-recovery", flags["alert-recovery"]),
-        warning_recovery: numberOf("warning-recovery", flags["warning-recovery"]),
-      },
-      window_seconds: secondsOf("window", flags.window),
-      reference_window_seconds: secondsOf("reference", flags.reference),
-      deployment_id: flags.deployment && (await findDeployment(client, flags.deployment)).id,
-      job_id: flags.job,
-      endpoint_id: flags.endpoint,
-      device: flags.device,
-      score: flags.score,
-      evaluations: wholeOf("evaluations", flags.evaluations),
-      recovery_evaluations: wholeOf("recovery-evaluations", flags["recovery-evaluations"]),
-      no_data: flags["no-data"],
-      online_evaluation: flags.evaluator && {
-        evaluator: flags.evaluator,
-        sample_percent: numberOf("percent", flags.percent) ?? 100,
-      },
-    };
-    const { body } = await client.call<Monitor>("POST", PATH, fields);
-    if (flags.json) printJson(body);
-    else print(body.id);
-    return EXIT.ok;
-  },
+  body: async (flags, name, server) => ({
+    name,
+    metric: flags.metric,
+    thresholds: {
+      alert: numberOf("alert", flags.alert),
+      warning: numberOf("warning", flags.warning),
+      alert_recovery: numberOf("alert-recovery", flags["alert-recovery"]),
+      warning_recovery: numberOf("warning-recovery", flags["warning-recovery"]),
+    },
+    window_seconds: secondsOf("window", flags.window),
+    reference_window_seconds: secondsOf("reference", flags.reference),
+    deployment_id: await deploymentId(flags.deployment, server),
+    job_id: flags.job,
+    endpoint_id: flags.endpoint,
+    device: flags.device,
+    score: flags.score,
+    evaluations: wholeOf("evaluations", flags.evaluations),
+    recovery_evaluations: wholeOf("recovery-evaluations", flags["recovery-evaluations"]),
+    no_data: flags["no-data"],
+    online_evaluation: flags.evaluator && {
+      evaluator: flags.evaluator,
+      sample_percent: numberOf("percent", flags.percent) ?? 100,
+    },
+  }),
+  result: ({ id }: Monitor) => id,
 });
+
+const deploymentId = async (name: string | undefined, server: () => Promise<Client>) =>
+  name && (await findDeployment(await server(), name)).id;
 
 const history = command({
   summary: "List the changes of a monitor's severity, newest first",
@@ -144,18 +141,16 @@ const history = command({
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
     const { id, unit } = await mustFind(client, target);
-    const found = await listAll<MonitorChange>(client, `${PATH}/${id}/history`, (each) => each.id);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.created_at,
-        each.previous_severity,
-        each.severity,
-        shown(each.value, unit),
-        each.event ?? (each.muted ? "muted" : "-"),
-      ]);
-      printTable(["TIME", "BEFORE", "SEVERITY", "VALUE", "EVENT"], rows, "Its severity has not changed.");
-    }
+    printList(json, await itemsOf<MonitorChange>(client, `${PATH}/${id}/history`), {
+      columns: {
+        TIME: ({ created_at }) => created_at,
+        BEFORE: ({ previous_severity }) => previous_severity,
+        SEVERITY: ({ severity }) => severity,
+        VALUE: ({ value }) => shown(value, unit),
+        EVENT: ({ event, muted }) => event ?? (muted ? "muted" : "-"),
+      },
+      empty: "Its severity has not changed.",
+    });
     return EXIT.ok;
   },
 });
@@ -174,8 +169,8 @@ const mute = command({
     const { id, name } = await mustFind(client, target);
     const until = off ? null : momentOf("for", span, Date.now());
     const { body } = await client.call<Monitor>("POST", `${PATH}/${id}/mute`, { until });
-    if (json) printJson(body);
-    else note(body.muted_until === null ? `${name} is not muted.` : `${name} is muted until ${body.muted_until}.`);
+    const end = body.muted_until;
+    printResult(json, body, { remark: end === null ? `${name} is not muted.` : `${name} is muted until ${end}.` });
     return EXIT.ok;
   },
 });
@@ -189,11 +184,9 @@ const test = command({
     const { client } = await connect(where);
     const { id, name, unit } = await mustFind(client, target);
     const { body } = await client.call<MonitorTest>("POST", `${PATH}/${id}/test`);
-    if (json) printJson(body);
-    else
-      print(
-        `${name}: ${shown(body.value, unit)}, which is ${body.level}. It is ${body.current_severity} now and would be ${body.severity}.`,
-      );
+    const { value, level, current_severity: now, severity } = body;
+    const result = `${name}: ${shown(value, unit)}, which is ${level}. It is ${now} now and would be ${severity}.`;
+    printResult(json, body, { result });
     return EXIT.ok;
   },
 });

@@ -4,7 +4,7 @@ import { LIBRARY } from "../../../lib/rewards/library.ts";
 import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import { command, EXIT, type Group, JSON_FLAG } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { note, printJson, printResult, printTable } from "../../output.ts";
 import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
 import { readCode } from "../../rewards/input.ts";
 import { rejectionText } from "../../rewards/report.ts";
@@ -59,8 +59,7 @@ const push = command({
       ...(kind === undefined ? {} : { kind }),
       ...(description === undefined ? {} : { description }),
     });
-    if (json) printJson(body);
-    else print(body.id);
+    printResult(json, body, { result: body.id });
     if (body.error) {
       const { code: kind, ...error } = body.error;
       note(rejectionText(basename(file), code.source, { kind, ...error }, code.language));

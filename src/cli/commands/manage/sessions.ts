@@ -5,8 +5,8 @@ import { command, EXIT, type Group, SERVER_FLAGS, wholeOf } from "../../args.ts"
 import { ApiError, type Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
-import { note, print, printJson } from "../../output.ts";
-import { COMMON_FLAGS, listCommand } from "../../resource_commands.ts";
+import { note, printJson } from "../../output.ts";
+import { actionCommand, COMMON_FLAGS, createCommand, listCommand } from "../../resource_commands.ts";
 import { streamOf } from "../../transfer/form.ts";
 import { toFile, toOutput } from "../../transfer/sink.ts";
 import { openSource } from "../../transfer/source.ts";
@@ -40,10 +40,10 @@ function mountOf(text: string) {
   return { name, mount_path, read_only: mode !== "rw" };
 }
 
-const create = command({
+const create = createCommand({
   summary: "Create a session",
+  path: "/v1/sessions",
   flags: {
-    ...COMMON_FLAGS,
     name: { type: "string", value: "NAME", doc: "Name for your own use" },
     volume: {
       type: "string",
@@ -59,19 +59,15 @@ const create = command({
   examples: ["verk sessions create", "verk sessions create --volume lab:/data --env TOKEN=x"],
   fields: { timeout_seconds: "--timeout", idle_timeout_seconds: "--idle", volumes: "--volume", env: "--env" },
   exits: { 1: "failed: the server cannot create sessions, or does not allow it" },
-  async run({ json, name, volume, env, timeout, idle, network, ...where }) {
-    const { client } = await connect(where);
-    const [timeout_seconds, idle_timeout_seconds] = [wholeOf("timeout", timeout), wholeOf("idle", idle)];
-    const volumes = volume.map(mountOf);
-    const fields = { name, volumes, env: envOf(env), network, timeout_seconds, idle_timeout_seconds };
-    const { body } = await client.call<Session>("POST", "/v1/sessions", fields);
-    if (json) printJson(body);
-    else {
-      print(body.id);
-      note(`Run a command in it with \`verk sessions exec ${body.id} -- ls -la\`.`);
-    }
-    return EXIT.ok;
-  },
+  body: ({ name, volume, env, timeout, idle, network }) => ({
+    name,
+    volumes: volume.map(mountOf),
+    env: envOf(env),
+    network,
+    timeout_seconds: wholeOf("timeout", timeout),
+    idle_timeout_seconds: wholeOf("idle", idle),
+  }),
+  says: ({ id }: Session) => `Run a command in it with \`verk sessions exec ${id} -- ls -la\`.`,
 });
 
 const list = listCommand({
@@ -187,19 +183,15 @@ async function sendFile(client: Client, from: string, target: { id: string; path
   }
 }
 
-const stop = command({
+const stop = actionCommand({
   summary: "Stop a session: its commands are killed and its files deleted",
-  takes: ["session"],
-  flags: COMMON_FLAGS,
   examples: ["verk sessions stop ses_…"],
   exits: NONE,
-  async run({ json, ...where }, id = "") {
-    const { client } = await connect(where);
-    const { body } = await client.call<Session>("POST", `/v1/sessions/${encodeURIComponent(id)}/stop`);
-    if (json) printJson(body);
-    else note(`${body.id} is ${body.status}.`);
-    return EXIT.ok;
-  },
+  takes: "session",
+  path: "/v1/sessions",
+  find: async (_, id) => ({ id }),
+  action: "stop",
+  says: ({ id, status }: Session) => `${id} is ${status}.`,
 });
 
 export const sessions: Group = {

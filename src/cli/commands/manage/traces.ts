@@ -1,11 +1,14 @@
 import { UsageError } from "../../../lib/errors.ts";
-import { command, EXIT, type Group, JSON_FLAG, SERVER_FLAGS } from "../../args.ts";
+import { command, EXIT, type Group, SERVER_FLAGS } from "../../args.ts";
 import type { Client } from "../../client.ts";
 import { connect } from "../../connect.ts";
 import { mustFind } from "../../deployments.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
-import { columns, plain, print, printJson, printTable } from "../../output.ts";
+import { type Columns, printJson, printList } from "../../output.ts";
+import { COMMON_FLAGS, showCommand } from "../../resource_commands.ts";
 import { fileNamed, toFile, toOutput } from "../../transfer/sink.ts";
+
+const PATH = "/v1/traces";
 
 type Summary = {
   id: string;
@@ -64,8 +67,7 @@ async function queryOf(client: Client, flags: Filters): Promise<URLSearchParams>
 const list = command({
   summary: "List the newest traces",
   flags: {
-    ...SERVER_FLAGS,
-    json: JSON_FLAG,
+    ...COMMON_FLAGS,
     ...FILTERS,
     limit: { type: "string", value: "N", doc: "How many at most, 1 to 100 (default 20)" },
   },
@@ -77,54 +79,50 @@ const list = command({
     query.set("limit", limit);
     const body = await listOf(client, query, Number(limit));
     if (json) printJson(body);
-    else {
-      const rows = body.data.map((each) => [
-        each.id,
-        each.source,
-        String(each.status),
-        each.model ?? "",
-        milliseconds(each.duration_ms),
-        String(each.prompt_tokens),
-        String(each.completion_tokens),
-        each.started_at,
-      ]);
-      const header = ["ID", "SOURCE", "STATUS", "MODEL", "TIME", "PROMPT", "ANSWER", "STARTED"];
-      printTable(header, rows, "No traces. Every request to a deployment makes one.");
-    }
+    else
+      printList(false, body.data, { columns: COLUMNS, empty: "No traces. Every request to a deployment makes one." });
     return EXIT.ok;
   },
 });
+
+const COLUMNS: Columns<Summary> = {
+  ID: ({ id }) => id,
+  SOURCE: ({ source }) => source,
+  STATUS: ({ status }) => String(status),
+  MODEL: ({ model }) => model ?? "",
+  TIME: ({ duration_ms }) => milliseconds(duration_ms),
+  PROMPT: ({ prompt_tokens }) => String(prompt_tokens),
+  ANSWER: ({ completion_tokens }) => String(completion_tokens),
+  STARTED: ({ started_at }) => started_at,
+};
 
 type Page = { object: "list"; data: Summary[]; has_more: boolean; next_after: string | null };
 
 /** A page of a search may be short or empty: the next ones fill it. */
 async function listOf(client: Client, query: URLSearchParams, limit: number): Promise<Page> {
-  const found: Summary[] = [];
+  const traces: Summary[] = [];
   for (;;) {
-    const { body } = await client.call<Page>("GET", `/v1/traces?${query}`);
-    found.push(...body.data);
-    if (body.next_after === null || found.length >= limit) return { ...body, data: found };
+    const { body } = await client.call<Page>("GET", `${PATH}?${query}`);
+    traces.push(...body.data);
+    if (body.next_after === null || traces.length >= limit) return { ...body, data: traces };
     query.set("after", body.next_after);
-    query.set("limit", String(limit - found.length));
+    query.set("limit", String(limit - traces.length));
   }
 }
 
 const milliseconds = (ms: number) => `${ms < 100 ? ms.toFixed(1) : Math.round(ms)} ms`;
 
-const show = command({
+const show = showCommand({
   summary: "Show a trace with its stages, scores and content",
-  takes: ["trace"],
-  flags: { ...SERVER_FLAGS, json: JSON_FLAG },
   examples: ["verk traces show trc_01m7h6jx000000000000000000"],
   exits: { 1: "failed: there is no such trace" },
-  async run({ json, ...where }, id = "") {
+  takes: "trace",
+  path: PATH,
+  find: async (client, id) => {
     if (id === "") throw new UsageError("traces show: name a trace. `verk traces list` shows their ids.");
-    const { client } = await connect(where);
-    const { body } = await client.call<Trace>("GET", `/v1/traces/${encodeURIComponent(id)}`);
-    if (json) printJson(body);
-    else for (const line of columns(factsOf(body))) print(plain(line));
-    return EXIT.ok;
+    return (await client.call<Trace>("GET", `${PATH}/${encodeURIComponent(id)}`)).body;
   },
+  facts: factsOf,
 });
 
 function factsOf(trace: Trace): [string, string][] {
@@ -171,7 +169,7 @@ const exportTraces = command({
     const { client } = await connect({ url, data, config });
     const query = await queryOf(client, filters);
     return await interruptible(async (signal) => {
-      await write(client.download(`/v1/traces/export?${query}`, signal), undefined);
+      await write(client.download(`${PATH}/export?${query}`, signal), undefined);
       return EXIT.ok;
     });
   },

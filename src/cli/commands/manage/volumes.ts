@@ -3,8 +3,8 @@ import { UsageError } from "../../../lib/errors.ts";
 import type { Volume } from "../../../resources/data/volumes/schema.ts";
 import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
-import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
+import { printList, printResult } from "../../output.ts";
+import { COMMON_FLAGS, createCommand, listCommand, removeCommand } from "../../resource_commands.ts";
 import { cp } from "../../volumes/cp.ts";
 import { filesOf, pathOf, remoteOf } from "../../volumes/plan.ts";
 
@@ -24,22 +24,14 @@ const list = listCommand({
   empty: "No volumes. Create one with `verk volumes create NAME`.",
 });
 
-const create = command({
+const create = createCommand({
   summary: "Create a volume",
-  takes: ["name"],
-  flags: COMMON_FLAGS,
+  takes: "name",
+  path: "/v1/volumes",
   examples: ["verk volumes create lab"],
   exits: { 1: "failed: the name is taken or not allowed" },
-  async run({ json, ...where }, name = "") {
-    const { client } = await connect(where);
-    const { body } = await client.call<Volume>("POST", "/v1/volumes", { name });
-    if (json) printJson(body);
-    else {
-      print(body.id);
-      note(`Copy files into it with \`verk volumes cp FILE ${body.name}:\`.`);
-    }
-    return EXIT.ok;
-  },
+  body: (_, name) => ({ name }),
+  says: ({ name }: Volume) => `Copy files into it with \`verk volumes cp FILE ${name}:\`.`,
 });
 
 const remove = removeCommand({
@@ -60,17 +52,15 @@ const ls = command({
   async run({ json, ...where }, target = "") {
     const { client } = await connect(where);
     const remote = remoteOf(target) ?? { volume: target, path: "" };
-    const found = await filesOf(client, remote);
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [
-        each.path,
-        formatBytes(each.size_bytes),
-        each.sha256.slice(0, 12),
-        each.updated_at,
-      ]);
-      printTable(["PATH", "SIZE", "SHA256", "UPDATED"], rows, `No files in ${target}.`);
-    }
+    printList(json, await filesOf(client, remote), {
+      columns: {
+        PATH: ({ path }) => path,
+        SIZE: ({ size_bytes }) => formatBytes(size_bytes),
+        SHA256: ({ sha256 }) => sha256.slice(0, 12),
+        UPDATED: ({ updated_at }) => updated_at,
+      },
+      empty: `No files in ${target}.`,
+    });
     return EXIT.ok;
   },
 });
@@ -87,8 +77,7 @@ const rm = command({
       throw new UsageError(`volumes rm: expected a file such as lab:old.bin, not ${target}`);
     const { client } = await connect(where);
     const { body } = await client.call("DELETE", pathOf(remote.volume, remote.path));
-    if (json) printJson(body);
-    else note(`${target} is deleted.`);
+    printResult(json, body, { remark: `${target} is deleted.` });
     return EXIT.ok;
   },
 });

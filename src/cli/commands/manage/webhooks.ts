@@ -1,19 +1,16 @@
 import { UsageError } from "../../../lib/errors.ts";
 import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
-import { command, EXIT, type Group } from "../../args.ts";
+import type { Group } from "../../args.ts";
 import type { Client } from "../../client.ts";
-import { connect } from "../../connect.ts";
-import { listAll } from "../../lists.ts";
-import { note, print, printJson } from "../../output.ts";
-import { COMMON_FLAGS, listCommand, removeCommand } from "../../resource_commands.ts";
+import { createCommand, itemsOf, listCommand, removeCommand } from "../../resource_commands.ts";
 import { listen } from "../../webhooks/listen.ts";
 import { verifyDelivery } from "../../webhooks/verify.ts";
 
-const create = command({
+const create = createCommand({
   summary: "Create a webhook endpoint and print its signing secret",
-  takes: ["url"],
+  takes: "url",
+  path: "/v1/webhooks",
   flags: {
-    ...COMMON_FLAGS,
     event: {
       type: "string",
       value: "TYPE",
@@ -28,19 +25,14 @@ const create = command({
   ],
   fields: { event_types: "--event" },
   exits: { 1: "failed: the URL is not allowed, or the workspace has too many endpoints" },
-  async run({ json, event, description, ...where }, url = "") {
-    const { client } = await connect(where);
-    const fields = { url, event_types: event, ...(description === undefined ? {} : { description }) };
-    const { body } = await client.call<WebhookEndpoint>("POST", "/v1/webhooks", fields);
-    if (json) printJson(body);
-    else {
-      print(body.secret);
-      note(
-        `${body.id} receives ${body.event_types.join(", ") || "all events"}. Deliveries are signed with this secret.`,
-      );
-    }
-    return EXIT.ok;
-  },
+  body: ({ event, description }, url) => ({
+    url,
+    event_types: event,
+    ...(description === undefined ? {} : { description }),
+  }),
+  result: ({ secret }: WebhookEndpoint) => secret,
+  says: ({ id, event_types: types }) =>
+    `${id} receives ${types.join(", ") || "all events"}. Deliveries are signed with this secret.`,
 });
 
 const list = listCommand({
@@ -67,13 +59,11 @@ const remove = removeCommand({
   says: ({ id, url }) => `${url} (${id}) is deleted.`,
 });
 
-const all = (client: Client) => listAll<WebhookEndpoint>(client, "/v1/webhooks", ({ id }) => id);
-
 /** Finds an endpoint by its id, the beginning of it, or its URL if only one endpoint has that. */
 async function mustFind(client: Client, target: string): Promise<WebhookEndpoint> {
-  const endpoints = await all(client);
-  const found = endpoints.filter(({ id, url }) => id === target || url === target);
-  const [only, another] = found.length > 0 ? found : endpoints.filter(({ id }) => isShortOf(target, id));
+  const endpoints = await itemsOf<WebhookEndpoint>(client, "/v1/webhooks");
+  const named = endpoints.filter(({ id, url }) => id === target || url === target);
+  const [only, another] = named.length > 0 ? named : endpoints.filter(({ id }) => isShortOf(target, id));
   if (another) throw new UsageError(`${target} is several endpoints. Name one by its id: \`verk webhooks list\`.`, 1);
   if (only) return only;
   throw new UsageError(`There is no webhook endpoint ${JSON.stringify(target)}. \`verk webhooks list\` shows them.`, 1);

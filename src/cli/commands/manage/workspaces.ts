@@ -1,5 +1,5 @@
 import { CONFIG_FLAG, type Command, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
-import { note, print, printJson, printTable } from "../../output.ts";
+import { printList, printResult } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
 import { labelOf } from "./keys.ts";
 
@@ -14,7 +14,7 @@ const create = command({
   async run({ json, ...where }, name = "") {
     const { audited, offline, presentWorkspace, workspaces } = await import("../../offline.ts");
     const label = labelOf("name", name);
-    const made = await offline(
+    const workspace = await offline(
       settingsOf(where),
       (ctx) => {
         const row = workspaces.create(ctx, { name: label, metadata: {} });
@@ -23,8 +23,7 @@ const create = command({
       },
       { create: true },
     );
-    if (json) printJson(made);
-    else print(made.id);
+    printResult(json, workspace, { result: workspace.id });
     return EXIT.ok;
   },
 });
@@ -35,16 +34,16 @@ const list = command({
   examples: ["verk workspaces list --json"],
   async run({ json, ...where }) {
     const { allOf, offline, workspaces } = await import("../../offline.ts");
-    const found = await offline(settingsOf(where), (ctx) => allOf((query) => workspaces.list(ctx, query)));
-    if (json) printJson({ object: "list", data: found, has_more: false });
-    else {
-      const rows = found.map((each) => [each.id, each.name, each.status, each.created_at]);
-      printTable(
-        ["ID", "NAME", "STATUS", "CREATED"],
-        rows,
-        "No workspaces. `verk serve` creates the first one, `verk workspaces create NAME` more.",
-      );
-    }
+    const all = await offline(settingsOf(where), (ctx) => allOf((query) => workspaces.list(ctx, query)));
+    printList(json, all, {
+      columns: {
+        ID: ({ id }) => id,
+        NAME: ({ name }) => name,
+        STATUS: ({ status }) => status,
+        CREATED: ({ created_at }) => created_at,
+      },
+      empty: "No workspaces. `verk serve` creates the first one, `verk workspaces create NAME` more.",
+    });
     return EXIT.ok;
   },
 });
@@ -69,8 +68,8 @@ const transition = (name: string, action: keyof typeof transitions): Command =>
         audited(ctx, `verk workspaces ${name}`, moved.id);
         return presentWorkspace(moved);
       });
-      if (json) printJson(action === "remove" ? { id: row.id, object: "workspace", deleted: true } : row);
-      else note(`Workspace ${target} (${row.id}) is ${transitions[action][1]}.`);
+      const result = action === "remove" ? { id: row.id, object: "workspace", deleted: true } : row;
+      printResult(json, result, { remark: `Workspace ${target} (${row.id}) is ${transitions[action][1]}.` });
       return EXIT.ok;
     },
   });

@@ -10,6 +10,7 @@ import { isHeld } from "../../../platform/db/data_lock.ts";
 import { writeFileAtomicSync } from "../../../platform/files.ts";
 import { guardedDial } from "../../../platform/network/http_client.ts";
 import type { ChallengeKind, Prove } from "../../../platform/tls/acme.ts";
+import { becomeOwnerOf } from "../../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../../args.ts";
 import { note, print, printJson } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -51,6 +52,7 @@ export const acme = command({
     const kind = KINDS.find((each) => each === challenge);
     if (kind === undefined) throw new UsageError("--challenge: expected http-01 or tls-alpn-01");
     const settings = settingsOf(where);
+    becomeOwnerOf(settings.data_dir);
     const address = directory ?? settings.acme.directory;
     if (!address.startsWith("https://") || !URL.canParse(address))
       throw new UsageError("--directory: expected the https address of the authority");

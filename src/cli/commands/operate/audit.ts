@@ -21,6 +21,7 @@ import {
 } from "../../../lib/audit_chain.ts";
 import { UsageError } from "../../../lib/errors.ts";
 import { readIntoSync } from "../../../platform/files.ts";
+import { becomeOwnerOf } from "../../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
 import { note, print, printJson } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -37,10 +38,11 @@ const exportLog = command({
   exits: { 5: "FILE is not a whole audit export: nothing was added" },
   async run({ to, workspace, ...where }) {
     const { auditExport, offline, workspaces } = await import("../../offline.ts");
-    const known = new Set<string>();
+    const exportedIds = new Set<string>();
     const settings = settingsOf(where);
+    becomeOwnerOf(settings.data_dir);
     if (to !== undefined && existsSync(to)) cutUnfinishedLine(to);
-    const before = to !== undefined && existsSync(to) ? await chainOf(to, ({ id }) => known.add(id)) : undefined;
+    const before = to !== undefined && existsSync(to) ? await chainOf(to, ({ id }) => exportedIds.add(id)) : undefined;
     if (before instanceof BrokenChain) return reportBroken(to ?? "", before);
     const done = await offline(settings, async (ctx) => {
       const only = workspace === undefined ? undefined : workspaces.findByName(ctx, workspace)?.id;
@@ -51,7 +53,7 @@ const exportLog = command({
       const output = outputTo(to);
       let position: Position = before ?? START;
       for (const entry of auditExport.entries(ctx, only)) {
-        if (known.has(entry.id)) continue;
+        if (exportedIds.has(entry.id)) continue;
         const next = entryLine(position, entry);
         await output.line(next.line);
         position = next.position;

@@ -5,9 +5,9 @@ import { MOST_ENTRIES, openLog } from "../../../platform/backup/log.ts";
 import { openTarget, sealerOf, withTemp } from "../../../platform/backup/open.ts";
 import { openRepository } from "../../../platform/backup/repository.ts";
 import { stagingMeter } from "../../../platform/backup/staging_meter.ts";
-import { configFile, loadConfig } from "../../../platform/config/config.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT } from "../../args.ts";
 import { printJson } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 
 export const follow = command({
   summary: "Copy changes to the backups every backup.log_seconds until it is stopped; the server runs it",
@@ -19,7 +19,7 @@ export const follow = command({
   },
   examples: ["verk backup follow"],
   async run({ stdin, "without-keys": withoutKeys, ...flags }) {
-    const config = loadConfig({ file: configFile(flags.config), flags: { data_dir: flags.data } });
+    const config = settingsOf(flags);
     const { passphrase_file: passphrase, recipient_file: recipient, log_seconds: seconds } = config.backup;
     const sealer = withoutKeys ? undefined : sealerOf(passphrase, recipient);
     if (!sealer && !withoutKeys)
@@ -43,9 +43,9 @@ export const follow = command({
         for (let entries = 0; entries < MOST_ENTRIES; entries++) {
           const startedAt = performance.now();
           const nowMs = Date.now();
-          const made = await append(nowMs);
+          const entry = await append(nowMs);
           // Without a change the log is complete up to now.
-          printJson({ object: "backup_log_entry", created_at: isoTime(nowMs), ...made });
+          printJson({ object: "backup_log_entry", created_at: isoTime(nowMs), ...entry });
           await Bun.sleep(Math.max(0, seconds * 1_000 - (performance.now() - startedAt)));
         }
       }

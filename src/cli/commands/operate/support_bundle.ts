@@ -6,6 +6,7 @@ import { UsageError } from "../../../lib/errors.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { configFile } from "../../../platform/config/config.ts";
 import { writeFileAtomicSync } from "../../../platform/files.ts";
+import { becomeOwnerOf } from "../../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT } from "../../args.ts";
 import { note, print } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -26,6 +27,7 @@ export const supportBundle = command({
     if (existsSync(file)) throw new UsageError(`${file} exists: choose another name with --to`);
     if (log !== undefined && !existsSync(log)) throw new UsageError(`--log: there is no file ${log}`);
     const settings = settingsOf(where);
+    becomeOwnerOf(settings.data_dir);
     const redact = await redactorFor(settings);
     const archive: Uint8Array[] = [];
     const names: string[] = [];

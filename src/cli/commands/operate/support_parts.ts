@@ -102,13 +102,13 @@ function databaseOf(path: string) {
 function filesOf(dir: string) {
   const { bavail, bsize, blocks } = statfsSync(dir);
   const entries = readdirSync(dir).map((name) => {
-    const found = statSync(join(dir, name), { throwIfNoEntry: false });
-    const inside = found?.isDirectory() ? readdirSync(join(dir, name)).length : undefined;
+    const stats = statSync(join(dir, name), { throwIfNoEntry: false });
+    const inside = stats?.isDirectory() ? readdirSync(join(dir, name)).length : undefined;
     return {
       name,
-      mode: found && (found.mode & 0o7777).toString(8),
-      uid: found?.uid,
-      bytes: found?.size,
+      mode: stats && (stats.mode & 0o7777).toString(8),
+      uid: stats?.uid,
+      bytes: stats?.size,
       entries: inside,
     };
   });

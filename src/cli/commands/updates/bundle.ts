@@ -28,12 +28,17 @@ const key = command({
   run({ "passphrase-file": passphrase, json }, file = "") {
     const [secret, pub] = [resolve(file), `${resolve(file).replace(/\.key$/, "")}.pub`];
     for (const path of [secret, pub]) if (existsSync(path)) throw new UsageError(`${path} exists: choose another name`);
-    const made = generateKey();
-    writeFileAtomicSync(secret, secretKeyFile(made, passphraseOf(passphrase)));
-    writeFileAtomicSync(pub, publicKeyFile(made), { mode: 0o644 });
+    const signingKey = generateKey();
+    writeFileAtomicSync(secret, secretKeyFile(signingKey, passphraseOf(passphrase)));
+    writeFileAtomicSync(pub, publicKeyFile(signingKey), { mode: 0o644 });
     if (json)
-      printJson({ object: "signing_key", id: keyName(made.id), secret_key: secret, public_key: publicKeyLine(made) });
-    else print(`Secret key  ${secret}\nPublic key  ${pub}\n            ${publicKeyLine(made)}`);
+      printJson({
+        object: "signing_key",
+        id: keyName(signingKey.id),
+        secret_key: secret,
+        public_key: publicKeyLine(signingKey),
+      });
+    else print(`Secret key  ${secret}\nPublic key  ${pub}\n            ${publicKeyLine(signingKey)}`);
     if (passphrase === undefined) note("The secret key has no passphrase: every reader of the file can sign.");
     return EXIT.ok;
   },
@@ -139,9 +144,9 @@ const passphraseOf = (file: string | undefined) =>
 
 function documentsOf(path: string): Content[] {
   const from = resolve(path);
-  const found = statSync(from, { throwIfNoEntry: false });
-  if (!found) throw new UsageError(`--add: ${path} does not exist`);
-  if (found.isFile()) return [{ kind: "document", path: nameInBundle(from), from }];
+  const stats = statSync(from, { throwIfNoEntry: false });
+  if (!stats) throw new UsageError(`--add: ${path} does not exist`);
+  if (stats.isFile()) return [{ kind: "document", path: nameInBundle(from), from }];
   return readdirSync(from, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { UsageError } from "../../../lib/errors.ts";
-import { configFile, loadConfig } from "../../../platform/config/config.ts";
 import { readPublicKey } from "../../../platform/updates/minisign/keys.ts";
 import { type Bundle, openBundle } from "../../../platform/updates/read_bundle.ts";
 import { trustedKeys } from "../../../platform/updates/trust.ts";
+import { settingsOf } from "../../settings.ts";
 
 export const KEY_FLAG = {
   type: "string",
@@ -18,8 +18,7 @@ export async function openTrusted(
   where: { key: string | undefined; config: string | undefined },
 ): Promise<Bundle> {
   const { key, config } = where;
-  const keys =
-    key === undefined ? trustedKeys(loadConfig({ file: configFile(config) })) : [readPublicKey(textOf("key", key))];
+  const keys = key === undefined ? trustedKeys(settingsOf({ config })) : [readPublicKey(textOf("key", key))];
   return await openBundle(resolve(file), keys);
 }
 

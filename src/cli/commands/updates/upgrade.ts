@@ -2,7 +2,6 @@ import { rmSync } from "node:fs";
 import { UsageError } from "../../../lib/errors.ts";
 import { parseDuration } from "../../../lib/time.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
-import { configFile, loadConfig } from "../../../platform/config/config.ts";
 import { isHeld } from "../../../platform/db/data_lock.ts";
 import { copyDatabase, databaseVersion } from "../../../platform/updates/database.ts";
 import type { BundleManifest } from "../../../platform/updates/manifest.ts";
@@ -21,6 +20,7 @@ import { readStamp } from "../../../platform/updates/stamp.ts";
 import { asOwnerOf } from "../../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT } from "../../args.ts";
 import { note, print } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 import { isReady, SERVICE_FLAG, type Service, serviceOf } from "./service.ts";
 import { explainDenied, goBack, PROGRAM_FLAG, programAt, withDataLock } from "./steps.ts";
 import { openTrusted } from "./trusted.ts";
@@ -42,7 +42,7 @@ export const upgrade = command({
   },
   async run(flags, file = "") {
     const program = programAt(flags.program);
-    const config = loadConfig({ file: configFile(flags.config), flags: { data_dir: flags.data } });
+    const config = settingsOf(flags);
     const bundle = await openTrusted(file, { key: undefined, config: flags.config });
     try {
       const installed = readStamp(program);

@@ -4,14 +4,14 @@ import type { Config } from "../../../platform/config/config.ts";
 import * as adaptations from "../../../resources/detection/adaptation.ts";
 import type { ModelName } from "../../../workers/protocol_detector.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../../args.ts";
-import { note, print, printJson } from "../../output.ts";
+import { columns, note, print, printJson } from "../../output.ts";
+import { settingsOf } from "../../settings.ts";
 import { takersOf } from "../detector.ts";
-import { chosenModels, EXITS, settingsHere } from "../input.ts";
+import { chosenModels, EXITS } from "../input.ts";
 import { withDetector } from "../run.ts";
-import { compare, objections, shortcuts } from "./decide.ts";
+import { type Comparison, compare, type Figures, objections, shortcuts } from "./decide.ts";
 import { gather, type Labelled, labelledFiles } from "./gather.ts";
 import { type Adapted, crossValidate, type Learned, learn, scoresOf, setAside } from "./learn.ts";
-import { comparisonText } from "./report.ts";
 
 export const adapt = command({
   summary: "Adapt the detector to your own files, in the folders generated/ and real/; a subfolder is a source",
@@ -26,7 +26,7 @@ export const adapt = command({
   examples: ["verk detect adapt ./labelled", "verk detect adapt --reset"],
   exits: EXITS,
   async run({ audio, reset, json, ...where }, dir) {
-    const config = settingsHere(where);
+    const config = settingsOf(where); // root stays root: the command reads files of the calling user
     if (reset && dir !== undefined) throw new UsageError("detect adapt: --reset takes no folder");
     if (reset) return goBack(config, json);
     if (dir === undefined) throw new UsageError("detect adapt: dir is missing. See `verk help detect adapt`.");
@@ -130,3 +130,25 @@ const changesOf = ({ fits }: Learned): string[] =>
   Object.entries(fits).map(([name, { strategy }]) =>
     strategy === "recalibrate" ? `${name}: calibration` : `${name}: calibration and last layer`,
   );
+
+const ROWS: readonly [name: string, key: keyof Figures][] = [
+  ["AUROC", "auroc"],
+  ["log loss", "log_loss"],
+  ["balanced accuracy", "balanced_accuracy"],
+  ["calibration error (ECE)", "ece"],
+  ["precision of the ai tier", "ai_precision"],
+  ["recall of the ai tier", "ai_recall"],
+];
+
+const figure = (value: number | null) => (value === null || Number.isNaN(value) ? "-" : value.toFixed(3));
+
+/** One block for each part of the files and each view: a table with the columns before and after. */
+function comparisonText(parts: readonly { title: string; comparisons: readonly Comparison[] }[]): string {
+  const blocks = parts.flatMap(({ title, comparisons }) =>
+    comparisons.map(({ view, files, before, after }) => {
+      const rows = ROWS.map(([name, key]) => [`  ${name}`, figure(before[key]), figure(after[key])]);
+      return columns([[`${title}, ${files} files, ${view}`, "BEFORE", "AFTER"], ...rows]).join("\n");
+    }),
+  );
+  return blocks.join("\n\n");
+}

@@ -2,8 +2,7 @@ import { expect, test } from "bun:test";
 import { adaptedScore } from "../../../lib/detection/adaptation.ts";
 import { compare, objections, shortcuts } from "./decide.ts";
 import { adaptedBy, fit } from "./fit.ts";
-import { divide, type Grouped } from "./folds.ts";
-import { crossValidate, learn, type Sample, scoresOf, setAside } from "./learn.ts";
+import { crossValidate, divide, type Grouped, learn, type Sample, scoresOf, setAside } from "./learn.ts";
 import { minimise } from "./minimise.ts";
 
 /** Always the same numbers between -1 and 1. */
@@ -36,11 +35,11 @@ const HOW = { models: ["detector_v0"] as const, bases: { detector_v0: "0".repeat
 const VIEWS = ["original", "jpeg_80"];
 
 test("a quadratic function is minimised", () => {
-  const found = minimise(Float64Array.from([9, -4]), (x) => ({
+  const minimum = minimise(Float64Array.from([9, -4]), (x) => ({
     value: (x[0]! - 3) ** 2 + 10 * (x[1]! - 1) ** 2,
     gradient: Float64Array.from([2 * (x[0]! - 3), 20 * (x[1]! - 1)]),
   }));
-  expect([found[0]!.toFixed(4), found[1]!.toFixed(4)]).toEqual(["3.0000", "1.0000"]);
+  expect([minimum[0]!.toFixed(4), minimum[1]!.toFixed(4)]).toEqual(["3.0000", "1.0000"]);
 });
 
 test("a fit in the detector's form gives the fitted probability", () => {

@@ -54,8 +54,8 @@ type Replica = { root: string; dir: string; data: string; plan: ReplicaPlan; soc
 /** True: no server was heard of within the lease. */
 async function serve(supervisor: Supervisor, { root, dir, data, plan, sockets }: Replica): Promise<boolean> {
   const cards = await cardsFor(plan);
-  const own = { data_dir: data, threads: cpuCount(), gpus: cards.map((_, i) => i) };
-  const load = ToServing.parse({ ...plan.load, ...own, model_path: pathIn(root, String(plan.load["model_path"])) });
+  const machine = { data_dir: data, threads: cpuCount(), gpus: cards.map((_, i) => i) };
+  const load = ToServing.parse({ ...plan.load, ...machine, model_path: pathIn(root, String(plan.load["model_path"])) });
   if (load.type !== "load") throw new Error("the plan loads no model");
   const attached = new Set<string>();
   const worker = supervisor.spawn<FromServing, ToServing>({

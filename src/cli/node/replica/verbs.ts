@@ -44,30 +44,30 @@ const onThisMachine = (root: string): ReplicaHost => ({
 export async function startReplica(
   root: string,
   keep: readonly string[],
-  given: unknown,
+  input: unknown,
   host: ReplicaHost = onThisMachine(root),
 ): Promise<StartedReplica> {
-  const plan = ReplicaPlan.parse(given);
+  const plan = ReplicaPlan.parse(input);
   const folder = join(resolve(root), "replicas");
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const others = readdirSync(folder).filter(
     (name) => REPLICA.test(name) && deploymentOf(name) === deploymentOf(plan.name) && !keep.includes(name),
   );
-  let found: StartedReplica | undefined;
+  let running: StartedReplica | undefined;
   for (const name of others) {
-    const same = found || !(await isSame(root, name, plan)) ? undefined : await host.find(name);
-    if (same) found = same;
+    const same = running || !(await isSame(root, name, plan)) ? undefined : await host.find(name);
+    if (same) running = same;
     else await host.stop(name);
   }
-  return found ?? (await host.launch(plan));
+  return running ?? (await host.launch(plan));
 }
 
 const specOf = ({ name: _, ...spec }: ReplicaPlan) => JSON.stringify(spec);
 
 async function isSame(root: string, name: string, plan: ReplicaPlan): Promise<boolean> {
   const dir = dirOf(root, name);
-  const known = await readJson(join(dir, "plan.json"), ReplicaPlan).catch(() => undefined);
-  return known !== undefined && specOf(known) === specOf(plan) && !existsSync(join(dir, "stop"));
+  const earlier = await readJson(join(dir, "plan.json"), ReplicaPlan).catch(() => undefined);
+  return earlier !== undefined && specOf(earlier) === specOf(plan) && !existsSync(join(dir, "stop"));
 }
 
 async function findReplica(root: string, name: string): Promise<StartedReplica | undefined> {

@@ -1,8 +1,7 @@
 /** Curves with axes. uPlot is loaded with the first chart, so that pages without one stay small. */
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
-import { theme } from "../../shell/theme.ts";
-import { colours } from "./colours.ts";
+import { colour, theme } from "../../shell/theme.ts";
 import { optionsOf } from "./options.ts";
 
 export type Series = {
@@ -45,7 +44,7 @@ let loading: Promise<typeof uPlot> | undefined;
 
 /** Loads uPlot once. A page that will show curves calls it before its data is there; its charts then draw at once. */
 export const loadPlot = (): Promise<typeof uPlot> =>
-  (loading ??= import("uplot").then(({ default: made }) => (loaded = made)));
+  (loading ??= import("uplot").then(({ default: library }) => (loaded = library)));
 
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
@@ -113,4 +112,17 @@ export function Chart(props: ChartProps) {
 function dataOf({ x, series }: ChartProps): uPlot.AlignedData {
   const columns = series.flatMap(({ values, band }) => (band ? [values, band.high, band.low] : [values]));
   return [x, ...columns] as uPlot.AlignedData;
+}
+
+const colourValues = new Map<string, string>();
+
+/** Looks up colours of the theme now: `colours()("--c1")`. */
+function colours(): (token: string) => string {
+  const name = `${theme.value} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
+  return (token) => {
+    const key = `${name} ${token}`;
+    const value = colourValues.get(key) ?? colour(token);
+    colourValues.set(key, value);
+    return value;
+  };
 }

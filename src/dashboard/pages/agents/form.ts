@@ -25,8 +25,8 @@ const json = (value: unknown) => JSON.stringify(value, null, 2);
 /** The newest version, to be changed into the next one. Fields without an input of their own are JSON in `more`. */
 export function formOf({ name, description, deployment, system_prompt: prompt, tools, sampling }: Agent): Form {
   const figures = Object.entries(FIGURES).map(([key, field]) => [key, textOf(sampling[field])]);
-  const own: readonly string[] = Object.values(FIGURES);
-  const more = Object.fromEntries(Object.entries(sampling).filter(([field]) => !own.includes(field)));
+  const figureFields: readonly string[] = Object.values(FIGURES);
+  const more = Object.fromEntries(Object.entries(sampling).filter(([field]) => !figureFields.includes(field)));
   return {
     ...EMPTY,
     name,

@@ -15,9 +15,9 @@ export function AddRows({ path, onClose }: { path: string; onClose: () => void }
   const [limit, setLimit] = useState("100");
   const add = async () => {
     const body = { dataset: { id: chosen, limit: Number(limit) } };
-    const made = await attempt(() => api<{ added: number }>(`${path}/items`, { method: "POST", body }));
-    if (!made) return;
-    toast(`${plural(made.added, "item")} added`);
+    const answer = await attempt(() => api<{ added: number }>(`${path}/items`, { method: "POST", body }));
+    if (!answer) return;
+    toast(`${plural(answer.added, "item")} added`);
     await reload(path);
     onClose();
   };

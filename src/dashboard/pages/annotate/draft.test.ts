@@ -53,12 +53,19 @@ test("one key is enough for a pair without labels and for a single label", () =>
 });
 
 test("an item that was done before shows what was given, a skip shows nothing", () => {
-  const given = { annotator: "a", key_id: "k", comment: null, created_at: "", labels: { stars: 2 }, correction: "x" };
-  expect(draftOf({ annotations: [{ ...given, preferred: null, skipped: false }] })).toMatchObject({
+  const annotation = {
+    annotator: "a",
+    key_id: "k",
+    comment: null,
+    created_at: "",
+    labels: { stars: 2 },
+    correction: "x",
+  };
+  expect(draftOf({ annotations: [{ ...annotation, preferred: null, skipped: false }] })).toMatchObject({
     labels: { stars: 2 },
     correction: "x",
   });
-  expect(draftOf({ annotations: [{ ...given, preferred: null, skipped: true }] })).toEqual(EMPTY);
+  expect(draftOf({ annotations: [{ ...annotation, preferred: null, skipped: true }] })).toEqual(EMPTY);
 });
 
 test("offsets are counted in code points", () => {

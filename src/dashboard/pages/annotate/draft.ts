@@ -22,9 +22,14 @@ export const EMPTY: Draft = { preferred: null, labels: {}, correction: "", activ
 
 /** An item that the annotator did before shows what was given. */
 export function draftOf({ annotations }: Pick<AnnotationItem, "annotations">): Draft {
-  const own = annotations.find(({ skipped }) => !skipped);
-  if (!own) return EMPTY;
-  return { ...EMPTY, preferred: own.preferred, labels: own.labels, correction: own.correction ?? "" };
+  const annotation = annotations.find(({ skipped }) => !skipped);
+  if (!annotation) return EMPTY;
+  return {
+    ...EMPTY,
+    preferred: annotation.preferred,
+    labels: annotation.labels,
+    correction: annotation.correction ?? "",
+  };
 }
 
 const PREFER: Readonly<Record<string, Preferred>> = {

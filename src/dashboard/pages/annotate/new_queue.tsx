@@ -19,7 +19,7 @@ export function NewQueue({ onClose }: { onClose: () => void }) {
   const [lines, setLines] = useState("");
   const labels = labelsOf(lines);
   const create = async () => {
-    const made = await attempt(() =>
+    const queue = await attempt(() =>
       api<AnnotationQueue>("/v1/annotation_queues", {
         method: "POST",
         body: {
@@ -31,9 +31,9 @@ export function NewQueue({ onClose }: { onClose: () => void }) {
         },
       }),
     );
-    if (!made) return;
+    if (!queue) return;
     await reload("/v1/annotation_queues");
-    navigate(`/annotate/${made.id}`);
+    navigate(`/annotate/${queue.id}`);
   };
   return (
     <Dialog title="New queue" onClose={onClose}>

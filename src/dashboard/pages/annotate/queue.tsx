@@ -110,7 +110,7 @@ function resultOf({ outcome, annotations, error }: AnnotationItem) {
   if (error) return <span class="bad">{error.message}</span>;
   if (outcome?.preferred) return CHOSEN[outcome.preferred];
   if (outcome?.correction) return "Corrected";
-  const labels = annotations.flatMap(({ labels: given }) => Object.entries(given));
+  const labels = annotations.flatMap(({ labels: values }) => Object.entries(values));
   const shown = labels.map(([name, value]) => `${name} ${Array.isArray(value) ? plural(value.length, "mark") : value}`);
   return <span class="annotate-line">{shown.join(", ")}</span>;
 }

@@ -1,16 +1,17 @@
 import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
+import { duration } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Messages } from "../../kit/content.tsx";
 import { Empty, ErrorBox, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { now } from "../../kit/time.tsx";
 import type { PageProps } from "../spec.ts";
 import { type Draft, missing, type Queue } from "./draft.ts";
 import { Fields } from "./fields.tsx";
-import { Lease } from "./lease.tsx";
 import { Outputs } from "./outputs.tsx";
 import { Progress } from "./progress.tsx";
-import { type Desk, useDesk } from "./use_desk.ts";
+import { type Desk, type DeskItem, useDesk } from "./use_desk.ts";
 
 /** One item after the other, by the keyboard alone. */
 export function Page({ params }: PageProps) {
@@ -114,5 +115,20 @@ function Keys({ queue, draft, desk }: { queue: Queue; draft: Draft; desk: Desk }
       </Button>
       {hasSave && lack !== undefined && <small class="muted">{lack}</small>}
     </div>
+  );
+}
+
+/** How long the item is reserved. An item that was taken back has no reservation. */
+function Lease({ held: { until }, renew }: { held: DeskItem; renew: () => Promise<void> }) {
+  if (until === undefined) return <small class="muted">Taken back: save it again to change it</small>;
+  const seconds = Math.ceil((until - now.value) / 1000);
+  if (seconds > 0) return <small class="muted n">Reserved for you for {duration(seconds)}</small>;
+  return (
+    <>
+      <small class="warn">The reservation has ended</small>
+      <Button kind="quiet" onClick={renew}>
+        Reserve again
+      </Button>
+    </>
   );
 }

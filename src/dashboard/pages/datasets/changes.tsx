@@ -90,14 +90,14 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
   const to = queryOf("to") ?? newest?.id ?? "";
   const numberOf = (id: string) => snapshots.find((each) => each.id === id)?.number ?? 0;
   const [low, high] = numberOf(from) <= numberOf(to) ? [from, to] : [to, from];
-  const [found, setFound] = useState<Compared>();
+  const [comparison, setComparison] = useState<Compared>();
   const [error, setError] = useState<ApiError>();
   useEffect(() => {
     let isCurrent = true;
-    setFound(undefined);
+    setComparison(undefined);
     setError(undefined);
     compare(dataset, [low, high]).then(
-      (result) => isCurrent && setFound(result),
+      (result) => isCurrent && setComparison(result),
       (cause: unknown) =>
         isCurrent && setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause))),
     );
@@ -106,10 +106,10 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
     };
   }, [dataset.id, low, high]);
   const more = async () => {
-    if (!found) return;
-    const next = await compare(dataset, [low, high], found.page.data.at(-1)?.row_id);
-    const page = { ...next.page, data: [...found.page.data, ...next.page.data] };
-    setFound({ page, before: new Map([...found.before, ...next.before]) });
+    if (!comparison) return;
+    const next = await compare(dataset, [low, high], comparison.page.data.at(-1)?.row_id);
+    const page = { ...next.page, data: [...comparison.page.data, ...next.page.data] };
+    setComparison({ page, before: new Map([...comparison.before, ...next.before]) });
   };
   const options = snapshots.map(({ id, row_count }) => [id, `${id} (${count(row_count)} rows)`] as const);
   return (
@@ -118,7 +118,7 @@ function Compare({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly
         <SelectField label="From" value={from} options={options} onChange={(value) => setQuery({ from: value })} />
         <SelectField label="To" value={to} options={options} onChange={(value) => setQuery({ to: value })} />
       </div>
-      <Loaded of={{ data: found, error, refresh: () => location.reload() }}>
+      <Loaded of={{ data: comparison, error, refresh: () => location.reload() }}>
         {(compared) => <Differences compared={compared} more={more} />}
       </Loaded>
     </Card>

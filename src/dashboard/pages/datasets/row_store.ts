@@ -39,19 +39,19 @@ export function createRowStore(datasetId: string, snapshot: string | undefined, 
   }
 
   async function readWindow(first: number, last: number): Promise<Window> {
-    const found: Window = new Map();
+    const rows: Window = new Map();
     for (let from = first; from <= last; ) {
       const pinned = snapshot === undefined ? "live=1" : `snapshot=${encodeURIComponent(snapshot)}`;
       const page = await api<RowList>(
         `/v1/datasets/${datasetId}/rows?${pinned}&from_row=${from}&limit=${last - from + 1}`,
       );
-      for (const row of page.data) if (placeOf(row) <= last) found.set(placeOf(row), row);
+      for (const row of page.data) if (placeOf(row) <= last) rows.set(placeOf(row), row);
       const end = page.data.at(-1);
       // A page of large rows is shorter than the window.
       from = end && page.has_more ? placeOf(end) + 1 : last + 1;
     }
-    for (let place = first; place <= last; place++) if (!found.has(place)) found.set(place, null);
-    return found;
+    for (let place = first; place <= last; place++) if (!rows.has(place)) rows.set(place, null);
+    return rows;
   }
 
   function next() {

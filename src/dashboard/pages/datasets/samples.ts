@@ -19,16 +19,16 @@ const MOST_STEPS = 24;
 export async function samplesOf(
   jobs: readonly TrainingJob[],
   prompt: unknown,
-  { signal, report }: { signal: AbortSignal; report: (found: readonly SampleOfRun[], read: number) => void },
+  { signal, report }: { signal: AbortSignal; report: (samples: readonly SampleOfRun[], read: number) => void },
 ): Promise<void> {
   const wanted = JSON.stringify(prompt);
-  const found: SampleOfRun[] = [];
+  const samples: SampleOfRun[] = [];
   let read = 0;
   for (const job of jobs.slice(0, MOST_RUNS))
     for (const step of spread(job.progress.step, MOST_STEPS)) {
       const path = `/v1/training_jobs/${job.id}/samples?step=${step}&limit=100`;
       const { data } = await api<{ data: Sample[] }>(path, { signal });
-      for (const sample of data) if (JSON.stringify(sample.prompt) === wanted) found.push({ job, sample });
-      report([...found], ++read);
+      for (const sample of data) if (JSON.stringify(sample.prompt) === wanted) samples.push({ job, sample });
+      report([...samples], ++read);
     }
 }

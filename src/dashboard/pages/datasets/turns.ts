@@ -54,9 +54,9 @@ const lines = new WeakMap<Row, string>();
 
 /** One line for a list. */
 export function lineOf(row: Row): string {
-  const known = lines.get(row) ?? newLine(row);
-  lines.set(row, known);
-  return known;
+  const line = lines.get(row) ?? newLine(row);
+  lines.set(row, line);
+  return line;
 }
 
 function newLine(row: Row): string {
@@ -86,8 +86,8 @@ export function filePreviewOf(start: Uint8Array, name: string, isWhole: boolean)
   if (!isLines && (textKind(start, name) !== "json" || !isWhole)) return undefined;
   const parsed = isLines ? parsedLines(text, isWhole) : parsedArray(text);
   const rows = parsed.flatMap(({ row }) => (row ? [row] : []));
-  const found = detectShape(rows);
-  return checked(parsed, found.type === "found" ? found.shape : undefined);
+  const detected = detectShape(rows);
+  return checked(parsed, detected.type === "found" ? detected.shape : undefined);
 }
 
 function parsedLines(text: string, isWhole: boolean): Parsed[] {
@@ -124,11 +124,11 @@ function checked(parsed: readonly Parsed[], shape: Shape | undefined): Preview {
   for (const { line, row, fault } of parsed.slice(0, MOST)) {
     try {
       if (!row) throw new Error(fault);
-      const made = shape === undefined ? row : convertRow(row, shape);
-      preview.format ??= formatOf(made);
-      const wrong = rowFault(made, preview.format);
+      const converted = shape === undefined ? row : convertRow(row, shape);
+      preview.format ??= formatOf(converted);
+      const wrong = rowFault(converted, preview.format);
       if (wrong) throw new Error(wrong.message);
-      preview.rows.push(made);
+      preview.rows.push(converted);
     } catch (error) {
       preview.faults.push({ line, message: errorText(error) });
     }

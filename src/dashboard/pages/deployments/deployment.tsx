@@ -5,15 +5,17 @@ import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
+import { Card, Facts } from "../../kit/card.tsx";
 import { Ref } from "../../kit/content.tsx";
+import { Copy } from "../../kit/copy.tsx";
 import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
+import { Time } from "../../kit/time.tsx";
 import { navigate } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
-import { Connect } from "./connect.tsx";
 import { History } from "./history.tsx";
 import { Figures, Requests } from "./requests.tsx";
 import { Settings } from "./settings.tsx";
@@ -41,14 +43,14 @@ export function Page({ params }: PageProps) {
       actions={data && <Actions deployment={data} path={path} />}
     >
       <Loaded of={deployment} skeleton={<Skeleton height={300} />}>
-        {(known) => (
+        {(loaded) => (
           <>
-            <Figures deployment={known} />
+            <Figures deployment={loaded} />
             <Tabs label="Parts of the deployment" tabs={TABS} />
-            {tab === "requests" && <Requests id={known.id} />}
-            {tab === "settings" && <Settings key={known.updated_at} deployment={known} />}
-            {tab === "log" && <History deployment={known} />}
-            {tab === "connect" && <Connect deployment={known} />}
+            {tab === "requests" && <Requests id={loaded.id} />}
+            {tab === "settings" && <Settings key={loaded.updated_at} deployment={loaded} />}
+            {tab === "log" && <History deployment={loaded} />}
+            {tab === "connect" && <Connect deployment={loaded} />}
           </>
         )}
       </Loaded>
@@ -134,5 +136,32 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
         </Confirm>
       )}
     </>
+  );
+}
+
+/** How other programs reach the deployment. */
+function Connect({ deployment }: { deployment: Deployment }) {
+  const { id, name, gpu, created_at: created, started_at: started } = deployment;
+  const base = `${location.origin}/v1`;
+  const body = JSON.stringify({ model: name, messages: [{ role: "user", content: "Hello" }] });
+  const curl = `curl -s ${base}/chat/completions -H "Authorization: Bearer $VERK_API_KEY" \\\n  -H 'content-type: application/json' -d '${body.replaceAll("'", "'\\''")}'`;
+  return (
+    <div class="grid two">
+      <Card title="Send a request" side={<Copy text={curl} label="Copy the command" />}>
+        <pre class="text deployments-error">{curl}</pre>
+      </Card>
+      <Card title="Address">
+        <Facts
+          rows={[
+            ["Base address", base],
+            ["Model name", name],
+            ["Deployment", id],
+            ["Device", `${gpu.count} × ${gpu.type}`],
+            ["Created", <Time key="made" at={created} />],
+            ["First served", <Time key="served" at={started} />],
+          ]}
+        />
+      </Card>
+    </div>
   );
 }

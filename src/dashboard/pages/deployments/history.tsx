@@ -18,16 +18,16 @@ const MOST_PAGES = 20;
 
 /** The feed is read from its oldest event: it has no filter by deployment. */
 async function readEvents(id: string): Promise<Event[]> {
-  const found: Event[] = [];
+  const events: Event[] = [];
   let after = "";
   for (let page = 0; page < MOST_PAGES; page++) {
     const path = `/v1/events?limit=100&types=${TYPES}${after === "" ? "" : `&after=${after}`}`;
     const { data, has_more: hasMore } = await api<ListPage<Event>>(path);
-    found.push(...data.filter((event) => event.data["id"] === id));
+    events.push(...data.filter((event) => event.data["id"] === id));
     after = data.at(-1)?.id ?? "";
     if (!hasMore || after === "") break;
   }
-  return found.reverse();
+  return events.reverse();
 }
 
 export function History({ deployment: { id, last_error: error } }: { deployment: Deployment }) {

@@ -29,8 +29,8 @@ const FIRST: Scaling = {
 
 /** `?model=job_1&checkpoint=ckpt_2`: other pages link here with a choice made. */
 export function Page() {
-  const given = queryOf("model");
-  const chosen = useSignal(given ?? "verk-tiny");
+  const wantedModel = queryOf("model");
+  const chosen = useSignal(wantedModel ?? "verk-tiny");
   const written = useSignal("");
   const checkpoint = useSignal(queryOf("checkpoint") ?? "");
   const name = useSignal("");
@@ -59,8 +59,8 @@ export function Page() {
       ...scalingBody(scaling.value),
     };
     try {
-      const made = await api<Deployment>("/v1/deployments", { method: "POST", body });
-      navigate(`/deployments/${made.id}`);
+      const deployment = await api<Deployment>("/v1/deployments", { method: "POST", body });
+      navigate(`/deployments/${deployment.id}`);
     } catch (reason) {
       if (reason instanceof ApiError) error.value = reason;
       toast(errorText(reason), "bad");
@@ -73,7 +73,8 @@ export function Page() {
     ...jobs.map(({ id, output_name: output }) => [id, `run ${output} (${id.slice(-6)})`] as const),
     [OTHER, "Another model of the hub"],
   ];
-  if (given !== undefined && !options.some(([value]) => value === given)) options.unshift([given, given]);
+  if (wantedModel !== undefined && !options.some(([value]) => value === wantedModel))
+    options.unshift([wantedModel, wantedModel]);
   return (
     <Frame
       title="New deployment"

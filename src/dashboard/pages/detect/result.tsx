@@ -1,16 +1,21 @@
 /** One detection: score, tier, heat map, models, signals, re-encoding and feedback. */
+
+import { useState } from "preact/hooks";
+import { signatureWords } from "../../../lib/detection/signature_words.ts";
 import type { Detection } from "../../../resources/detection/schema.ts";
-import { bytes, duration } from "../../data/format.ts";
-import { useResource } from "../../data/resource.ts";
+import { api } from "../../data/api.ts";
+import { bytes, duration, NONE } from "../../data/format.ts";
+import { reload, useResource } from "../../data/resource.ts";
+import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
 import { Copy } from "../../kit/copy.tsx";
+import { TextField } from "../../kit/field.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { Time } from "../../kit/time.tsx";
-import { Feedback } from "./feedback.tsx";
-import type { Item } from "./files.ts";
+import { attempt } from "../../shell/toasts.tsx";
+import { change, type Item } from "./files.ts";
 import { HeatMap } from "./heat_map.tsx";
 import { Matrix } from "./matrix.tsx";
-import { Signals } from "./signals.tsx";
 import { scoreOf, tierOf } from "./words.ts";
 
 type Crops = { size: number; crops: { x: number; y: number; score: number }[] | null };
@@ -98,3 +103,64 @@ function Models({ detection }: { detection: Detection }) {
     </Card>
   );
 }
+
+/** Says what the file really was. Later feedback replaces earlier. */
+function Feedback({ detection, item }: { detection: Detection; item: Item | undefined }) {
+  const [comment, setComment] = useState(detection.feedback?.comment ?? "");
+  const give = (label: "ai" | "real") => async () => {
+    const body = { label, comment: comment === "" ? null : comment };
+    const path = `/api/detect/${detection.id}`;
+    const next = await attempt(() => api<Detection>(`${path}/feedback`, { method: "POST", body }), "Thank you");
+    if (next && item) change(item.key, { detection: { ...detection, feedback: next.feedback } });
+    await reload(path);
+  };
+  const { feedback } = detection;
+  return (
+    <Card title="What was it really?">
+      <div class="stack">
+        {feedback && (
+          <p role="status">
+            {"You said "}
+            <b>{feedback.label === "ai" ? "generated" : "real"}</b> <Time at={feedback.timestamp} />
+          </p>
+        )}
+        <TextField label="Comment" value={comment} onInput={setComment} hint="Optional, kept with the result" />
+        <div class="row">
+          <Button onClick={give("ai")}>It was generated</Button>
+          <Button onClick={give("real")}>It was real</Button>
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+/** Metadata of the file. They never change the score: anyone can write them. */
+function Signals({ detection: { signals, imageHash } }: { detection: Detection }) {
+  const { c2pa, metadata } = signals;
+  return (
+    <Card title="Metadata" note="never changes the score">
+      <Facts
+        rows={[
+          ["Content credentials", c2pa?.present ? "present (C2PA)" : "none"],
+          ...(c2pa?.present
+            ? ([
+                ["Content hash", hashWords(c2pa.hash_valid)],
+                ["Signature", c2pa.signature ? signatureWords(c2pa.signature) : NONE],
+                ["Made with", c2pa.claim_generator ?? NONE],
+                ["Source type", c2pa.digital_source_type?.split("/").at(-1) ?? NONE],
+              ] as const)
+            : []),
+          ["Generator", metadata.generator ?? NONE],
+          ["Software", metadata.software ?? NONE],
+          ["Camera", metadata.camera ?? NONE],
+          ["SHA-256", <code key="hash">{`${imageHash.slice(0, 16)}…`}</code>],
+        ]}
+      />
+    </Card>
+  );
+}
+
+const hashWords = (isValid: boolean | null): string => {
+  if (isValid === null) return "nothing to compare";
+  return isValid ? "matches the file" : "does not match the file";
+};

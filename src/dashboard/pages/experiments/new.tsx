@@ -36,10 +36,12 @@ export function Page() {
     (type === "deployment" && deployments.find(({ id }) => id === value)?.name) || value.trim();
   const names = namesOf(form.targets, shown);
   const create = async () => {
-    const made = await attempt(() => api<Experiment>("/v1/experiments", { method: "POST", body: bodyOf(form, names) }));
-    if (!made) return;
+    const experiment = await attempt(() =>
+      api<Experiment>("/v1/experiments", { method: "POST", body: bodyOf(form, names) }),
+    );
+    if (!experiment) return;
     await reload("/v1/experiments?");
-    navigate(`/experiments/${made.id}`);
+    navigate(`/experiments/${experiment.id}`);
   };
   const replace = (i: number, target: TargetForm) =>
     change({ targets: form.targets.map((each, at) => (at === i ? target : each)) });

@@ -103,8 +103,8 @@ const ofEndpoint = ({ id, url, disabled_at: at }: WebhookEndpoint): Alert[] =>
         },
       ];
 
-const ofKey = ({ id, name, created_at: made, expires_at: at }: ApiKey): Alert[] =>
-  at !== null && expiresSoon(Date.parse(made), Date.parse(at), Date.now())
+const ofKey = ({ id, name, created_at: created, expires_at: at }: ApiKey): Alert[] =>
+  at !== null && expiresSoon(Date.parse(created), Date.parse(at), Date.now())
     ? [
         {
           key: id,

@@ -50,7 +50,7 @@ export function Page() {
 function Keys() {
   const list = useList<ApiKey>("/v1/api_keys?limit=50", { events: ["api_key."] });
   const [revoked, setRevoked] = useState<ApiKey>();
-  const own = session.value.is === "in" ? session.value.session.key.id : undefined;
+  const ownId = session.value.is === "in" ? session.value.session.key.id : undefined;
   return (
     <Card>
       <Loaded of={{ ...list, data: list.items }}>
@@ -63,7 +63,7 @@ function Keys() {
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
-                { title: "Name", cell: (key) => <Name item={key} isOwn={key.id === own} /> },
+                { title: "Name", cell: (key) => <Name item={key} isOwn={key.id === ownId} /> },
                 { title: "May", cell: ({ scopes }) => scopes.map((scope) => SCOPE_WORDS[scope][0]).join(", ") },
                 { title: "Spent this month", cell: (key) => <Budget item={key} />, wide: true },
                 { title: "Used", cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : "never"), wide: true },
@@ -84,7 +84,7 @@ function Keys() {
         }
       </Loaded>
       <More list={list} />
-      {revoked && <Revoke item={revoked} isOwn={revoked.id === own} onClose={() => setRevoked(undefined)} />}
+      {revoked && <Revoke item={revoked} isOwn={revoked.id === ownId} onClose={() => setRevoked(undefined)} />}
     </Card>
   );
 }
@@ -99,13 +99,13 @@ const Name = ({ item: { name, key_prefix }, isOwn }: { item: ApiKey; isOwn: bool
   </span>
 );
 
-const End = ({ item: { created_at: made, expires_at: at } }: { item: ApiKey }) =>
+const End = ({ item: { created_at: created, expires_at: at } }: { item: ApiKey }) =>
   at === null ? (
     <span>never</span>
   ) : (
     <span class="row">
       <Time at={at} />
-      {expiresSoon(Date.parse(made), Date.parse(at), Date.now()) && <Pill tone="warn">Ends soon</Pill>}
+      {expiresSoon(Date.parse(created), Date.parse(at), Date.now()) && <Pill tone="warn">Ends soon</Pill>}
     </span>
   );
 

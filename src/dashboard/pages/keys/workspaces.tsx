@@ -17,14 +17,14 @@ import { attempt } from "../../shell/toasts.tsx";
 export function Workspaces() {
   const list = useList<Workspace>("/v1/workspaces?limit=50", { events: ["workspace."] });
   const [suspended, setSuspended] = useState<Workspace>();
-  const own = session.value.is === "in" ? session.value.session.workspace.id : undefined;
+  const ownId = session.value.is === "in" ? session.value.session.workspace.id : undefined;
   const change = (item: Workspace, verb: "suspend" | "resume") =>
     attempt(async () => {
       await api(`/v1/workspaces/${item.id}/${verb}`, { method: "POST" });
       await reload("/v1/workspaces");
     });
   const action = (item: Workspace) => {
-    if (item.id === own) return <small>This session</small>;
+    if (item.id === ownId) return <small>This session</small>;
     if (item.status === "suspended") return <Button onClick={() => change(item, "resume")}>Resume</Button>;
     return (
       <Button kind="danger" label={`Suspend ${item.name}`} onClick={() => setSuspended(item)}>

@@ -48,9 +48,9 @@ export function Page() {
   const create = async () => {
     setError(undefined);
     try {
-      const made = await api<Monitor>("/v1/monitors", { method: "POST", body: bodyOf(form) });
+      const monitor = await api<Monitor>("/v1/monitors", { method: "POST", body: bodyOf(form) });
       await reload("/v1/monitors");
-      navigate(`/monitors/${made.id}`);
+      navigate(`/monitors/${monitor.id}`);
     } catch (caught) {
       if (caught instanceof ApiError) setError(caught);
       toast(errorText(caught), "bad");

@@ -41,7 +41,7 @@ export function Page() {
 function Users() {
   const list = useList<User>("/v1/users?limit=50");
   const [removed, setRemoved] = useState<User>();
-  const own = session.value.is === "in" ? session.value.session.user?.id : undefined;
+  const ownId = session.value.is === "in" ? session.value.session.user?.id : undefined;
   return (
     <Card title="Users">
       <Loaded of={{ ...list, data: list.items }}>
@@ -54,7 +54,7 @@ function Users() {
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
-                { title: "Name", cell: (user) => <Name user={user} isOwn={user.id === own} /> },
+                { title: "Name", cell: (user) => <Name user={user} isOwn={user.id === ownId} /> },
                 { title: "Role", cell: (user) => <RoleChoice user={user} /> },
                 { title: "Second factor", cell: ({ second_factor: has }) => (has ? "yes" : "no"), wide: true },
                 {

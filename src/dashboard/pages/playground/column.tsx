@@ -94,8 +94,8 @@ function Text({ answer, isColoured }: { answer: Answer; isColoured: boolean }) {
             ))
           : text}
       </pre>
-      {calls.map(({ name, text: given }, i) => (
-        <pre key={i} class="text playground-call">{`${name}(${given})`}</pre>
+      {calls.map(({ name, text: args }, i) => (
+        <pre key={i} class="text playground-call">{`${name}(${args})`}</pre>
       ))}
       {error !== "" && (
         <p class="bad" role="alert">

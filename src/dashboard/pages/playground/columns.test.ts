@@ -13,8 +13,8 @@ test("a column finds the deployment of its own checkpoint only", () => {
   const of = (id: string, checkpoint: string | null, status = "serving") =>
     ({ id, model: "job_2", checkpoint, status }) as Deployment;
   const all = [of("dep_1", null), of("dep_2", "ckpt_3"), of("dep_3", "ckpt_4", "stopped")];
-  const found = (text: string) => columnsOf(text).map((column) => deploymentOf(column, all)?.id);
-  expect(found("job_2,job_2:ckpt_3,job_2:ckpt_4,dep_3")).toEqual(["dep_1", "dep_2", undefined, "dep_3"]);
+  const idsOf = (text: string) => columnsOf(text).map((column) => deploymentOf(column, all)?.id);
+  expect(idsOf("job_2,job_2:ckpt_3,job_2:ckpt_4,dep_3")).toEqual(["dep_1", "dep_2", undefined, "dep_3"]);
 });
 
 test("base is base: an adapter that answers for a base model is not expected", () => {

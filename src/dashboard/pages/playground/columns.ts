@@ -26,9 +26,9 @@ export function columnsOf(text: string): Column[] {
 export function namedColumns(text: string, deployments: readonly Deployment[]): Column[] {
   const columns = new Map<string, Column>();
   for (const name of text.split(",").filter((each) => each !== "")) {
-    const found =
+    const deployment =
       deployments.find((each) => each.id === name) ?? deployments.find((each) => each.name === name && isActive(each));
-    const column: Column = found ? { kind: "deployment", id: found.id } : { kind: "model", name };
+    const column: Column = deployment ? { kind: "deployment", id: deployment.id } : { kind: "model", name };
     columns.set(keyOf(column), column);
   }
   return [...columns.values()].slice(0, MOST_COLUMNS);

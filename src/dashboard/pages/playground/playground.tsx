@@ -47,16 +47,16 @@ function Board({ deployments, refresh }: { deployments: readonly Deployment[]; r
     return () => clearTimeout(timer);
   }, [fields.value]);
 
-  const given = queryOf("cols");
+  const columnsText = queryOf("cols");
   const names = queryOf("models");
   const first = names === undefined ? firstColumns(deployments) : namedColumns(names, deployments);
-  const columns = given === undefined ? first : columnsOf(given);
+  const columns = columnsText === undefined ? first : columnsOf(columnsText);
   const show = (next: readonly Column[]) => setQuery({ cols: next.map(keyOf).join(",") || ",", models: undefined });
   const isColoured = queryOf("colour") !== "off";
   const wrong = wrongOf(fields.value);
   const ready = columns.flatMap((column) => {
-    const found = deploymentOf(column, deployments);
-    return found ? [{ key: keyOf(column), id: found.id }] : [];
+    const deployment = deploymentOf(column, deployments);
+    return deployment ? [{ key: keyOf(column), id: deployment.id }] : [];
   });
 
   const run = async () => {

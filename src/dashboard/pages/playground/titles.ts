@@ -14,8 +14,8 @@ export function titleOf(
   checkpoints: Checkpoints | undefined,
 ): { title: string; note: string } {
   const checkpoint = column.kind === "run" ? column.checkpoint : (deployment?.checkpoint ?? null);
-  const found = checkpoints?.data.find(({ id }) => id === checkpoint);
-  const step = found ? stepOf(found) : (checkpoint ?? "result");
+  const saved = checkpoints?.data.find(({ id }) => id === checkpoint);
+  const step = saved ? stepOf(saved) : (checkpoint ?? "result");
   const from = job ? `${job.output_name}, ${step}` : step;
   if (column.kind === "model")
     return { title: column.name, note: deployment ? "base model" : "base model, not served" };

@@ -29,7 +29,7 @@ const HERE: Region = { ...REGION, id: "local", name: "local", provider: "local",
 
 test("a region shows its devices, its price and its address", () => {
   const there = { region: "reg_1", provider: "ssh", rate_usd_per_hour: 2.5 };
-  const known: GpuAvailability = {
+  const availability: GpuAvailability = {
     object: "gpu_availability",
     data: [{ type: "cpu", total: 1, available: 1, memory_free_bytes: 0, largest_free_bytes: 0 }],
     regions: [
@@ -38,9 +38,9 @@ test("a region shows its devices, its price and its address", () => {
     ],
     queue: [],
   };
-  expect(devicesOf(REGION, known)).toEqual(["2 × H200, 141 GiB each"]);
-  expect(devicesOf({ ...REGION, id: "reg_2" }, known)).toEqual(["8 × A100"]);
-  expect(devicesOf(HERE, known)).toEqual(["1 × cpu"]);
+  expect(devicesOf(REGION, availability)).toEqual(["2 × H200, 141 GiB each"]);
+  expect(devicesOf({ ...REGION, id: "reg_2" }, availability)).toEqual(["8 × A100"]);
+  expect(devicesOf(HERE, availability)).toEqual(["1 × cpu"]);
   expect(devicesOf(REGION, undefined)).toEqual(["H200"]);
   expect(devicesOf({ ...REGION, gpu_types: [] }, undefined)).toEqual(["–"]);
   expect([REGION, HERE, { ...REGION, rate_usd_per_hour: null }].map(priceOf)).toEqual([

@@ -48,8 +48,8 @@ export function flipsOf(samples: readonly Scored[]): Flip[] {
 }
 
 export const meanOf = (values: readonly (number | null)[]): number | null => {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+  const numbers = values.filter((value) => value !== null);
+  return numbers.length === 0 ? null : numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
 };
 
 /** Share of prompts whose answers all have the same reward: training learns nothing from them. */

@@ -8,8 +8,7 @@ import { Button } from "../../kit/button.tsx";
 import { Card, Stat } from "../../kit/card.tsx";
 import { Chart } from "../../kit/chart/chart.tsx";
 import { Empty } from "../../kit/page.tsx";
-import { flipsOf, histogramOf, meanOf, type Scored, sameShare } from "./compare.ts";
-import { Histogram } from "./histogram.tsx";
+import { type Histogram as Data, flipsOf, histogramOf, meanOf, type Scored, sameShare } from "./compare.ts";
 import { type Code, type Outcome, samplesAt, score } from "./scoring.ts";
 
 export function Effect({ outcome, job, code }: { outcome: Outcome; job: TrainingJob; code: Code }) {
@@ -91,14 +90,14 @@ function Curve({ job, code }: { job: TrainingJob; code: Code }) {
     const control = new AbortController();
     setStop(control);
     setError(undefined);
-    const found: Point[] = [];
+    const means: Point[] = [];
     try {
       for (const step of steps) {
         const samples = await samplesAt(job, step, control.signal);
         if (samples.length === 0) continue;
         const { scored } = await score(job, samples, code, control.signal);
-        found.push({ step, old: meanOf(scored.map(({ old }) => old)), now: meanOf(scored.map(({ now }) => now)) });
-        setPoints([...found]);
+        means.push({ step, old: meanOf(scored.map(({ old }) => old)), now: meanOf(scored.map(({ now }) => now)) });
+        setPoints([...means]);
       }
     } catch (cause) {
       if (!control.signal.aborted) setError(errorText(cause));
@@ -129,5 +128,43 @@ function Curve({ job, code }: { job: TrainingJob; code: Code }) {
         />
       )}
     </Card>
+  );
+}
+
+/** Two histograms over the same bins: the run's rewards behind, those of the code in front. */
+function Histogram({ of: { edges, old, now } }: { of: Data }) {
+  const most = Math.max(1, ...old, ...now);
+  const [low, high] = [edges[0], edges.at(-1)];
+  const share = (n: number | undefined) => `${((n ?? 0) / most) * 100}%`;
+  if (edges.length === 0) return <p class="muted">No sample has a reward.</p>;
+  return (
+    <figure class="rewards-histogram">
+      <figcaption class="legend">
+        <span>
+          <i class="old" />
+          Run
+        </span>
+        <span>
+          <i class="now" />
+          This code
+        </span>
+      </figcaption>
+      <div class="bars">
+        {old.map((n, i) => {
+          const range = `${number(edges[i])} to ${number(edges[i + 1])}`;
+          return (
+            <div key={range} title={`${range}: run ${n}, this code ${now[i] ?? 0}`}>
+              <i class="old" style={{ height: share(n) }} />
+              <i class="now" style={{ height: share(now[i]) }} />
+            </div>
+          );
+        })}
+      </div>
+      <div class="ends muted n">
+        <span>{number(low)}</span>
+        <span>{number(high)}</span>
+      </div>
+      <span class="hidden">{`Counts by bin. Run: ${old.join(", ")}. This code: ${now.join(", ")}.`}</span>
+    </figure>
   );
 }

@@ -25,27 +25,27 @@ export function Page({ params }: PageProps) {
 }
 
 function Existing({ id }: { id: string }) {
-  const found = useResource<Evaluator>(`/v1/evaluators/${encodeURIComponent(id)}`);
-  const evaluator = found.data;
+  const resource = useResource<Evaluator>(`/v1/evaluators/${encodeURIComponent(id)}`);
+  const evaluator = resource.data;
   return (
     <Frame title={evaluator?.name ?? "Evaluator"} purpose={evaluator?.description ?? "Judges answers."} above={ABOVE}>
-      <Loaded of={found}>
-        {(known) => (
+      <Loaded of={resource}>
+        {(loaded) => (
           <div class="grid half">
             <Card title="Settings">
               <div class="stack">
                 <Facts
                   rows={[
-                    ["Kind", words(known.kind)],
-                    ["Version", known.version],
-                    ["Passes from", known.pass_threshold ?? "the default of its kind"],
-                    ["Created", <Time key="made" at={known.created_at} />],
+                    ["Kind", words(loaded.kind)],
+                    ["Version", loaded.version],
+                    ["Passes from", loaded.pass_threshold ?? "the default of its kind"],
+                    ["Created", <Time key="made" at={loaded.created_at} />],
                   ]}
                 />
-                <Json value={known.config} />
+                <Json value={loaded.config} />
               </div>
             </Card>
-            <Try id={known.id} />
+            <Try id={loaded.id} />
           </div>
         )}
       </Loaded>

@@ -5,7 +5,7 @@ import { detectLanguage } from "../../../lib/rewards/language.ts";
 import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api, send } from "../../data/api.ts";
-import { reload, useResource } from "../../data/resource.ts";
+import { reload, useResource, useResources } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
@@ -30,7 +30,7 @@ const PAUSE_MS = 600;
 export function Page({ params }: PageProps) {
   const id = params["id"] === "new" ? undefined : params["id"];
   const path = id === undefined ? null : `/v1/reward_functions/${encodeURIComponent(id)}`;
-  const found = useResource<RewardFunction>(path);
+  const resource = useResource<RewardFunction>(path);
   const [source, setSource] = useState<string>();
   useEffect(() => {
     if (id === undefined) setSource(START);
@@ -39,19 +39,21 @@ export function Page({ params }: PageProps) {
         .then((answer) => answer.text())
         .then(setSource, (error: unknown) => setSource(`# ${errorText(error)}`));
   }, [id]);
-  const known = found.data;
+  const reward = resource.data;
   return (
     <Frame
-      title={id === undefined ? "New reward" : (known?.name ?? "Reward")}
-      purpose={known?.description ?? "Code that scores an answer. It runs in the sandbox on samples of a real run."}
-      beside={known && <State status={known.status} detail={known.builtin ? "built in" : `version ${known.version}`} />}
+      title={id === undefined ? "New reward" : (reward?.name ?? "Reward")}
+      purpose={reward?.description ?? "Code that scores an answer. It runs in the sandbox on samples of a real run."}
+      beside={
+        reward && <State status={reward.status} detail={reward.builtin ? "built in" : `version ${reward.version}`} />
+      }
       above={[["Rewards and evaluators", "/rewards"]]}
     >
       <Loaded
-        of={{ ...found, data: id === undefined || known ? source : undefined }}
+        of={{ ...resource, data: id === undefined || reward ? source : undefined }}
         skeleton={<Skeleton height={400} />}
       >
-        {(text) => <Workbench key={id} reward={known} first={text} />}
+        {(text) => <Workbench key={id} reward={reward} first={text} />}
       </Loaded>
     </Frame>
   );
@@ -123,14 +125,16 @@ function Workbench({ reward, first }: { reward: RewardFunction | undefined; firs
   );
 }
 
+const REWARDED = ["grpo", "rloo"].map((method) => `/v1/training_jobs?limit=100&method=${method}`);
+
 /** Jobs of the methods that learn from rewards, the newest first. */
 function useRewardedJobs() {
-  const path = "/v1/training_jobs?limit=100&method=";
-  const grpo = useResource<{ data: TrainingJob[] }>(`${path}grpo`, { events: ["job."] });
-  const rloo = useResource<{ data: TrainingJob[] }>(`${path}rloo`, { events: ["job."] });
-  const all = grpo.data && rloo.data && [...grpo.data.data, ...rloo.data.data];
-  const data = all?.sort((a, b) => b.created_at.localeCompare(a.created_at));
-  return { ...grpo, data, error: grpo.error ?? rloo.error };
+  const { parts, refresh } = useResources<{ data: TrainingJob[] }>(REWARDED, { events: ["job."] });
+  const isLoaded = parts.every(({ data }) => data !== undefined);
+  const jobs = parts.flatMap(({ data }) => data?.data ?? []);
+  const data = isLoaded ? jobs.sort((a, b) => b.created_at.localeCompare(a.created_at)) : undefined;
+  const error = parts.find((part) => part.error)?.error;
+  return { data, error, loading: parts.some(({ loading }) => loading), refresh };
 }
 
 const NoRun = () => (

@@ -17,7 +17,7 @@ const PAGES = 5;
 const MOST_SEARCHES = 12;
 
 /** By run: the rows that were read so far, by prompt. */
-const known = new Map<string, Promise<Map<string, Row>>>();
+const readings = new Map<string, Promise<Map<string, Row>>>();
 
 async function readRows({ dataset }: TrainingJob): Promise<Map<string, Row>> {
   const rows = new Map<string, Row>();
@@ -42,8 +42,8 @@ async function findRow({ dataset }: TrainingJob, prompt: unknown): Promise<Row |
 }
 
 async function rowsFor(job: TrainingJob, samples: readonly Sample[]): Promise<Map<string, Row>> {
-  const reading = known.get(job.id) ?? readRows(job);
-  known.set(job.id, reading);
+  const reading = readings.get(job.id) ?? readRows(job);
+  readings.set(job.id, reading);
   const rows = await reading.catch(() => new Map<string, Row>());
   const missing = new Map(samples.map(({ prompt }) => [keyOf(prompt), prompt]));
   for (const key of rows.keys()) missing.delete(key);
@@ -91,6 +91,6 @@ export type CodePosition = { line: number; column: number | null };
 
 /** `line 3, column 5` in a message of the sandbox. */
 export function placeIn(message: string): CodePosition | undefined {
-  const found = /\bline (\d+)(?:,? (?:column|col) (\d+))?/i.exec(message);
-  return found ? { line: Number(found[1]), column: found[2] === undefined ? null : Number(found[2]) } : undefined;
+  const place = /\bline (\d+)(?:,? (?:column|col) (\d+))?/i.exec(message);
+  return place ? { line: Number(place[1]), column: place[2] === undefined ? null : Number(place[2]) } : undefined;
 }

@@ -19,13 +19,13 @@ export function tokensOf(source: string, isPython: boolean): Token[] {
     else if (text !== "") tokens.push({ kind, text });
   };
   PARTS.lastIndex = 0;
-  for (let found = PARTS.exec(source); found; found = PARTS.exec(source)) {
-    const [text, string, comment, number, word] = found;
-    push("plain", source.slice(end, found.index));
-    end = found.index + text.length;
+  for (let match = PARTS.exec(source); match; match = PARTS.exec(source)) {
+    const [text, string, comment, number, word] = match;
+    push("plain", source.slice(end, match.index));
+    end = match.index + text.length;
     if (comment !== undefined && comment.startsWith("#") !== isPython) {
       push("plain", text.slice(0, 1));
-      end = found.index + 1;
+      end = match.index + 1;
       PARTS.lastIndex = end;
     } else if (string !== undefined) push("string", text);
     else if (comment !== undefined) push("comment", text);

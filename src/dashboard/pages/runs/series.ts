@@ -11,27 +11,27 @@ const steps = new WeakMap<readonly Point[], number[]>();
 
 /** The steps of the points, made once. */
 export function stepsOf(points: readonly Point[]): readonly number[] {
-  const known = steps.get(points) ?? points.map(({ step }) => step);
-  steps.set(points, known);
-  return known;
+  const list = steps.get(points) ?? points.map(({ step }) => step);
+  steps.set(points, list);
+  return list;
 }
 
 const tables = new WeakMap<readonly Point[], ReadonlyMap<string, Column>>();
 
 /** One pass over all points, kept with them: a long run has hundreds of thousands of values. */
 export function columnsOf(points: readonly Point[]): ReadonlyMap<string, Column> {
-  const known = tables.get(points);
-  if (known) return known;
-  const made = new Map<string, Column>();
+  const kept = tables.get(points);
+  if (kept) return kept;
+  const columns = new Map<string, Column>();
   for (const [i, { values }] of points.entries())
     for (const key in values) {
-      const column = made.get(key) ?? { at: [], values: [] };
-      if (column.at.length === 0) made.set(key, column);
+      const column = columns.get(key) ?? { at: [], values: [] };
+      if (column.at.length === 0) columns.set(key, column);
       column.at.push(i);
       column.values.push(values[key] ?? 0);
     }
-  tables.set(points, made);
-  return made;
+  tables.set(points, columns);
+  return columns;
 }
 
 /** The curve of a key at the positions of the points. */
@@ -81,9 +81,9 @@ export function positionsOf(points: readonly Point[], axis: Axis, startedAt: str
     return points.map(({ time }) => Math.max(0, (Date.parse(time) - start) / 1000));
   }
   const tokens: (number | null)[] = points.map(({ values }) => values["num_tokens"] ?? null);
-  const known = bridged(tokens, stepsOf(points));
+  const totals = bridged(tokens, stepsOf(points));
   let last = 0;
-  return known.map((value) => (last = Math.max(last, value ?? last)));
+  return totals.map((value) => (last = Math.max(last, value ?? last)));
 }
 
 export type Curve = { x: readonly number[]; values: Values };

@@ -47,8 +47,8 @@ export function Machine() {
 function summaryOf(checks: readonly Check[]): string {
   const of = (status: Check["status"]) => checks.filter((check) => check.status === status).length;
   const bad = [of("fail") ? plural(of("fail"), "problem") : "", of("warn") ? plural(of("warn"), "warning") : ""];
-  const found = bad.filter((part) => part !== "").join(", ");
-  return found === "" ? `all ${checks.length} checks passed` : found;
+  const problems = bad.filter((part) => part !== "").join(", ");
+  return problems === "" ? `all ${checks.length} checks passed` : problems;
 }
 
 const Line = ({ check: { check, status, detail, fix } }: { check: Check }) => (

@@ -19,9 +19,9 @@ export function SetupPage() {
   }, []);
   const make = async () => {
     try {
-      const made = await api<{ key: string }>("/setup", { method: "POST", body: { token } });
-      setKey(made.key);
-      await signIn(made.key);
+      const answer = await api<{ key: string }>("/setup", { method: "POST", body: { token } });
+      setKey(answer.key);
+      await signIn(answer.key);
     } catch (cause) {
       setError(errorText(cause));
     }

@@ -43,8 +43,8 @@ const purpose = ({ trace_count, prompt_tokens, completion_tokens }: WholeConvers
 
 /** One request: what is new in it, and the answer. */
 function Turn({ trace, before }: { trace: Trace; before: Trace | undefined }) {
-  const known = before ? [...messagesOf(before.input), ...messagesOf(before.output)] : [];
-  const fresh = newMessages(known, messagesOf(trace.input));
+  const earlier = before ? [...messagesOf(before.input), ...messagesOf(before.output)] : [];
+  const fresh = newMessages(earlier, messagesOf(trace.input));
   return (
     <Card
       class="traces-turn"

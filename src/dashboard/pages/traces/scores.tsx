@@ -43,8 +43,8 @@ function NewScore({ id, refresh }: { id: string; refresh: () => Promise<void> })
   const isReady = name.trim() !== "" && value.trim() !== "";
   const add = async () => {
     const body = { name: name.trim(), value: scoreValue(value) };
-    const made = await attempt(() => api(`/v1/traces/${id}/scores`, { method: "POST", body }), "Score added");
-    if (made === undefined) return;
+    const score = await attempt(() => api(`/v1/traces/${id}/scores`, { method: "POST", body }), "Score added");
+    if (score === undefined) return;
     setValue("");
     await refresh();
   };

@@ -11,9 +11,9 @@ type Served = Pick<Deployment, "model" | "total_requests" | "total_cost_usd">;
 export function modelUses(jobs: readonly Job[], deployments: readonly Served[]): ModelUse[] {
   const uses = new Map<string, ModelUse>();
   const of = (model: string) => {
-    const known = uses.get(model) ?? { model, runs: 0, requests: 0, costUsd: 0, energyWh: 0 };
-    uses.set(model, known);
-    return known;
+    const use = uses.get(model) ?? { model, runs: 0, requests: 0, costUsd: 0, energyWh: 0 };
+    uses.set(model, use);
+    return use;
   };
   for (const { base_model, cost_usd, energy_wh } of jobs) {
     const use = of(base_model);

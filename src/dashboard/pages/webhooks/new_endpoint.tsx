@@ -15,29 +15,29 @@ export function NewEndpoint({ onClose }: { onClose: () => void }) {
   const url = useSignal("");
   const description = useSignal("");
   const types = useSignal<readonly string[]>([]);
-  const made = useSignal<WebhookEndpoint | undefined>(undefined);
+  const endpoint = useSignal<WebhookEndpoint | undefined>(undefined);
   const error = useSignal<ApiError | undefined>(undefined);
   const create = async () => {
     const body = { url: url.value, description: description.value, event_types: types.value };
     try {
-      made.value = await api<WebhookEndpoint>("/v1/webhooks", { method: "POST", body });
+      endpoint.value = await api<WebhookEndpoint>("/v1/webhooks", { method: "POST", body });
       await reload("/v1/webhooks");
     } catch (reason) {
       if (reason instanceof ApiError && reason.param) error.value = reason;
       else toast(errorText(reason), "bad");
     }
   };
-  if (made.value)
+  if (endpoint.value)
     return (
       <Dialog title="The endpoint is ready" onClose={onClose}>
         <div class="stack">
           <p>Check the signature of each delivery with this secret.</p>
           <div class="command">
-            <code>{made.value.secret}</code>
-            <Copy text={made.value.secret} label="Copy the secret" />
+            <code>{endpoint.value.secret}</code>
+            <Copy text={endpoint.value.secret} label="Copy the secret" />
           </div>
           <div class="row">
-            <LinkButton kind="primary" href={`/webhooks/${made.value.id}`}>
+            <LinkButton kind="primary" href={`/webhooks/${endpoint.value.id}`}>
               Open the endpoint
             </LinkButton>
           </div>

@@ -25,8 +25,8 @@ export function Recover({ path }: { path: string }) {
     const at = choice.value === "other" ? Date.parse(time.value) : Date.now() - Number(choice.value) * HOUR_MS;
     if (Number.isNaN(at)) return toast("Choose a time first.", "bad");
     const body = { since: new Date(at).toISOString() };
-    const found = await attempt(() => api<{ count: number }>(`${path}/recover`, { method: "POST", body }));
-    if (found) toast(found.count === 0 ? "Nothing to send again" : `${plural(found.count, "event")} sent again`);
+    const answer = await attempt(() => api<{ count: number }>(`${path}/recover`, { method: "POST", body }));
+    if (answer) toast(answer.count === 0 ? "Nothing to send again" : `${plural(answer.count, "event")} sent again`);
     await reload(path);
   };
   return (

@@ -4,25 +4,11 @@ import { Card } from "../../../kit/card.tsx";
 import { Chart } from "../../../kit/chart/chart.tsx";
 import { Empty } from "../../../kit/page.tsx";
 import { type Axis, columnsOf, curveOf, joined, positionsOf } from "../series.ts";
-import type { Point, TrainingJob } from "../types.ts";
+import type { TrainingJob } from "../types.ts";
 import { WhenSeen } from "../when_seen.tsx";
-
-export type Run = { job: TrainingJob; points: readonly Point[]; token: string };
+import { CURVES, type Run } from "./runs.ts";
 
 const UNITS: Readonly<Record<Axis, string>> = { step: "step", time: "seconds", tokens: "tokens" };
-export const CURVES: readonly (readonly [key: string, title: string])[] = [
-  ["reward", "Reward"],
-  ["eval_reward", "Reward on held-out rows"],
-  ["loss", "Loss"],
-  ["kl", "KL to base"],
-  ["entropy", "Entropy"],
-  ["grad_norm", "Gradient norm"],
-  ["completions/mean_length", "Length in tokens"],
-  ["completions/clipped_ratio", "Share cut off"],
-  ["mean_token_accuracy", "Token accuracy"],
-  ["rewards/margins", "Reward margin"],
-  ["tokens_per_second", "Tokens a second"],
-];
 
 const CHART_PX = 220;
 
@@ -53,10 +39,10 @@ type CurvesProps = OverlayProps & { curve: string; title: string; positions: rea
 function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
   const { x, series } = useMemo(() => {
     const having = runs.flatMap((run, i) => {
-      const found = curveOf(run.points, curve, positions[i] ?? []);
-      return found ? [{ run, found }] : [];
+      const line = curveOf(run.points, curve, positions[i] ?? []);
+      return line ? [{ run, line }] : [];
     });
-    const { x, columns } = joined(having.map(({ found }) => found));
+    const { x, columns } = joined(having.map(({ line }) => line));
     const lineOf = ({ job, token }: Run, i: number) => ({ label: labelOf(job, runs), values: columns[i] ?? [], token });
     return { x, series: having.map(({ run }, i) => lineOf(run, i)) };
   }, [runs, curve, positions]);

@@ -1,21 +1,16 @@
 /** Several runs over each other, by step, time or tokens, and the settings in which they differ. */
-
-import { useEffect, useState } from "preact/hooks";
-import { errorText } from "../../../../lib/error_text.ts";
-import { isJobOver } from "../../../../lib/training/job_status.ts";
-import { ApiError, api } from "../../../data/api.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { IconButton } from "../../../kit/button.tsx";
 import { SelectField } from "../../../kit/field.tsx";
 import { Empty, ErrorBox, Page as Frame, Skeleton } from "../../../kit/page.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import type { Axis } from "../series.ts";
-import { type JobMetrics, jobPath, type TrainingJob } from "../types.ts";
-import { CURVES, Overlay, type Run } from "./overlay.tsx";
+import type { TrainingJob } from "../types.ts";
+import { Overlay } from "./overlay.tsx";
+import { useRuns } from "./runs.ts";
 import { Settings, Summary } from "./settings.tsx";
 
 const MOST = 6;
-const EVERY_MS = 3_000;
 const AXES: readonly (readonly [Axis, string])[] = [
   ["step", "Step"],
   ["time", "Time"],
@@ -63,52 +58,6 @@ export function Page() {
       </div>
     </Frame>
   );
-}
-
-const KEYS = [...CURVES.map(([key]) => key), "num_tokens"].map(encodeURIComponent).join();
-
-type State = { of: string; runs: Run[]; error?: ApiError };
-
-/** Every run that can be read, with the error of one that cannot. */
-async function readRuns(ids: readonly string[]): Promise<State> {
-  const read = async (id: string, i: number): Promise<Run | ApiError> => {
-    try {
-      const metrics = api<JobMetrics>(`${jobPath(id)}/metrics?max_points=1000&keys=${KEYS}`);
-      const [job, { data: points }] = await Promise.all([api<TrainingJob>(jobPath(id)), metrics]);
-      return { job, points, token: `--c${i + 1}` };
-    } catch (cause) {
-      return cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause));
-    }
-  };
-  const all = await Promise.all(ids.map(read));
-  const error = all.find((each) => each instanceof ApiError);
-  const runs = all.filter((each): each is Run => !(each instanceof ApiError));
-  return { of: ids.join(), runs, ...(error ? { error } : {}) };
-}
-
-/** Loaded again while one of the runs runs. */
-function useRuns(ids: readonly string[]) {
-  const [state, setState] = useState<State>();
-  const of = ids.join();
-  useEffect(() => {
-    let isLeft = false;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const round = async () => {
-      const next = await readRuns(ids);
-      if (isLeft) return;
-      const isLost = next.error?.status === 0; // the curves stay, and come again with the connection
-      setState((before) => (isLost && before?.of === of ? before : next));
-      if (isLost || next.runs.some(({ job }) => !isJobOver(job.status)))
-        timer = setTimeout(() => void round(), EVERY_MS);
-    };
-    void round();
-    return () => {
-      isLeft = true;
-      clearTimeout(timer);
-    };
-  }, [of]);
-  const known = state?.of === of ? state : undefined;
-  return { runs: known?.runs, error: known?.error, refresh: async () => setState(await readRuns(ids)) };
 }
 
 function Add({ ids, onAdd }: { ids: readonly string[]; onAdd: (id: string) => void }) {

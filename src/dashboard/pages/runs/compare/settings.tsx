@@ -7,7 +7,8 @@ import { Table } from "../../../kit/table.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
 import type { TrainingJob } from "../types.ts";
 import { compareSettings } from "./config.ts";
-import { labelOf, type Run } from "./overlay.tsx";
+import { labelOf } from "./overlay.tsx";
+import type { Run } from "./runs.ts";
 
 const took = ({ started_at: since, completed_at: until }: TrainingJob) =>
   since === null ? NONE : duration((Date.parse(until ?? new Date().toISOString()) - Date.parse(since)) / 1000);

@@ -30,13 +30,13 @@ export function svgOf({ title, x, series }: Plot, alarms: readonly Alarm[], size
   return `<svg viewBox="0 0 ${size.width} ${size.height}" role="img" aria-label="${escaped(label)}">${parts.join("")}</svg>`;
 }
 
-const known = (values: Values) => values.filter((value) => value !== null && Number.isFinite(value)) as number[];
-const endsText = (values: Values) => `${number(known(values)[0])} to ${number(known(values).at(-1))}`;
+const finite = (values: Values) => values.filter((value) => value !== null && Number.isFinite(value)) as number[];
+const endsText = (values: Values) => `${number(finite(values)[0])} to ${number(finite(values).at(-1))}`;
 
 function scaleOf(x: readonly number[], columns: readonly Values[], { width, height }: Size): Scale {
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const column of columns)
-    for (const value of known(column)) {
+    for (const value of finite(column)) {
       low = Math.min(low, value);
       high = Math.max(high, value);
     }

@@ -90,10 +90,10 @@ export function Basics({ form, change, faultOf }: FieldsProps) {
 
 export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKeep: boolean }) {
   const library = useResource<ListPage<RewardFunction>>("/v1/reward_functions/library");
-  const own = useResource<ListPage<RewardFunction>>("/v1/reward_functions?kind=reward&latest=true&limit=100", {
+  const stored = useResource<ListPage<RewardFunction>>("/v1/reward_functions?kind=reward&latest=true&limit=100", {
     events: ["reward_function."],
   });
-  const usable = [...(own.data?.data ?? []), ...(library.data?.data ?? [])].filter(
+  const usable = [...(stored.data?.data ?? []), ...(library.data?.data ?? [])].filter(
     ({ status }) => status !== "invalid",
   );
   const chosen = usable.find(({ id }) => id === form.reward);

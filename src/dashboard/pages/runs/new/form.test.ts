@@ -25,17 +25,17 @@ test("empty fields are left out, so that the server decides", () => {
 });
 
 test("in a clone an empty field is automatic, not the value of the cloned run", () => {
-  const made = bodyOf({ ...filled, reward: "keep", rank: "0" }, "job_1");
-  expect(made).toMatchObject({
+  const request = bodyOf({ ...filled, reward: "keep", rank: "0" }, "job_1");
+  expect(request).toMatchObject({
     body: { source_job: "job_1", lora: null, hyperparameters: { max_steps: 5, beta: "auto" } },
   });
-  expect("body" in made && "reward_source" in made.body).toBe(false);
+  expect("body" in request && "reward_source" in request.body).toBe(false);
 });
 
 test("fields of another method are not sent", () => {
-  const made = bodyOf({ ...filled, method: "sft", numbers: { num_generations: "8", max_length: "64" } }, undefined);
-  expect(made).toMatchObject({ body: { hyperparameters: { max_length: 64 } } });
-  expect(JSON.stringify(made)).not.toMatch(/num_generations|reward/);
+  const request = bodyOf({ ...filled, method: "sft", numbers: { num_generations: "8", max_length: "64" } }, undefined);
+  expect(request).toMatchObject({ body: { hyperparameters: { max_length: 64 } } });
+  expect(JSON.stringify(request)).not.toMatch(/num_generations|reward/);
 });
 
 test("what is no number and no JSON is named by its pointer", () => {

@@ -88,13 +88,13 @@ export function bodyOf(form: Form, source: string | undefined): Made {
   const rank = numeric(form.rank, "/lora/r");
   const [seed, maxCost] = [numeric(form.seed, "/seed"), numeric(form.maxCost, "/max_cost_usd")];
   if (Object.keys(faults).length > 0) return { faults };
-  const given = {
+  const fields = {
     output_name: form.name,
     base_model: form.model,
     dataset: form.dataset,
     eval_dataset: form.evalDataset,
   };
-  const texts = Object.entries(given).filter(([, text]) => text.trim() !== "");
+  const texts = Object.entries(fields).filter(([, text]) => text.trim() !== "");
   return {
     body: {
       ...Object.fromEntries(texts),

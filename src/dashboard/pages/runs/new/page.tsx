@@ -38,13 +38,13 @@ const startOf = (): Form => ({
 
 function NewRun({ start, source }: { start: Form; source: TrainingJob | undefined }) {
   const { form, change, isKept, startOver, forget } = useDraft(start, source?.id);
-  const made = bodyOf(form, source?.id);
+  const request = bodyOf(form, source?.id);
   const isComplete = form.model !== "" && form.dataset !== "";
-  const body = "body" in made ? made.body : undefined;
+  const body = "body" in request ? request.body : undefined;
   const dry = useDryRun(isComplete ? body : undefined);
-  const own: Fault[] =
-    "faults" in made ? Object.entries(made.faults).map(([param, message]) => ({ param, message })) : [];
-  const faults = own.length > 0 ? own : dry.faults; // the dry run knows nothing of a form that it cannot get
+  const formFaults: Fault[] =
+    "faults" in request ? Object.entries(request.faults).map(([param, message]) => ({ param, message })) : [];
+  const faults = formFaults.length > 0 ? formFaults : dry.faults; // the dry run knows nothing of a form that it cannot get
   const fields = { form, change, faultOf: (pointer: string) => faultAt(faults, pointer) };
   const create = async () => {
     const job = await attempt(() => api<TrainingJob>("/v1/training_jobs", { method: "POST", body }), "Queued");

@@ -17,10 +17,10 @@ export function Deploy({ job, checkpoint, onClose }: DeployProps) {
   const deploy = async () => {
     try {
       const body = { model: job.id, name, min_replicas: 0, ...(checkpoint ? { checkpoint: checkpoint.id } : {}) };
-      const made = await api<Deployment>("/v1/deployments", { method: "POST", body });
-      toast(`${made.name} starts`);
+      const deployment = await api<Deployment>("/v1/deployments", { method: "POST", body });
+      toast(`${deployment.name} starts`);
       onClose();
-      if (hasPage("/deployments/:id")) navigate(`/deployments/${made.id}`);
+      if (hasPage("/deployments/:id")) navigate(`/deployments/${deployment.id}`);
     } catch (cause) {
       setError(cause instanceof ApiError ? cause.message : String(cause));
     }

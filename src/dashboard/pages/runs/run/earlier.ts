@@ -11,8 +11,8 @@ const kept = new Map<string, Promise<readonly JobSample[]>>();
 /** Samples of a step never change once it is done, so they are kept. An empty answer is not: the step may come. */
 export function samplesOf(id: string, step: number): Promise<readonly JobSample[]> {
   const key = `${id} ${step}`;
-  const known = kept.get(key);
-  if (known) return known;
+  const stored = kept.get(key);
+  if (stored) return stored;
   if (kept.size >= MOST_KEPT) kept.delete(kept.keys().next().value ?? "");
   const read = api<Page<JobSample>>(`${jobPath(id)}/samples?step=${step}&limit=100`).then(({ data }) => data);
   kept.set(key, read);
@@ -43,14 +43,14 @@ type AnswerByPrompt = ReadonlyMap<string, JobSample>;
 /** One request for each prompt of the step. */
 async function earlierOf(id: string, samples: readonly JobSample[]): Promise<AnswerByPrompt> {
   const prompts = new Map(samples.map((sample) => [promptKey(sample), sample]));
-  const found = await Promise.all(
+  const answers = await Promise.all(
     [...prompts].map(async ([prompt, { id: sample }]) => {
       const path = `${jobPath(id)}/samples?earlier_than=${sample}&limit=${MOST_ANSWERS}`;
       const previous = previousOf((await api<Page<JobSample>>(path)).data);
       return previous ? [[prompt, previous] as const] : [];
     }),
   );
-  return new Map(found.flat());
+  return new Map(answers.flat());
 }
 
 const NOTHING: AnswerByPrompt = new Map();

@@ -33,18 +33,18 @@ export function useLiveRun(id: string): LiveRun {
   refresh.current = job.refresh;
 
   useEffect(() => {
-    let known: readonly Point[] = [];
+    let allPoints: readonly Point[] = [];
     let added = 0;
     let status = "";
     let stopped = false;
     const read = async () => {
       try {
-        const last = added < REREAD_AFTER ? known.at(-1)?.step : undefined;
+        const last = added < REREAD_AFTER ? allPoints.at(-1)?.step : undefined;
         const fresh = await newPoints(id, last);
         if (stopped) return;
-        known = last === undefined ? fresh : [...known, ...fresh];
+        allPoints = last === undefined ? fresh : [...allPoints, ...fresh];
         added = last === undefined ? 0 : added + fresh.length;
-        setPoints(known);
+        setPoints(allPoints);
         setError(undefined);
       } catch (cause) {
         if (!stopped) setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));

@@ -40,12 +40,12 @@ function Run({ id }: { id: string }) {
     events: ["job."],
     ...(job.data && !isJobOver(job.data.status) ? { everyMs: 3_000 } : {}),
   });
-  const known = job.data;
+  const trainingJob = job.data;
   const above = [["Runs", "/runs"]] as const;
   const alarms = useMemo(() => alarmsOf(events.data?.data ?? [], points ?? []), [events.data, points]);
   const isReady = points !== undefined && (checkpoints.data ?? checkpoints.error) && (events.data ?? events.error);
-  useDrawTime(known && isReady ? points : undefined);
-  if (!known || !(isReady || error))
+  useDrawTime(trainingJob && isReady ? points : undefined);
+  if (!trainingJob || !(isReady || error))
     return (
       <Frame title="Run" above={above}>
         <Loaded of={job} skeleton={<Waiting />}>
@@ -56,31 +56,36 @@ function Run({ id }: { id: string }) {
   const saved = checkpoints.data?.data ?? [];
   return (
     <Frame
-      title={known.output_name}
-      beside={<State status={known.status} detail={detailOf(known)} />}
-      purpose={(!known.error && reasonOf(known)) || `${methodName(known.method)} of ${known.base_model}`}
+      title={trainingJob.output_name}
+      beside={<State status={trainingJob.status} detail={detailOf(trainingJob)} />}
+      purpose={
+        (!trainingJob.error && reasonOf(trainingJob)) ||
+        `${methodName(trainingJob.method)} of ${trainingJob.base_model}`
+      }
       above={above}
-      actions={<Actions job={known} checkpoints={saved} points={points ?? []} events={events.data?.data ?? []} />}
+      actions={<Actions job={trainingJob} checkpoints={saved} points={points ?? []} events={events.data?.data ?? []} />}
     >
       <div class="grid">
-        {known.error && <p class="runs-reason bad">{known.error.message}</p>}
-        <Stats job={known} points={points ?? []} />
+        {trainingJob.error && <p class="runs-reason bad">{trainingJob.error.message}</p>}
+        <Stats job={trainingJob} points={points ?? []} />
         {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
-            <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isJobOver(known.status)} />
+            <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isJobOver(trainingJob.status)} />
             <AfterPaint>
-              {hasReward(known.method) && (step > 0 || !isJobOver(known.status)) && <Samples job={known} />}
+              {hasReward(trainingJob.method) && (step > 0 || !isJobOver(trainingJob.status)) && (
+                <Samples job={trainingJob} />
+              )}
               <Panels points={points ?? NONE_YET} alarms={alarms} />
-              <Log lines={log} id={id} isOver={isJobOver(known.status)} />
+              <Log lines={log} id={id} isOver={isJobOver(trainingJob.status)} />
             </AfterPaint>
           </div>
           <div class="grid">
             <AfterPaint>
-              <Setup job={known} />
-              <Checkpoints job={known} checkpoints={checkpoints} />
-              <Energy job={known} points={points ?? []} />
-              <Lock job={known} />
+              <Setup job={trainingJob} />
+              <Checkpoints job={trainingJob} checkpoints={checkpoints} />
+              <Energy job={trainingJob} points={points ?? []} />
+              <Lock job={trainingJob} />
             </AfterPaint>
           </div>
         </div>
