@@ -56,8 +56,11 @@ mkdirSync(dirname(RESULTS), { recursive: true });
 const trees: string[] = [];
 const trials: Trials[] = [];
 let program: Program | undefined;
+let isLeaving = false;
 async function leave(code: number): Promise<never> {
-  for (const each of trials) each.stop();
+  if (isLeaving) return await new Promise<never>(() => {}); // the first call ends the process
+  isLeaving = true;
+  for (const each of trials) each.end();
   await program?.close();
   for (const tree of trees) removeTree(tree);
   process.exit(code);

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../test/harness.ts";
-import { failedIn, ordered, Trials } from "./trial.ts";
+import { failedIn, ordered, Trials, TrialsEnded } from "./trial.ts";
 
 test("tests beside the file come first, then the nearest, then the cheapest, as far as the time reaches", () => {
   const near = new Map([
@@ -37,7 +37,7 @@ testOf("edge", 'test("edge", () => expect(isMore(2, 2)).toBe(false));');
 testOf("far", 'test("far", () => expect(isMore(3, 2)).toBe(true));');
 testOf("broken", 'test("broken", () => expect(isMore(1, 2)).toBe(true));');
 const trials = new Trials({ tree, timings: {}, seed: 1 });
-afterAll(() => trials.stop());
+afterAll(() => trials.end());
 const mutant = { file: "more.ts", at: source.lastIndexOf(">"), line: 1, from: ">", to: ">=" };
 
 test("a mutant is killed by a test that fails with it and passes without it", async () => {
@@ -51,3 +51,13 @@ test("tests that pass with a mutant, or fail without it too, let it survive", as
 });
 
 test("the file is as before in the end", () => expect(readFileSync(join(tree, "more.ts"), "utf8")).toBe(source));
+
+test("tests that are stopped in the middle give no verdict", async () => {
+  testOf("endless", 'test("endless", () => new Promise(() => setInterval(isMore, 1_000)), 100_000);');
+  const cut = new Trials({ tree, timings: {}, seed: 1 });
+  const verdict = cut.of(mutant, ["endless.test.ts"]);
+  cut.end();
+  await expect(verdict).rejects.toBeInstanceOf(TrialsEnded);
+  await expect(cut.of(mutant, ["edge.test.ts"])).rejects.toBeInstanceOf(TrialsEnded);
+  expect(readFileSync(join(tree, "more.ts"), "utf8")).toBe(source);
+});

@@ -46,6 +46,8 @@ export function failedIn(files: readonly string[], output: string): string[] {
   return known.length > 0 ? files.filter((each) => known.includes(each)) : [...files];
 }
 
+export class TrialsEnded extends Error {}
+
 type Bench = { tree: string; timings: Timings; seed: number };
 /** The mutated file of the copy, put in and taken out. */
 type Mutation = { putIn: () => void; takeOut: () => void };
@@ -55,6 +57,7 @@ export class Trials {
   readonly #bench: Bench;
   readonly #passes = new Map<string, boolean>();
   #child: Bun.Subprocess | undefined;
+  #hasEnded = false;
 
   constructor(bench: Bench) {
     this.#bench = bench;
@@ -100,6 +103,7 @@ export class Trials {
   }
 
   async #failedOf(files: readonly string[], ...flags: string[]): Promise<string[]> {
+    if (this.#hasEnded) throw new TrialsEnded();
     const { tree, timings, seed } = this.#bench;
     const usual = files.reduce((sum, file) => sum + (timings[file] ?? UNKNOWN_MS), 0);
     const argv = [
@@ -117,16 +121,23 @@ export class Trials {
       env: { ...env, VERK_TEST_SEED: `${seed}`, VERK_TEST_FULL: "0" },
     });
     this.#child = child;
-    const late = setTimeout(() => this.stop(), usual * TIMES_USUAL + FLOOR_MS);
+    const late = setTimeout(() => this.#stop(), usual * TIMES_USUAL + FLOOR_MS);
     const reading = new Response(child.stderr).text();
     const code = await child.exited;
     clearTimeout(late);
-    this.stop();
+    this.#stop();
+    if (this.#hasEnded) throw new TrialsEnded(); // the tests were stopped, which says nothing about the mutant
     return code === 0 ? [] : failedIn(files, await reading);
   }
 
-  /** Ends the tests that run now, with all their children. */
-  stop() {
+  /** Stops the tests that run now. The verdict that they were to give is never reached: `of` throws. */
+  end() {
+    this.#hasEnded = true;
+    this.#stop();
+  }
+
+  /** With all that the tests have started. */
+  #stop() {
     const child = this.#child;
     this.#child = undefined;
     if (!child) return;
