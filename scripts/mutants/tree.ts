@@ -2,8 +2,11 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** Below the checkout: sandboxes hide /tmp, and packages can be hard links on the same file system. */
-const COPIES = "coverage/mutants";
+/**
+ * Below the checkout: sandboxes hide /tmp, and packages can be hard links on the same file system. A plain `bun test` does
+ * not look into folders whose name begins with a dot.
+ */
+const COPIES = "coverage/.mutants";
 
 /** The files as they are now, committed or not, with packages and build outputs, but without an executable. */
 export function copyTree(root: string, name: string): string {

@@ -47,14 +47,14 @@ test("the hash of a file that changed while it was read is not stored", async ()
     [registered("longer"), appendLate],
     [registered("rewritten"), (path: string) => utimesSync(path, WRITTEN, WRITTEN + 1)],
   ]);
-  const asked: string[] = [];
+  const questions: string[] = [];
   app.ctx.state.models.hashes.ask = async (_supervisor, _workspaceId, { path }) => {
-    asked.push(path);
+    questions.push(path);
     changes.get(path)?.(path);
     return { type: "inspected", path, shape, size_bytes: 5, sha256: "ab".repeat(32) };
   };
   await hashNew(app.ctx);
-  expect(asked.sort()).toEqual([...changes.keys(), quiet].sort());
+  expect(questions.sort()).toEqual([...changes.keys(), quiet].sort());
   const hashOf = (name: string) => models.mustGet(app.ctx, app.workspaceA, name).sha256;
   expect([hashOf("quiet"), hashOf("longer"), hashOf("rewritten")]).toEqual(["ab".repeat(32), null, null]);
 });
