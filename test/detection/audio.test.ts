@@ -75,11 +75,30 @@ describe("FLAC", () => {
     expect(() => readFlac(bytes.slice(0, 8_000).fill(0x55, 200))).toThrow(AudioError);
   });
 
+  test.each([1, 3, 8])("low bits that are always zero are left out of a frame: %i of them", async (wasted) => {
+    const head = await flacHead();
+    const values = [-5, 7, 1_000, -32_768];
+    // a header, verbatim samples of 24 bits without the wasted ones
+    const bits = [`00000011${"1".padStart(wasted, "0")}`, ...values.map((value) => twosComplement(value, 24 - wasted))];
+    const text = bits.join("");
+    const body = text.padEnd(Math.ceil(text.length / 8) * 8, "0").match(/.{8}/g) ?? [];
+    const frame = [
+      0xff,
+      0xf8,
+      0x60,
+      0x0c,
+      0x00,
+      values.length - 1,
+      0x00,
+      ...body.map((byte) => Number.parseInt(byte, 2)),
+    ];
+    const sum = crc16(frame);
+    const { samples } = readFlac(Uint8Array.from([...head, ...frame, sum >> 8, sum & 255]));
+    expect([...samples]).toEqual(values.map((value) => (value * 2 ** wasted) / 2 ** 23));
+  });
+
   test("empty frames cannot fill the memory", async () => {
-    const bytes = await fixture("mono_24.flac");
-    const start = 4 + 38; // magic and description
-    const head = Uint8Array.from(bytes.subarray(0, start));
-    head[4] = 0x80; // the last block
+    const head = await flacHead();
     // 65,536 constant samples: a header, one value, two checksums
     const frame = [0xff, 0xf8, 0x70, 0x0c, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0x00];
     const sum = crc16(frame);
@@ -90,6 +109,16 @@ describe("FLAC", () => {
     expect(() => readFlac(bomb)).toThrow(`${MAX_SAMPLES / 1e6} million`);
   });
 });
+
+/** Magic and description of a file with one channel and 24 bits. Frames may follow. */
+async function flacHead(): Promise<Uint8Array> {
+  const head = (await fixture("mono_24.flac")).slice(0, 4 + 38);
+  head[4] = 0x80; // the last block
+  return head;
+}
+
+const twosComplement = (value: number, bits: number) =>
+  (2 ** bits + value).toString(2).slice(-bits).padStart(bits, "0");
 
 function crc16(bytes: readonly number[]): number {
   let crc = 0;

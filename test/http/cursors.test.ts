@@ -91,6 +91,20 @@ describe.each(LISTS.map((list) => [list.route, list] as const))("%s", (_route, l
     expect([status, ids]).toEqual([200, [c!]]);
   });
 
+  test("P15 a last page that is exactly full is the last one, and a page before it is not", async () => {
+    rowsOf(list);
+    const { ids, hasMore } = await get(app, list, "limit=100");
+    expect([ids.length >= 4, hasMore]).toEqual([true, false]);
+    const [whole, shorter] = [
+      await get(app, list, `limit=${ids.length}`),
+      await get(app, list, `limit=${ids.length - 1}`),
+    ];
+    expect([whole.ids, whole.hasMore]).toEqual([ids, false]);
+    expect([shorter.ids, shorter.hasMore]).toEqual([ids.slice(0, -1), true]);
+    const rest = await get(app, list, `limit=1&after=${ids.at(-2)}`);
+    expect([rest.ids, rest.hasMore]).toEqual([ids.slice(-1), false]);
+  });
+
   test("P15 malformed cursor is 400 invalid_cursor; limit outside 1..100 is 422, or 400 for OpenAI", async () => {
     for (const after of ["x", "", newId(list.prefix === "ws" ? "key" : "ws"), `${list.prefix}_short`]) {
       const { status, body } = await get(app, list, `after=${after}`);

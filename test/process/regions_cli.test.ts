@@ -48,6 +48,14 @@ test("a region is added with a key file, listed and removed", async () => {
   expect([again.code, again.err]).toEqual([1, expect.stringContaining('no region "lab"')]);
 }, 60_000);
 
+test("a time limit in seconds is rounded up to whole minutes, as Slurm counts them", async () => {
+  const { public_key, private_key } = await sshKeypair();
+  const { body: key } = await app.call("POST", "/v1/ssh_keys", { name: "login", public_key, private_key });
+  const host = ["--host", "me@login.example.com", "--key", key.id, "--host-key", HOST_KEY];
+  const made = await verk("add", "cluster", "--slurm", ...host, "--time-limit", "90s", "--json");
+  expect(made.json().slurm).toMatchObject({ time_limit_minutes: 2 });
+}, 60_000);
+
 test("wrong flags are named", async () => {
   const cases: [string[], string][] = [
     [["add", "lab", "--host", "node", "--key", "ssh_1"], "--host: expected USER@ADDRESS"],

@@ -29,6 +29,15 @@ test("the account is the caller's workspace and the key it came with", async () 
   expect((await app.call("GET", "/v1/account", undefined, { key: app.keyB })).body.id).toBe(app.workspaceB);
 });
 
+test("the account says when the key of the request ends", async () => {
+  const expires_at = "2031-02-03T04:05:06.000Z";
+  const { body } = await app.call("POST", "/v1/api_keys", { name: "short", expires_at });
+  expect((await app.call("GET", "/v1/account", undefined, { key: body.key })).body.key).toMatchObject({
+    id: body.id,
+    expires_at,
+  });
+});
+
 test("a workspace changes its metadata, and what is left out stays", async () => {
   const { status, body } = await app.call("PATCH", "/v1/account", { metadata: { team: "research" }, name: "alpha" });
   expect(status).toBe(200);

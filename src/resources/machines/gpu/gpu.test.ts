@@ -110,6 +110,20 @@ describe("leases", () => {
     expect(await statusOf("dep_b", 6)).toBe("granted");
   });
 
+  test("a measure below the lease wakes those who wait, and one above it does not", async () => {
+    await gpu.acquire(ctx, ask("dep_a", 6));
+    expect(await statusOf("dep_b", 6)).toBe("waiting");
+    let freed = 0;
+    const stop = gpu.onFreed(ctx, () => void freed++);
+    gpu.correct(ctx, "dep_a", 7 * GB);
+    await durable(ctx.db);
+    expect(freed).toBe(0);
+    gpu.correct(ctx, "dep_a", 4 * GB);
+    await durable(ctx.db);
+    expect(freed).toBe(1);
+    stop();
+  });
+
   test("on several cards each holds its part", async () => {
     gpu.useProbe(ctx, async () => [fakeCard(0, 10), fakeCard(1, 10)]);
     expect(await gpu.acquire(ctx, ask("dep_a", 12, { gpuCount: 2 }))).toMatchObject({ devices: [0, 1] });

@@ -80,8 +80,9 @@ function mergeKeyword(keyword: string, a: unknown, b: unknown, at: string): unkn
 function commonTypes(a: unknown, b: unknown, at: string): unknown {
   const [left, right] = [[a].flat(), [b].flat()];
   const common = left.filter((type) => right.includes(type));
-  if (left.includes("integer") !== right.includes("integer") && [...left, ...right].includes("number"))
-    common.push("integer");
+  const isWhole = (some: readonly unknown[], others: readonly unknown[]) =>
+    some.includes("integer") && others.includes("number") && !others.includes("integer");
+  if (isWhole(left, right) || isWhole(right, left)) common.push("integer");
   if (common.length === 0) throw refuse(at, `no value is both ${left.join(" or ")} and ${right.join(" or ")}`);
   return common;
 }
