@@ -23,7 +23,7 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 
 type Served = Handler & { routes: AllRoutes };
 /** A group of routes, or its loading. */
-type Opened = AnyElysia | Promise<AnyElysia>;
+type Serving = AnyElysia | Promise<AnyElysia>;
 
 /** The routes of a port as one function. Every answer has a request id, and every error has the envelope. */
 export function createHandler(ctx: Ctx, port: Port): Served {
@@ -48,7 +48,11 @@ export function createHandler(ctx: Ctx, port: Port): Served {
     return response;
   }
   /** A write, or a read that has to wait. `begun`: the read that turned out to have to. */
-  async function handleLater(request: Request, group: Opened, begun?: Response | Promise<Response>): Promise<Response> {
+  async function handleLater(
+    request: Request,
+    group: Serving,
+    begun?: Response | Promise<Response>,
+  ): Promise<Response> {
     let answer: Response;
     try {
       const reads = isRead(request);
