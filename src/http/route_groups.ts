@@ -41,7 +41,7 @@ type Opening = { app?: AnyElysia; opened?: Promise<AnyElysia> };
 
 export function openGroups(ctx: Ctx, { groups, answers, pageFor }: Port) {
   const openings = groups.map((): Opening => ({}));
-  const places = new Map(groups.flatMap(({ at }, i) => at.map((words) => [words, i] as const)));
+  const groupByWords = new Map(groups.flatMap(({ at }, i) => at.map((words) => [words, i] as const)));
   const all: AllRoutes = async () => {
     const [first, ...others] = await Promise.all(groups.map((_, i) => open(i)));
     const routes = others.flatMap((app) => app.routes.filter(({ method }) => method !== ANY)); // one fallback is enough
@@ -68,12 +68,12 @@ export function openGroups(ctx: Ctx, { groups, answers, pageFor }: Port) {
     opening.opened = parts.then(opened);
     return opening.opened;
   }
-  const placeOf = (path: string) => places.get(firstWords(path)) ?? 0;
+  const groupOf = (path: string) => groupByWords.get(firstWords(path)) ?? 0;
   return {
     all,
     /** The application that serves a path, which is a promise until it is loaded. */
-    at: (path: string) => open(placeOf(path)),
+    at: (path: string) => open(groupOf(path)),
     /** The routes that are loaded for a path. */
-    routesAt: (path: string): readonly Route[] => openings[placeOf(path)]?.app?.routes ?? [],
+    routesAt: (path: string): readonly Route[] => openings[groupOf(path)]?.app?.routes ?? [],
   };
 }

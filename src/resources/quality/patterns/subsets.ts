@@ -110,8 +110,9 @@ export class Subsets {
   #count(states: Uint16Array) {
     this.#keptStates += states.length;
     if (this.#keptStates <= MAX_KEPT) return;
+    for (const subset of this.#kept.values()) subset.steps = []; // one that is still in use would hold all after it
     this.#kept.clear();
-    this.#edge = undefined; // it leads to all the others
+    this.#edge = undefined;
     this.#keptStates = 0;
   }
 }
