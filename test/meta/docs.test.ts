@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { ConfigTree } from "../../src/platform/config/schema.ts";
+import { SETTINGS } from "../../src/platform/config/schema.ts";
 import { tomlValue } from "../../src/platform/config/toml.ts";
 import { leaves } from "../../src/platform/config/walk.ts";
 import { someSealed } from "../../src/platform/db/sealed.ts";
@@ -65,7 +65,7 @@ test("every path that CONTRIBUTING.md and the invariants name exists", () => {
 test("docs/settings.md has every setting with its default, and no other", () => {
   const rows = [...read("docs/settings.md").matchAll(/^\| `([a-z\d_.]+)` \| `([^`]*)` \| \S/gm)];
   const documented = rows.map(([, name, value]) => `${name} = ${value}`).sort();
-  const settings = leaves(ConfigTree).map(({ path, fallback }) => `${path} = ${tomlValue(fallback)}`);
+  const settings = leaves(SETTINGS).map(({ path, fallback }) => `${path} = ${tomlValue(fallback)}`);
   expect(documented).toEqual(settings.sort());
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { getTableColumns, getTableName, is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
-import { ConfigTree } from "../../src/platform/config/schema.ts";
+import { SETTINGS } from "../../src/platform/config/schema.ts";
 import { leaves } from "../../src/platform/config/walk.ts";
 import { testApp } from "../harness.ts";
 import { allImports, cycles, importsOf, ROOT, read, sources, valueImports } from "./imports.ts";
@@ -235,7 +235,7 @@ test("every setting is read by its path", () => {
     .map(read)
     .join("\n")
     .replaceAll(/\s+/g, " ");
-  const unused = leaves(ConfigTree).filter(({ path }) => {
+  const unused = leaves(SETTINGS).filter(({ path }) => {
     const [section = "", key = ""] = path.split(".");
     const whole = WHOLE[section];
     return !readsSetting(code, path) && !(whole && new RegExp(`\\b${key}\\b`).test(read(whole)));

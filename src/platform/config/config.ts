@@ -1,12 +1,12 @@
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json/object.ts";
 import { nearest } from "../../lib/text/nearest.ts";
-import { ConfigTree } from "./schema.ts";
+import { RULES, SETTINGS, type Settings } from "./schema.ts";
+import type { SettingsTree, ValuesOf } from "./section.ts";
 import { brokenLine, lineOf } from "./toml_lines.ts";
-import { type Leaf, leaves, readText, renderToml, sections, type Tree } from "./walk.ts";
+import { type Leaf, leaves, readText, renderToml, sections } from "./walk.ts";
 
 /**
  * Order: defaults < file < environment < flags. Unknown settings and wrong types stop the program, all of them with
@@ -14,7 +14,7 @@ import { type Leaf, leaves, readText, renderToml, sections, type Tree } from "./
  */
 type Env = Record<string, string | undefined>;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
-export type Config = DeepReadonly<z.output<typeof ConfigTree>>;
+export type Config = DeepReadonly<Settings>;
 export type ConfigSources = {
   file?: string | undefined;
   env?: Env;
@@ -31,7 +31,7 @@ const RESERVED = /^VERK_(FAILPOINT|INSPECT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SEC
 
 /** Resolved: paths are absolute, `data_dir` and `secrets.master_key_file` are never empty. */
 export function loadConfig({ file, env = process.env, flags = {} }: ConfigSources = {}): Config {
-  const config = loadTree(ConfigTree, { file, env, flags }) as z.output<typeof ConfigTree>;
+  const config = loadTree(SETTINGS, { file, env, flags }, RULES);
   config.data_dir = absolute(config.data_dir, env) || defaultDataDir(env);
   for (const name of ["tls_cert", "tls_key", "tls_client_ca"] as const)
     config.http[name] = absolute(config.http[name], env);
@@ -58,7 +58,7 @@ export type Setting = Pick<Leaf, "path" | "doc" | "kind" | "secret"> & {
 /** Every setting as it is in force, with its meaning. Secrets are hidden. */
 export function settingsInForce(config: Config): Setting[] {
   const values = printConfig(config);
-  return leaves(ConfigTree).map(({ path, doc, kind, secret, fallback }) => ({
+  return leaves(SETTINGS).map(({ path, doc, kind, secret, fallback }) => ({
     path,
     doc,
     kind,
@@ -85,12 +85,12 @@ export function exposedSecrets(file: string | undefined): ExposedFile | undefine
   if (file === undefined) return undefined;
   const { mode } = statSync(file);
   if ((mode & 0o006) === 0) return undefined;
-  const known = leaves(ConfigTree);
+  const known = leaves(SETTINGS);
   const settings: string[] = [];
   const put = (path: string, value: unknown) => {
     if (value !== "" && known.some((leaf) => leaf.path === path && leaf.secret)) settings.push(path);
   };
-  readTomlFile(ConfigTree, known, file, { put, wrong: () => {} });
+  readTomlFile(SETTINGS, known, file, { put, wrong: () => {} });
   return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
 }
 
@@ -101,14 +101,14 @@ export const sayExposed = ({ file, mode, settings }: ExposedFile) => ({
 });
 
 /** Every setting as it is in force, secrets hidden. */
-export const printConfig = (config: Config): Record<string, unknown> => redactTree(ConfigTree, config);
+export const printConfig = (config: Config): Record<string, unknown> => redactTree(SETTINGS, config);
 
 export function defaultToml(): string {
   return `# Every setting of Verk with its default. Generated from the program: do not edit this copy.
 # A setting can also come from the environment: [http] listen is VERK_HTTP__LISTEN; lists are separated by commas.
 # VERK_DATA stands for data_dir. Flags win over the environment, the environment over this file.
 
-${renderToml(ConfigTree)}`;
+${renderToml(SETTINGS)}`;
 }
 
 type Nested = { [key: string]: unknown };
@@ -121,7 +121,14 @@ export class ConfigError extends UsageError {
   }
 }
 
-export function loadTree(tree: Tree, { file, env = {}, flags = {} }: ConfigSources): Nested {
+/** A rule between settings. `path`: the setting that the message is about. */
+type Rule<T> = { path: string; message: string; holds: (values: T) => boolean };
+
+export function loadTree<T extends SettingsTree>(
+  tree: T,
+  { file, env = {}, flags = {} }: ConfigSources,
+  rules: readonly Rule<ValuesOf<T>>[] = [],
+): ValuesOf<T> {
   const known = leaves(tree);
   const values: Nested = {};
   const origins = new Map<string, string>();
@@ -141,24 +148,29 @@ export function loadTree(tree: Tree, { file, env = {}, flags = {} }: ConfigSourc
     if (!leaf) to.wrong(unknown(path, known.map(pathOf), "the command line"));
     else putText(leaf, value, "the command line", to);
   }
-  const result = tree.safeParse(values, { jitless: true }); // once: a function compiled for it would not pay
-  if (!result.success) {
-    for (const issue of result.error.issues) {
-      const at = issue.path.map(String);
-      const leaf = known.find((each) => `${at.join(".")}.`.startsWith(`${each.path}.`));
-      const path = leaf?.path ?? at.join(".");
-      const origin = origins.get(path) ?? file ?? "the configuration";
-      const shown = leaf?.secret ? "" : `, not ${JSON.stringify(getPath(values, path))}`;
-      to.wrong(`${origin}: ${path}: ${issue.message.replace(/^Invalid (input|option): /, "")}${shown}`);
-    }
+  const refuse = ({ path, secret }: Pick<Leaf, "path" | "secret">, message: string) => {
+    const origin = origins.get(path) ?? file ?? "the configuration";
+    const shown = secret ? "" : `, not ${JSON.stringify(getPath(values, path))}`;
+    to.wrong(`${origin}: ${path}: ${message}${shown}`);
+  };
+  const loaded: Nested = {};
+  let isWrong = false;
+  for (const leaf of known) {
+    const value = getPath(values, leaf.path);
+    const read = value === undefined ? undefined : leaf.schema().safeParse(value);
+    for (const { message } of read?.error?.issues ?? []) refuse(leaf, message.replace(/^Invalid (input|option): /, ""));
+    isWrong ||= read?.success === false;
+    setPath(loaded, leaf.path, read?.success ? read.data : structuredClone(leaf.fallback));
   }
+  const settings = loaded as ValuesOf<T>;
+  const broken = isWrong ? [] : rules.filter(({ holds }) => !holds(settings));
+  for (const { path, message } of broken) refuse(known.find((leaf) => leaf.path === path) as Leaf, message);
   if (mistakes.length > 0) throw new ConfigError(mistakes);
-  const loaded = result.data as Nested;
   ORIGINS.set(loaded, origins);
-  return loaded;
+  return settings;
 }
 
-export function redactTree(tree: Tree, value: unknown): Nested {
+export function redactTree(tree: SettingsTree, value: unknown): Nested {
   const copy = structuredClone(value) as Nested;
   for (const leaf of leaves(tree)) if (leaf.secret && getPath(copy, leaf.path)) setPath(copy, leaf.path, "[redacted]");
   return copy;
@@ -177,7 +189,7 @@ const UNREADABLE = new Map<string | undefined, string>([
   ],
 ]);
 
-function readTomlFile(tree: Tree, known: Leaf[], file: string, { put, wrong }: Sink) {
+function readTomlFile(tree: SettingsTree, known: Leaf[], file: string, { put, wrong }: Sink) {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -243,7 +255,10 @@ const isTable = (value: unknown): value is Nested => isObject(value) && !(value 
 function setPath(target: Nested, path: string, value: unknown) {
   const [first = "", second] = path.split(".");
   if (second === undefined) target[first] = value;
-  else target[first] = { ...(target[first] as Nested | undefined), [second]: value };
+  else {
+    target[first] ??= {};
+    (target[first] as Nested)[second] = value;
+  }
 }
 function getPath(from: Nested, path: string): unknown {
   return path.split(".").reduce<unknown>((at, key) => (at as Nested | undefined)?.[key], from);

@@ -1,6 +1,6 @@
 /** Quotas: one value for all workspaces, and others for single ones. */
 import { z } from "zod";
-import { section } from "./section.ts";
+import { section, setting } from "./section.ts";
 
 const NAMES = [
   "dataset_bytes",
@@ -28,7 +28,7 @@ function parseQuota(text: string): OwnQuota | undefined {
   return name && isWhole ? { workspaceId, name, most: Number(number) } : undefined;
 }
 
-const quota = (what: string) => z.int().min(0).default(0).describe(`${what} of one workspace, in bytes; 0 = no limit.`);
+const quota = (what: string) => setting(0, `${what} of one workspace, in bytes; 0 = no limit.`, () => z.int().min(0));
 
 export const quotas = section("Limits of one workspace; volumes.quota_bytes is the limit for volumes.", {
   dataset_bytes: quota("Datasets"),
@@ -36,31 +36,24 @@ export const quotas = section("Limits of one workspace; volumes.quota_bytes is t
   code_artifact_bytes: quota("Code artifacts"),
   checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
   file_bytes: quota("Files of clients that were written for OpenAI"),
-  dataset_rows: z.int().min(0).default(0).describe("Rows of all datasets of one workspace; 0 = no limit."),
-  running_jobs: z
-    .int()
-    .min(0)
-    .default(0)
-    .describe("Training jobs of one workspace that run at once; further ones wait; 0 = no limit."),
-  gpu_hours: z
-    .number()
-    .min(0)
-    .default(0)
-    .describe("GPU hours of one workspace in a month (UTC); then no job is created or started; 0 = no limit."),
-  requests_per_minute: z
-    .int()
-    .min(0)
-    .default(0)
-    .describe("Requests of one workspace in a minute, with all its keys; 0 = no limit."),
-  regions: z
-    .int()
-    .min(0)
-    .default(32)
-    .describe("Regions of one workspace. Each is asked for its hardware every minute; 0 = no limit."),
-  workspaces: z
-    .array(z.string().refine((text) => parseQuota(text) !== undefined, EXPECTED))
-    .default([])
-    .describe("Quotas of single workspaces, by id, instead of those above; 0 = no limit."),
+  dataset_rows: setting(0, "Rows of all datasets of one workspace; 0 = no limit.", () => z.int().min(0)),
+  running_jobs: setting(0, "Training jobs of one workspace that run at once; further ones wait; 0 = no limit.", () =>
+    z.int().min(0),
+  ),
+  gpu_hours: setting(
+    0,
+    "GPU hours of one workspace in a month (UTC); then no job is created or started; 0 = no limit.",
+    () => z.number().min(0),
+  ),
+  requests_per_minute: setting(0, "Requests of one workspace in a minute, with all its keys; 0 = no limit.", () =>
+    z.int().min(0),
+  ),
+  regions: setting(32, "Regions of one workspace. Each is asked for its hardware every minute; 0 = no limit.", () =>
+    z.int().min(0),
+  ),
+  workspaces: setting([], "Quotas of single workspaces, by id, instead of those above; 0 = no limit.", () =>
+    z.array(z.string().refine((text) => parseQuota(text) !== undefined, EXPECTED)),
+  ),
 });
 
 type Settings = {

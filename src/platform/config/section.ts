@@ -1,14 +1,37 @@
 import { z } from "zod";
 import { DAY_MS } from "../../lib/units.ts";
 
-/** One part of the settings, with a line that says what it is about. */
-export const section = <S extends z.core.$ZodLooseShape>(doc: string, shape: S) =>
-  z
-    .strictObject(shape)
-    .prefault({} as never)
-    .describe(doc); // every leaf has a default, so {} is a valid input
+/** A setting. Its schema is made when a value is given: most of them keep their defaults, which need no check. */
+export type Setting<T = unknown> = {
+  readonly doc: string;
+  readonly fallback: T;
+  readonly schema: () => z.ZodType<T>;
+  /** The value must never be shown. */
+  readonly isSecret: boolean;
+};
 
-export const milliseconds = z.int().min(1).max(DAY_MS);
+export type Section<S extends Record<string, Setting> = Record<string, Setting>> = {
+  /** A line that says what the section is about. */
+  readonly doc: string;
+  readonly settings: S;
+};
 
-/** Marks a setting whose value must never be shown. Put it outermost. */
-export const secret = <S extends z.ZodType>(schema: S): S => schema.meta({ ...schema.meta(), secret: true });
+export type SettingsTree = { readonly [name: string]: Setting | Section };
+
+type ValueOf<S> = S extends Setting<infer T> ? T : never;
+/** The values of a tree of settings. */
+export type ValuesOf<T extends SettingsTree> = {
+  [K in keyof T]: T[K] extends Section<infer S> ? { [N in keyof S]: ValueOf<S[N]> } : ValueOf<T[K]>;
+};
+
+export const setting = <S extends z.ZodType>(
+  fallback: NoInfer<z.output<S>>,
+  doc: string,
+  schema: () => S,
+): Setting<z.output<S>> => ({ doc, fallback, schema: schema as () => z.ZodType<z.output<S>>, isSecret: false });
+
+export const section = <S extends Record<string, Setting>>(doc: string, settings: S): Section<S> => ({ doc, settings });
+
+export const milliseconds = () => z.int().min(1).max(DAY_MS);
+
+export const secret = <T>(plain: Setting<T>): Setting<T> => ({ ...plain, isSecret: true });

@@ -1,9 +1,8 @@
-import { z } from "zod";
+import type { Section, Setting, SettingsTree } from "./section.ts";
 import { type TomlValue, tomlValue } from "./toml.ts";
 
 /** Reading a tree of settings: its leaves, the environment names they have, and the commented default file. */
 
-export type Tree = z.ZodObject<z.core.$ZodLooseShape>;
 export type Leaf = {
   path: string; // "http.listen"
   env: string; // "VERK_HTTP__LISTEN"
@@ -11,37 +10,27 @@ export type Leaf = {
   kind: "string" | "number" | "boolean" | "list";
   fallback: TomlValue;
   secret: boolean;
+  schema: Setting["schema"];
 };
 
 /** Sections and leaves, in the order they were written. A section has no leaf of its own. */
-export function leaves(tree: Tree, prefix = ""): Leaf[] {
-  return Object.entries(tree.shape).flatMap(([key, schema]) => {
-    const path = prefix + key;
-    const section = asSection(schema);
-    if (section) return leaves(section, `${path}.`);
-    if (!(schema instanceof z.ZodType)) throw new Error(`${path}: not a zod schema`);
-    const meta = schema.meta() ?? {};
-    const fallback = schema.parse(undefined) as TomlValue;
-    return [
-      {
-        path,
-        env: `VERK_${path.replaceAll(".", "__").toUpperCase()}`,
-        doc: meta.description ?? "",
-        kind: Array.isArray(fallback) ? "list" : (typeof fallback as "string" | "number" | "boolean"),
-        fallback,
-        secret: meta["secret"] === true,
-      },
-    ];
-  });
+export const leaves = (tree: SettingsTree): Leaf[] =>
+  Object.entries(tree).flatMap(([name, part]) =>
+    isSection(part)
+      ? Object.entries(part.settings).map(([key, setting]) => leafOf(`${name}.${key}`, setting))
+      : [leafOf(name, part)],
+  );
+
+function leafOf(path: string, { doc, fallback, isSecret, schema }: Setting): Leaf {
+  const kind = Array.isArray(fallback) ? "list" : (typeof fallback as "string" | "number" | "boolean");
+  const env = `VERK_${path.replaceAll(".", "__").toUpperCase()}`;
+  return { path, env, doc, kind, fallback: fallback as TomlValue, secret: isSecret, schema };
 }
 
-export const sections = (tree: Tree): string[] =>
-  Object.keys(tree.shape).filter((key) => asSection(tree.shape[key]) !== undefined);
+export const sections = (tree: SettingsTree): string[] =>
+  Object.entries(tree).flatMap(([name, part]) => (isSection(part) ? [name] : []));
 
-function asSection(schema: unknown): Tree | undefined {
-  const inner = schema instanceof z.ZodPrefault ? schema.def.innerType : schema;
-  return inner instanceof z.ZodObject ? (inner as Tree) : undefined;
-}
+const isSection = (part: Setting | Section): part is Section => "settings" in part;
 
 /** A value from the environment or the command line, read by the kind of the setting. Undefined: not readable so. */
 export function readText(text: string, kind: Leaf["kind"]): TomlValue | undefined {
@@ -55,14 +44,13 @@ export function readText(text: string, kind: Leaf["kind"]): TomlValue | undefine
 }
 
 /** The commented file: a copy changes nothing until a line loses its `#`, so an upgrade may improve a default. */
-export function renderToml(tree: Tree): string {
+export function renderToml(tree: SettingsTree): string {
   const lines: string[] = [];
   let current = "";
   for (const leaf of leaves(tree)) {
     const [section = "", key = ""] = leaf.path.includes(".") ? leaf.path.split(".") : ["", leaf.path];
     if (section !== current) {
-      const schema = tree.shape[section];
-      const doc = schema instanceof z.ZodType ? schema.description : undefined;
+      const doc = tree[section]?.doc;
       lines.push("", ...(doc ? [`# ${doc}`] : []), `[${section}]`);
       current = section;
     }
