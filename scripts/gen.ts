@@ -8,7 +8,7 @@ import { openapi } from "../src/http/openapi.ts";
 import { createHandler } from "../src/http/server.ts";
 import { defaultToml, loadConfig } from "../src/platform/config/config.ts";
 import type { Migration } from "../src/platform/db/migrations/index.ts";
-import { freshFingerprint, freshStatements } from "../src/platform/db/schema.ts";
+import { freshFingerprint, freshStatements, freshTextsFingerprint } from "../src/platform/db/schema.ts";
 import { silentLog } from "../src/platform/log.ts";
 import { withExamples } from "../src/resources/server/docs/examples.ts";
 import { mainPort } from "../src/routes.ts";
@@ -63,8 +63,9 @@ ${rows.join("")}];
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
-/** The fingerprint of a fresh database (see ../schema.ts). */
+/** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
 export const SCHEMA = "${freshFingerprint(all)}";
+export const FRESH_TEXTS = "${freshTextsFingerprint(freshStatements(all))}";
 `;
 }
 

@@ -7,8 +7,8 @@ import { UsageError } from "../../lib/errors.ts";
 import { failpoints } from "../failpoint.ts";
 import { closeDb, type Db, openDb } from "./db.ts";
 import { checkSchema, migrate, requireCurrentSchema, schemaVersion } from "./migrate.ts";
-import { MIGRATIONS, type Migration } from "./migrations/index.ts";
-import { fingerprintOf, makersOf, schemaFault } from "./schema.ts";
+import { FRESH_TEXTS, MIGRATIONS, type Migration } from "./migrations/index.ts";
+import { fingerprintOf, makersOf, schemaFault, textsFingerprintOf } from "./schema.ts";
 
 const dir = () => {
   made.push(mkdtempSync(join(tmpdir(), "verk-migrate-")));
@@ -45,6 +45,7 @@ test("the migrations of this program have ascending numbers and run on an empty 
   expect(migrate(db, join(at, "backups"))).toBe(0);
   requireCurrentSchema(db);
   expect(checkSchema(db)).toBeUndefined();
+  expect(textsFingerprintOf(db.$client)).toBe(FRESH_TEXTS); // so that a start need not read its parts
   expect(existsSync(join(at, "backups"))).toBe(false); // there was nothing to lose
 });
 

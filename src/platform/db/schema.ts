@@ -3,7 +3,7 @@
  * order in which the migrations came.
  */
 import { Database } from "bun:sqlite";
-import { MIGRATIONS, type Migration, SCHEMA } from "./migrations/index.ts";
+import { FRESH_TEXTS, MIGRATIONS, type Migration, SCHEMA } from "./migrations/index.ts";
 
 /** Part (`table regions`, `column regions.slurm`, `index regions_list`, `trigger …`) → its definition. */
 type Parts = ReadonlyMap<string, string>;
@@ -110,11 +110,19 @@ export function inferApplied(sqlite: Database, migrations: readonly Migration[])
   return new Set(makers.flatMap(([part, maker]) => (maker !== undefined && found.has(part) ? [maker] : [])));
 }
 
-/** Names the schema, whatever the order of columns. A start compares it with that of the generated index: 3 ms. */
+/** Names the texts of the schema as they are: a database that began with this version has those of the index. */
+export const textsFingerprintOf = (sqlite: Database) =>
+  new Bun.SHA256().update(JSON.stringify(definitionsOf(sqlite))).digest("hex");
+
+/** Names the schema, whatever the order of columns, in ten times the time: 3 to 7 ms. */
 export const fingerprintOf = (sqlite: Database) =>
   new Bun.SHA256().update(JSON.stringify([...partsOf(definitionsOf(sqlite))].sort())).digest("hex");
 
 export const freshFingerprint = (migrations: readonly Migration[]) => playThrough(migrations, fingerprintOf);
+
+/** `fresh`: the statements of a fresh database. */
+export const freshTextsFingerprint = (fresh: string) =>
+  playThrough([{ version: 0, name: "fresh", sql: fresh }], textsFingerprintOf);
 
 /**
  * The statements that make a fresh database at once: what all migrations together leave, with the rows that they insert.
@@ -183,7 +191,7 @@ export type SchemaFault = { detail: string; fix: string; isFatal: boolean };
 
 /** Undefined: the schema is that of a fresh database. Parts that this program does not know do no harm. */
 export function schemaFault(sqlite: Database): SchemaFault | undefined {
-  if (fingerprintOf(sqlite) === SCHEMA) return undefined;
+  if (textsFingerprintOf(sqlite) === FRESH_TEXTS || fingerprintOf(sqlite) === SCHEMA) return undefined;
   const { missing, different, unknown } = compare(sqlite);
   const say = (parts: readonly string[], verb: string) => {
     if (parts.length === 0) return [];
