@@ -21,11 +21,11 @@ const remove = prepared((db) => db.$client.prepare("DELETE FROM api_keys WHERE i
 export const prune = (ctx: Ctx): Promise<number> => {
   const before = ctx.clock.now() - ctx.config.api_keys.revoked_retention_days * DAY_MS;
   return gradually(ctx.db, (tx, rows) => {
-    const found = old(tx).all(before, rows);
-    for (const { id } of found) {
+    const keys = old(tx).all(before, rows);
+    for (const { id } of keys) {
       removeSpending(tx).run(id);
       remove(tx).run(id);
     }
-    return found.length;
+    return keys.length;
   });
 };

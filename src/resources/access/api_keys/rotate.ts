@@ -28,7 +28,7 @@ export function rotate(ctx: Ctx, { workspaceId, id, graceMs, by }: Rotation): { 
     if (by) requireOwnOrService(by, old);
     const allowed = by ? keys.boundedBy(ctx, by, { ...input, expires_at: earlier(ctx, by, input.expires_at) }) : input;
     // The new key shares the budget of the old one: a rotation does not reset what was spent.
-    const made = keys.create(ctx, workspaceId, allowed, {
+    const successor = keys.create(ctx, workspaceId, allowed, {
       budgetKeyId: keys.sharedBudget(ctx, old),
       userId: old.userId,
     });
@@ -37,7 +37,7 @@ export function rotate(ctx: Ctx, { workspaceId, id, graceMs, by }: Rotation): { 
       const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + graceMs);
       tx.update(apiKeys).set({ expiresAt, updatedAt: now }).where(eq(apiKeys.id, id)).run();
     }
-    return made;
+    return successor;
   });
 }
 

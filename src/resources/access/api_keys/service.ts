@@ -140,8 +140,8 @@ export function create(
   { budgetKeyId = null, userId = null }: Ownership = {},
 ): { row: ApiKeyRow; key: string } {
   const now = ctx.clock.now();
-  const { expires_at: given = isoOrNull(usualExpiry(ctx)) } = input;
-  const expiresAt = given === null ? null : Date.parse(given);
+  const { expires_at: expiry = isoOrNull(usualExpiry(ctx)) } = input;
+  const expiresAt = expiry === null ? null : Date.parse(expiry);
   if (expiresAt !== null && expiresAt <= now)
     throw new AppError("schema", "expires_at: must be in the future", { param: "/expires_at" });
   const key = mintKey();
@@ -184,9 +184,9 @@ function add(ctx: Ctx, fields: NewRow): ApiKeyRow {
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     const times = { createdAt: now, updatedAt: now, lastUsedAt: null, revokedAt: null };
-    const made = insert(tx, { ...fields, ...times, id: newId("key", now), status: machine.initial });
-    emit(tx, "api_key.created", { workspaceId: fields.workspaceId, now }, report(made));
-    return made;
+    const row = insert(tx, { ...fields, ...times, id: newId("key", now), status: machine.initial });
+    emit(tx, "api_key.created", { workspaceId: fields.workspaceId, now }, report(row));
+    return row;
   });
 }
 

@@ -15,7 +15,7 @@ type NameOf = (method: string, path: string) => Named | undefined;
 
 /** Newest first. Ids are in the order of time, and the table is in the order of ids. */
 export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id, user_id }: AuditQuery, nameOf: NameOf) {
-  const own = eq(auditLog.workspaceId, workspaceId);
+  const isOfWorkspace = eq(auditLog.workspaceId, workspaceId);
   if (after !== undefined) requireId(auditLog, after);
   const rows = ctx.db
     .select()
@@ -23,7 +23,7 @@ export function list(ctx: Ctx, workspaceId: string, { limit, after, key_id, user
     .where(
       and(
         // Unary plus: SQLite must search the index by key or user, and not the primary key by workspace.
-        key_id === undefined && user_id === undefined ? own : sql`+${auditLog.workspaceId} = ${workspaceId}`,
+        key_id === undefined && user_id === undefined ? isOfWorkspace : sql`+${auditLog.workspaceId} = ${workspaceId}`,
         key_id === undefined ? undefined : eq(auditLog.keyId, key_id),
         user_id === undefined ? undefined : eq(auditLog.userId, user_id),
         after === undefined ? undefined : lt(auditLog.id, after),
@@ -62,20 +62,20 @@ const UNKNOWN = { email: null, name: null };
 /** Users who were removed keep their rows. */
 function personsOf(ctx: Ctx, workspaceId: string, rows: readonly AuditRow[]) {
   const ids = [...new Set(rows.map((row) => row.userId))].filter((id) => id !== null);
-  const found = ctx.db
+  const members = ctx.db
     .select({ id: users.id, email: people.email, name: people.name })
     .from(users)
     .innerJoin(people, eq(people.id, users.personId))
     .where(and(eq(users.workspaceId, workspaceId), inArray(users.id, ids)))
     .all();
-  return new Map(found.map(({ id, ...person }) => [id, person]));
+  return new Map(members.map(({ id, ...person }) => [id, person]));
 }
 
 export async function prune(ctx: Ctx): Promise<void> {
   const before = ctx.clock.now() - ctx.config.audit.retention_days * DAY_MS;
   for (let workspaceId = nextOf(ctx.db, ""); workspaceId !== null; workspaceId = nextOf(ctx.db, workspaceId)) {
-    const own = workspaceId;
-    await gradually(ctx.db, (tx, rows) => pruneOldest(tx, own, before, rows));
+    const id = workspaceId;
+    await gradually(ctx.db, (tx, rows) => pruneOldest(tx, id, before, rows));
   }
 }
 
@@ -89,12 +89,12 @@ const nextOf = (db: Db, after: string): string | null =>
 
 function pruneOldest(tx: Tx, workspaceId: string, before: number, rows: number): number {
   const { id, createdAt } = auditLog;
-  const own = eq(auditLog.workspaceId, workspaceId);
-  const oldest = tx.select({ id, createdAt }).from(auditLog).where(own).orderBy(asc(id)).limit(rows).all();
+  const isOfWorkspace = eq(auditLog.workspaceId, workspaceId);
+  const oldest = tx.select({ id, createdAt }).from(auditLog).where(isOfWorkspace).orderBy(asc(id)).limit(rows).all();
   const old = oldest.filter((row) => row.createdAt < before).map((row) => row.id);
   if (old.length > 0)
     tx.delete(auditLog)
-      .where(and(own, inArray(id, old)))
+      .where(and(isOfWorkspace, inArray(id, old)))
       .run();
   return old.length;
 }

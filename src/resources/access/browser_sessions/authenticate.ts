@@ -42,14 +42,14 @@ type SessionsCtx = Pick<Ctx, "db" | "clock"> & { state: Pick<Ctx["state"], "brow
 export function authenticateSession({ db, clock, state }: SessionsCtx, token: string): SessionPrincipal {
   const now = clock.now();
   freshSnapshot(db); // the command line may have revoked the key
-  const found = byHash(db).get({ hash: hashOf(token) });
-  if (!found) throw ended("This browser session does not exist any more: sign in again");
-  const lastUse = Math.max(found.lastUsedAt, state.browserSessions.lastUse(found.sessionId) ?? 0);
-  if (now >= found.endsAt || now - lastUse >= IDLE_MS) throw ended("This browser session has ended: sign in again");
-  requireUsable(found, now);
-  state.browserSessions.use(found.sessionId, now);
-  state.apiKeys.use(found.keyId, now);
-  const { keyId, workspaceId, scopes, userId, sessionId } = found;
+  const session = byHash(db).get({ hash: hashOf(token) });
+  if (!session) throw ended("This browser session does not exist any more: sign in again");
+  const lastUse = Math.max(session.lastUsedAt, state.browserSessions.lastUse(session.sessionId) ?? 0);
+  if (now >= session.endsAt || now - lastUse >= IDLE_MS) throw ended("This browser session has ended: sign in again");
+  requireUsable(session, now);
+  state.browserSessions.use(session.sessionId, now);
+  state.apiKeys.use(session.keyId, now);
+  const { keyId, workspaceId, scopes, userId, sessionId } = session;
   return { keyId, workspaceId, scopes, userId, sessionId, csrf: csrfOf(token) };
 }
 

@@ -113,12 +113,12 @@ export function vouch(ctx: Ctx, { email, name, passwordHash, ...to }: Vouched): 
         "name_taken",
         `${email} is a user of this workspace by an invitation, which proves no address. Remove the user first (\`verk users remove\`): its password, sessions and keys end`,
       );
-    const known = persons.findProven({ db: tx }, email);
-    if (!known && passwordHash === undefined)
+    const person = persons.findProven({ db: tx }, email);
+    if (!person && passwordHash === undefined)
       throw new AppError("unsupported_state", `${email} is not proven, so there is no password to keep`);
     const fresh = { email, name, passwordHash: passwordHash ?? null, provenBy: "operator", workspaceId: null } as const;
-    const user = join(ctx, known ?? persons.add(ctx, fresh), to);
-    if (known && passwordHash !== undefined) replaceCredentials(ctx, known.id, passwordHash);
+    const user = join(ctx, person ?? persons.add(ctx, fresh), to);
+    if (person && passwordHash !== undefined) replaceCredentials(ctx, person.id, passwordHash);
     return user;
   });
 }
@@ -184,8 +184,8 @@ function requireManager(ctx: Ctx, { workspaceId, manager }: Change, { id, role }
 /** Throws unless the caller may give the role `to` to a user with the role `from`. */
 export function requireRight(ctx: Ctx, manager: Principal, from: Role | undefined, to: Role | undefined) {
   const { workspaceId, userId, scopes } = manager;
-  const own = userId ? userById(ctx.db, { id: userId, workspaceId })?.role : undefined;
-  if (mayManage(managerRole(scopes, own), from, to)) return;
+  const role = userId ? userById(ctx.db, { id: userId, workspaceId })?.role : undefined;
+  if (mayManage(managerRole(scopes, role), from, to)) return;
   const message = "role: only an owner may add, change or remove an owner";
   throw new AppError("missing_scope", message, { param: "/role" });
 }

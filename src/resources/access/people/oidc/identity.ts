@@ -28,9 +28,9 @@ const insertIdentity = preparedInsert(personIdentities);
 
 export function workspaceIdOf(ctx: Ctx): string {
   const { workspace: wanted } = ctx.config.oidc;
-  const found = workspaces.findByName(ctx, wanted) ?? workspaces.find(ctx, wanted);
-  if (found?.status !== "active") throw new OidcError("no_workspace", `oidc.workspace: ${wanted} is not active`);
-  return found.id;
+  const workspace = workspaces.findByName(ctx, wanted) ?? workspaces.find(ctx, wanted);
+  if (workspace?.status !== "active") throw new OidcError("no_workspace", `oidc.workspace: ${wanted} is not active`);
+  return workspace.id;
 }
 
 /** One commit: the person, the link to the provider, the user and the role. */
@@ -38,16 +38,16 @@ export function enter(ctx: Ctx, visitor: Visitor): { person: PersonRow; user: Us
   const workspaceId = workspaceIdOf(ctx);
   return write(ctx.db, (tx) => {
     const { issuer, subject, role, name } = visitor;
-    const known = knownPerson(tx, visitor);
-    const before = known ?? personToLink(ctx, tx, visitor);
+    const linkedPerson = knownPerson(tx, visitor);
+    const before = linkedPerson ?? personToLink(ctx, tx, visitor);
     const email = before?.email ?? emailOf(visitor);
     const user = service.findIn({ db: tx }, workspaceId, email);
     if (!user && wasRemoved(tx, email, workspaceId))
       throw new OidcError("removed", `${email} was removed from the workspace`);
-    if (before && !known) service.replaceCredentials(ctx, before.id, null);
+    if (before && !linkedPerson) service.replaceCredentials(ctx, before.id, null);
     const fresh = { email, name, passwordHash: null, provenBy: "provider", workspaceId: null } as const;
     const person = before ?? persons.add(ctx, fresh);
-    if (!known) insertIdentity(tx, { issuer, subject, personId: person.id, createdAt: ctx.clock.now() });
+    if (!linkedPerson) insertIdentity(tx, { issuer, subject, personId: person.id, createdAt: ctx.clock.now() });
     const isOwn = user?.personId === person.id;
     // An invitation of the workspace has made another account for this address: it proves nothing, so it ends.
     if (user && !isOwn) service.remove(ctx, { workspaceId, id: user.id });
@@ -76,8 +76,8 @@ export function knownUser(ctx: Ctx, identity: Identity): UserRow | undefined {
 }
 
 function knownPerson(db: Db, { issuer, subject }: Identity): PersonRow | undefined {
-  const found = identityRow(db, { issuer, subject });
-  return found && persons.find({ db }, found.personId);
+  const identity = identityRow(db, { issuer, subject });
+  return identity && persons.find({ db }, identity.personId);
 }
 
 function emailOf({ email, subject }: Visitor): string {

@@ -58,8 +58,8 @@ export type Provider = z.infer<typeof Metadata> & { keys: JSONWebKeySet };
 export function providerOf(ctx: Ctx, { reload = false } = {}): Promise<Provider> {
   const state = ctx.state.people.oidc;
   const now = ctx.clock.steady();
-  const known = state.provider;
-  if (known && now - known.readAt < (reload ? RELOAD_MS : KEEP_MS)) return known.value;
+  const cached = state.provider;
+  if (cached && now - cached.readAt < (reload ? RELOAD_MS : KEEP_MS)) return cached.value;
   const entry = { value: readProvider(ctx), readAt: now };
   state.provider = entry;
   entry.value.catch(() => {

@@ -97,8 +97,8 @@ function decide(ctx: Ctx, request: Request, { sub: subject }: IdToken, claims: r
   const identity = { issuer: oidc.issuer, subject };
   const groups = claims.map((each) => groupsOf(each, oidc.groups_claim)).find((each) => each !== undefined) ?? [];
   const role = roleOf(groups, oidc.roles);
-  const known = role ? knownUser(ctx, identity) : shutOut(ctx, identity);
-  if (known) setCaller(request, { workspaceId: known.workspaceId, keyId: known.keyId, userId: known.id });
+  const user = role ? knownUser(ctx, identity) : shutOut(ctx, identity);
+  if (user) setCaller(request, { workspaceId: user.workspaceId, keyId: user.keyId, userId: user.id });
   if (!role) throw new OidcError("no_role", `no group of the subject ${subject} is in oidc.roles`);
   const email = verifiedEmailOf(claims.find((each) => each["email"] !== undefined) ?? {}, oidc);
   const named = claims.find((each) => each["name"] !== undefined) ?? {};

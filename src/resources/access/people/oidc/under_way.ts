@@ -47,7 +47,7 @@ export function readSignIn(ctx: Ctx, request: Request, state: string): SignInUnd
   return isEqual(state, stateOf(ctx, signIn)) && ctx.clock.now() < signIn.expiresAt ? signIn : undefined;
 }
 
-function isEqual(given: string, wanted: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(wanted)];
+function isEqual(text: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(text), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -30,13 +30,13 @@ type Check = { secret: Uint8Array; code: string; nowMs: number; lastStep: number
 /** The step of a code that is valid now and newer than `lastStep`. Undefined: wrong, too old, or used before. */
 export function stepOfCode({ secret, code, nowMs, lastStep }: Check): number | undefined {
   const now = stepAt(nowMs);
-  let found: number | undefined;
+  let validStep: number | undefined;
   for (let step = now - SKEW_STEPS; step <= now + SKEW_STEPS; step++) {
     const wanted = Buffer.from(codeOf(secret, step));
-    const given = Buffer.from(code);
-    if (given.length === wanted.length && timingSafeEqual(given, wanted) && step > lastStep) found ??= step;
+    const received = Buffer.from(code);
+    if (received.length === wanted.length && timingSafeEqual(received, wanted) && step > lastStep) validStep ??= step;
   }
-  return found;
+  return validStep;
 }
 
 /** The address that an app reads from a picture or a link. */

@@ -15,8 +15,8 @@ const proofOf = ({ secrets }: Pick<Ctx, "secrets">, personId: string, device: st
 export function deviceOf(ctx: Pick<Ctx, "secrets">, request: Request, personId: string): string | undefined {
   const [, device = "", proof = ""] = COOKIE.exec(request.headers.get("cookie") ?? "") ?? [];
   const wanted = Buffer.from(proofOf(ctx, personId, device));
-  const given = Buffer.from(proof);
-  return given.length === wanted.length && timingSafeEqual(given, wanted) ? device : undefined;
+  const received = Buffer.from(proof);
+  return received.length === wanted.length && timingSafeEqual(received, wanted) ? device : undefined;
 }
 
 export function deviceCookie(ctx: Pick<Ctx, "secrets">, personId: string, attributes: string): string {

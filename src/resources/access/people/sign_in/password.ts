@@ -66,9 +66,9 @@ export async function matchingHashes(
     throw new AppError("rate_limited", "Too many sign-ins at the same time: try again", { retryAfterSeconds: 1 });
   try {
     const salts = new Set(hashes.map(saltOf));
-    const made: string[] = [];
-    for (const salt of salts.size === 0 ? [standIn] : salts) made.push(await hashWith(password, salt));
-    return new Set(hashes.filter((hash) => made.some((each) => isEqual(each, hash))));
+    const candidates: string[] = [];
+    for (const salt of salts.size === 0 ? [standIn] : salts) candidates.push(await hashWith(password, salt));
+    return new Set(hashes.filter((hash) => candidates.some((each) => isEqual(each, hash))));
   } finally {
     release();
   }

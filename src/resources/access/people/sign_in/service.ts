@@ -45,8 +45,8 @@ export async function checkCredentials(ctx: Ctx, request: Request, input: Checke
   const { email, password, code } = input;
   const address = addressOf(ctx, request);
   const accounts = accountsOf(ctx, input);
-  const own = accounts.find(({ person }) => deviceOf(ctx, request, person.id) !== undefined);
-  const device = own && deviceOf(ctx, request, own.person.id);
+  const deviceAccount = accounts.find(({ person }) => deviceOf(ctx, request, person.id) !== undefined);
+  const device = deviceAccount && deviceOf(ctx, request, deviceAccount.person.id);
   const { attempts } = ctx.state.people;
   const takeBack = [attempts.begin({ account: email, address, device })];
   const hashes = persons.hashesOf(accounts.map(({ person }) => person));
@@ -55,8 +55,9 @@ export async function checkCredentials(ctx: Ctx, request: Request, input: Checke
   const isRight = ({ person: { id, passwordHash } }: Account) =>
     passwordHash !== null && matching.has(passwordHash) && persons.find(ctx, id)?.passwordHash === passwordHash;
   // The browser of one person has no limit of its own for another person with the address.
-  if (own && !isRight(own)) takeBack.push(attempts.begin({ account: email, address, device: undefined }));
-  const right = own && isRight(own) ? own : accounts.find(isRight);
+  if (deviceAccount && !isRight(deviceAccount))
+    takeBack.push(attempts.begin({ account: email, address, device: undefined }));
+  const right = deviceAccount && isRight(deviceAccount) ? deviceAccount : accounts.find(isRight);
   const blamed = right ?? accounts.find(({ person }) => person.provenBy !== null || accounts.length === 1);
   if (blamed) {
     const { workspaceId, keyId, id: userId } = blamed.user;
@@ -64,9 +65,9 @@ export async function checkCredentials(ctx: Ctx, request: Request, input: Checke
   }
   if (!right) throw refused();
   // An attempt as an unproven person counts against the others with the address: their passwords were tried too.
-  const isOnly = right === own || right.person.provenBy !== null || input.workspace !== undefined;
+  const isOnly = right === deviceAccount || right.person.provenBy !== null || input.workspace !== undefined;
   if (isOnly) for (const each of takeBack) each();
-  requireCode(ctx, { person: right.person, code, device: right === own ? device : undefined });
+  requireCode(ctx, { person: right.person, code, device: right === deviceAccount ? device : undefined });
   return right;
 }
 
