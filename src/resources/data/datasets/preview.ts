@@ -117,14 +117,14 @@ export async function previewDataset(
   try {
     // A reader of SQLite marks in the second side file how far it reads.
     const grants = { reads: [path, `${path}-wal`], updates: [`${path}-shm`] };
-    const found = await runWithVocabulary(ctx, caller, { task, grants, longestMs: LONGEST_MS }, inspectedOf);
-    const statistics = { ...found.statistics, max_length: body.max_length };
+    const inspection = await runWithVocabulary(ctx, caller, { task, grants, longestMs: LONGEST_MS }, inspectedOf);
+    const statistics = { ...inspection.statistics, max_length: body.max_length };
     return {
       object: "dataset.preview",
       dataset_id: dataset.id,
       model: model.name,
       method,
-      rows: found.rows,
+      rows: inspection.rows,
       statistics,
     };
   } finally {

@@ -73,7 +73,7 @@ type New = Pick<DatasetRow, "workspaceId" | "name" | "sourceType" | "format" | "
     Pick<DatasetRow, "source" | "headRow" | "liveRows" | "bytes" | "autoSnapshotRows" | "contentSha256" | "detected">
   >;
 
-export function add(tx: Tx, given: New, now: number, id = newId("ds", now)): DatasetRow {
+export function add(tx: Tx, fields: New, now: number, id = newId("ds", now)): DatasetRow {
   const row = insert(tx, {
     source: null,
     headRow: 0,
@@ -82,7 +82,7 @@ export function add(tx: Tx, given: New, now: number, id = newId("ds", now)): Dat
     autoSnapshotRows: null,
     contentSha256: null,
     detected: null,
-    ...given,
+    ...fields,
     id,
     snapshotCount: 0,
     snapshotHeadRow: 0,
@@ -93,21 +93,21 @@ export function add(tx: Tx, given: New, now: number, id = newId("ds", now)): Dat
   return row;
 }
 
-export const addNow = (ctx: Ctx, given: New, now: number, id: string): DatasetRow =>
-  write(ctx.db, (tx) => add(tx, given, now, id));
+export const addNow = (ctx: Ctx, fields: New, now: number, id: string): DatasetRow =>
+  write(ctx.db, (tx) => add(tx, fields, now, id));
 
 export function createStream(ctx: Ctx, workspaceId: string, body: CreateDataset): DatasetRow {
   const { name, format, auto_snapshot_rows: autoSnapshotRows, metadata } = body;
-  const given = { workspaceId, name, sourceType: "upload" as const, format, autoSnapshotRows, metadata };
-  return write(ctx.db, (tx) => add(tx, given, ctx.clock.now()));
+  const fields = { workspaceId, name, sourceType: "upload" as const, format, autoSnapshotRows, metadata };
+  return write(ctx.db, (tx) => add(tx, fields, ctx.clock.now()));
 }
 
 export function createConnected(
   ctx: Ctx,
   workspaceId: string,
-  given: { name: string; source: Source; metadata: Record<string, string> },
+  input: { name: string; source: Source; metadata: Record<string, string> },
 ): DatasetRow {
-  const { name, source, metadata } = given;
+  const { name, source, metadata } = input;
   const row = { workspaceId, name, sourceType: source.source_type, source, format: null, metadata };
   return write(ctx.db, (tx) => add(tx, row, ctx.clock.now()));
 }

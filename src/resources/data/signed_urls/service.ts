@@ -40,20 +40,20 @@ const REFUSED = "The signature of this URL is not valid: create another signed U
 
 /** Throws a 403 unless the URL was signed for this use. `use` is undefined if the resource does not exist. */
 export function admit(ctx: Ctx, request: Request, use: SignedUse | undefined) {
-  const given = readSignedQuery(queryOf(request));
-  if (!given || !use || !isSigned(signingKeyOf(ctx), use, given)) throw new AppError("invalid_signature", REFUSED);
-  const expiresAt = given.expiresAtSeconds * 1000;
+  const grant = readSignedQuery(queryOf(request));
+  if (!grant || !use || !isSigned(signingKeyOf(ctx), use, grant)) throw new AppError("invalid_signature", REFUSED);
+  const expiresAt = grant.expiresAtSeconds * 1000;
   if (expiresAt <= ctx.clock.now())
     throw new AppError("invalid_signature", `This URL expired at ${isoTime(expiresAt)}: create another signed URL`);
-  const owner = ownerOf(ctx, given.keyId);
+  const owner = ownerOf(ctx, grant.keyId);
   if (owner === undefined)
     throw new AppError(
       "invalid_signature",
       "The API key that created this URL does not work any more: create another with a valid key",
     );
-  ctx.state.http.rates.spend(given.keyId);
-  if (!isRead(request)) ctx.state.http.underWay.enter(request, given.keyId);
-  setCaller(request, { ...owner, keyId: given.keyId });
+  ctx.state.http.rates.spend(grant.keyId);
+  if (!isRead(request)) ctx.state.http.underWay.enter(request, grant.keyId);
+  setCaller(request, { ...owner, keyId: grant.keyId });
 }
 
 const keyById = prepared((db) =>

@@ -36,8 +36,8 @@ export function readSignedQuery(query: URLSearchParams): (Grant & { signature: s
 /** Compares in constant time. */
 export function isSigned(key: Uint8Array, use: SignedUse, { signature, ...grant }: Grant & { signature: string }) {
   const expected = Buffer.from(signatureOf(key, use, grant));
-  const given = Buffer.from(signature);
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  const received = Buffer.from(signature);
+  return received.length === expected.length && timingSafeEqual(received, expected);
 }
 
 /** Signs a JSON list, so that no value can run into the next one. */

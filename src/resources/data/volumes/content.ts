@@ -51,8 +51,8 @@ export const into = (ctx: Ctx, key: string, meter: Meter) => (body: Chunks, opti
 
 /** Returns null for a request without a content type. */
 export function typeOf(request: Request): string | null {
-  const given = request.headers.get("content-type");
-  const read = ContentType.nullable().safeParse(given);
+  const header = request.headers.get("content-type");
+  const read = ContentType.nullable().safeParse(header);
   if (read.success) return read.data;
   throw new AppError("schema", "content-type: must be a media type such as text/plain", { param: "content-type" });
 }

@@ -34,7 +34,7 @@ export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(files(ct
 
 const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
-  const own = (principal: Principal, name: string) => volumes.mustGet(ctx, principal.workspaceId, name);
+  const volumeOf = (principal: Principal, name: string) => volumes.mustGet(ctx, principal.workspaceId, name);
   return new Elysia({ prefix: PREFIX, tags: TAGS })
     .use(authed)
     .post(
@@ -49,7 +49,7 @@ const managing = (ctx: Ctx) => {
       ...asks(PageQuery),
       detail: describe("List volumes", { 200: listOf(schema.Volume, "VolumeList") }),
     })
-    .get("/:name", ({ principal, params }) => present(own(principal, params.name)), {
+    .get("/:name", ({ principal, params }) => present(volumeOf(principal, params.name)), {
       detail: describe("Get a volume", { 200: schema.Volume }),
     })
     .delete(
@@ -63,7 +63,7 @@ const managing = (ctx: Ctx) => {
     .post(
       "/:name/upload-url",
       async ({ request, principal, params, body, set }) => {
-        const volume = own(principal, params.name);
+        const volume = volumeOf(principal, params.name);
         const direct = await askStorage(ctx, volume, body);
         return creates(ctx, { request, principal, body, set }, () =>
           createUpload(ctx, { call: { request, principal }, volume, body, direct }),
@@ -77,7 +77,7 @@ const managing = (ctx: Ctx) => {
     .post(
       "/:name/download-url",
       async ({ request, principal, params, body }) =>
-        createDownload(ctx, { request, principal }, own(principal, params.name), body),
+        createDownload(ctx, { request, principal }, volumeOf(principal, params.name), body),
       {
         ...takes(schema.CreateDownloadUrl),
         detail: describe("Create a URL that downloads a file without an API key", { 200: schema.DownloadUrl }),
@@ -87,7 +87,7 @@ const managing = (ctx: Ctx) => {
       "/:name/uploads/:id/complete",
       async ({ request, principal, params, set }) => {
         keepOpen(ctx, request);
-        const volume = own(principal, params.name);
+        const volume = volumeOf(principal, params.name);
         return answer({ set }, volume, await upload.complete(ctx, volume, params.id));
       },
       {
@@ -100,7 +100,7 @@ const managing = (ctx: Ctx) => {
     .delete(
       "/:name/uploads/:id",
       ({ principal, params }) => {
-        const { id } = upload.abort(ctx, own(principal, params.name), params.id);
+        const { id } = upload.abort(ctx, volumeOf(principal, params.name), params.id);
         return { id, object: "upload", deleted: true };
       },
       { detail: describe("Cancel an upload and delete its parts", { 200: schema.AbortedUpload }) },
@@ -109,23 +109,27 @@ const managing = (ctx: Ctx) => {
 
 const files = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");
-  const own = (principal: Principal, name: string) => volumes.mustGet(ctx, principal.workspaceId, name);
+  const volumeOf = (principal: Principal, name: string) => volumes.mustGet(ctx, principal.workspaceId, name);
   return new Elysia({ prefix: PREFIX, tags: TAGS })
     .use(authed)
-    .get("/:name/files", ({ principal, params, query }) => volumes.files(ctx, own(principal, params.name), query), {
-      ...asks(schema.FilesQuery),
-      detail: describe("List files by path", { 200: listOf(schema.VolumeFile, "VolumeFileList") }),
-    })
+    .get(
+      "/:name/files",
+      ({ principal, params, query }) => volumes.files(ctx, volumeOf(principal, params.name), query),
+      {
+        ...asks(schema.FilesQuery),
+        detail: describe("List files by path", { 200: listOf(schema.VolumeFile, "VolumeFileList") }),
+      },
+    )
     .get(
       "/:name/files/*",
       async ({ request, principal, params }) =>
-        send(ctx, own(principal, params.name), decodeURIComponent(params["*"]), request),
+        send(ctx, volumeOf(principal, params.name), decodeURIComponent(params["*"]), request),
       { detail: describe("Download a file; supports Range", { 200: BIN, 206: BIN }) },
     )
     .put(
       "/:name/files/*",
       async ({ request, principal, params, set }) => {
-        const volume = own(principal, params.name);
+        const volume = volumeOf(principal, params.name);
         return answer({ set }, volume, await put(ctx, volume, pathFrom(params["*"]), request));
       },
       {
@@ -136,7 +140,7 @@ const files = (ctx: Ctx) => {
     .delete(
       "/:name/files/*",
       ({ principal, params }) => {
-        const volume = own(principal, params.name);
+        const volume = volumeOf(principal, params.name);
         const { path } = volumes.removeFile(ctx, principal.workspaceId, params.name, decodeURIComponent(params["*"]));
         return { object: "volume_file", id: fileId(volume, path), volume: volume.name, path, deleted: true };
       },

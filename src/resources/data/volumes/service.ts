@@ -55,11 +55,11 @@ export function create(ctx: Ctx, workspaceId: string, { name, metadata }: Create
 export function remove(ctx: Ctx, workspaceId: string, name: string): VolumeRow {
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
-    const found = mustGet(ctx, workspaceId, name);
-    tx.update(volumes).set({ deletedAt: now, updatedAt: now }).where(eq(volumes.id, found.id)).run();
-    uploads.abortAll(tx, found.id, now);
-    emit(tx, "volume.deleted", { workspaceId, now }, present(found));
-    return found;
+    const volume = mustGet(ctx, workspaceId, name);
+    tx.update(volumes).set({ deletedAt: now, updatedAt: now }).where(eq(volumes.id, volume.id)).run();
+    uploads.abortAll(tx, volume.id, now);
+    emit(tx, "volume.deleted", { workspaceId, now }, present(volume));
+    return volume;
   });
   ctx.wake("volumes.sweep");
   return row;
@@ -119,12 +119,12 @@ export function removeFile(ctx: Ctx, workspaceId: string, name: string, path: st
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
     const volume = mustGet(ctx, workspaceId, name);
-    const found = mustGetFile(ctx, volume, path);
-    tx.delete(volumeFiles).where(eq(volumeFiles.storageKey, found.storageKey)).run();
-    looseKeys.drop(tx, found.storageKey, now);
-    count(tx, volume.id, { files: -1, bytes: -found.sizeBytes }, now);
-    emit(tx, "volume_file.deleted", { workspaceId, now }, presentFile(volume, found));
-    return found;
+    const file = mustGetFile(ctx, volume, path);
+    tx.delete(volumeFiles).where(eq(volumeFiles.storageKey, file.storageKey)).run();
+    looseKeys.drop(tx, file.storageKey, now);
+    count(tx, volume.id, { files: -1, bytes: -file.sizeBytes }, now);
+    emit(tx, "volume_file.deleted", { workspaceId, now }, presentFile(volume, file));
+    return file;
   });
   ctx.wake("volumes.sweep");
   return row;

@@ -21,8 +21,8 @@ export async function validate(ctx: Ctx, caller: Caller, body: SourceBody): Prom
   ctx.state.datasets.checks.mustHaveRoom(caller.workspaceId);
   const outcome = await runTask(ctx, caller, { type: "validate" }, readSource(body));
   if (outcome.type === "validated") {
-    const { type, ...found } = outcome;
-    return { object: "dataset.validation", valid: found.error === null, ...found };
+    const { type, ...validation } = outcome;
+    return { object: "dataset.validation", valid: validation.error === null, ...validation };
   }
   const error = outcome.type === "refused" ? outcome.message : "The source did not answer";
   return { object: "dataset.validation", valid: false, num_rows: 0, num_rows_exact: false, columns: [], error };

@@ -109,11 +109,16 @@ type Claim = ReadOptions & { jobId: string; signal?: AbortSignal; onProgress?: (
  * Pins the snapshot that a job names until `unpin`. A connected source is read first. If a reading that another caller
  * began does not complete, the job reads the source itself, with its own credentials.
  */
-export async function claim(ctx: Ctx, workspaceId: string, reference: string, given: Claim): Promise<snapshots.Pinned> {
+export async function claim(
+  ctx: Ctx,
+  workspaceId: string,
+  reference: string,
+  claimant: Claim,
+): Promise<snapshots.Pinned> {
   const [id = "", name = "latest"] = reference.split("@");
   const dataset = datasets.mustGet(ctx, workspaceId, id, "/dataset");
-  if (!dataset.source || name !== "latest") return snapshots.pin(ctx, workspaceId, reference, given.jobId);
-  const ended = await readFor(ctx, dataset, given);
+  if (!dataset.source || name !== "latest") return snapshots.pin(ctx, workspaceId, reference, claimant.jobId);
+  const ended = await readFor(ctx, dataset, claimant);
   if (ended.status !== "completed" || ended.snapshotNumber === null)
     throw new AppError(
       "source_unusable",
@@ -122,16 +127,16 @@ export async function claim(ctx: Ctx, workspaceId: string, reference: string, gi
         param: "/dataset",
       },
     );
-  return snapshots.pin(ctx, workspaceId, `${id}@snap-${ended.snapshotNumber}`, given.jobId);
+  return snapshots.pin(ctx, workspaceId, `${id}@snap-${ended.snapshotNumber}`, claimant.jobId);
 }
 
-async function readFor(ctx: Ctx, dataset: DatasetRow, given: Claim): Promise<ResolutionRow> {
+async function readFor(ctx: Ctx, dataset: DatasetRow, claimant: Claim): Promise<ResolutionRow> {
   for (;;) {
-    given.signal?.throwIfAborted();
-    const reading = begin(ctx, datasets.mustGet(ctx, dataset.workspaceId, dataset.id, "/dataset"), given);
+    claimant.signal?.throwIfAborted();
+    const reading = begin(ctx, datasets.mustGet(ctx, dataset.workspaceId, dataset.id, "/dataset"), claimant);
     const running = ctx.state.datasets.resolutions.get(reading.id);
-    const isOwn = reading.jobId === given.jobId;
-    const ended = running ? await endOrAbort(running, isOwn, given.signal) : reading;
+    const isOwn = reading.jobId === claimant.jobId;
+    const ended = running ? await endOrAbort(running, isOwn, claimant.signal) : reading;
     if (isOwn || !running || ended.status === "completed") return ended;
   }
 }

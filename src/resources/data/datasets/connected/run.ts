@@ -128,8 +128,8 @@ async function keep(ctx: Ctx, id: string, datasetId: string, read: Read): Promis
       const job = tx.select({ jobId: table.jobId }).from(table).where(eq(table.id, id)).get();
       if (!same) {
         read.meter.keep(bytes);
-        const made = { trigger: job?.jobId ? ("job_pin" as const) : ("manual" as const), jobId: job?.jobId ?? null };
-        snapshots.record(tx, ctx, datasetId, { ...made, headRow: rows, digest: { rows, bytes, sha256 } });
+        const cut = { trigger: job?.jobId ? ("job_pin" as const) : ("manual" as const), jobId: job?.jobId ?? null };
+        snapshots.record(tx, ctx, datasetId, { ...cut, headRow: rows, digest: { rows, bytes, sha256 } });
         tx.update(datasetTable)
           .set({ format: read.format as Format })
           .where(eq(datasetTable.id, datasetId))

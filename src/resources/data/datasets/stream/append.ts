@@ -169,11 +169,11 @@ function planOne(
     throw new AppError("schema", `rows: have the format ${batch.format}, but the dataset has ${state.format}`, {
       param: "/rows",
     });
-  const own = new Map<number, Change>();
+  const planned = new Map<number, Change>();
   const changes = batch.changes.map(({ index, op, target: named, param }) => {
-    const target = rootOf(named, headRow, (id) => own.get(id) ?? changeOf(id), param);
+    const target = rootOf(named, headRow, (id) => planned.get(id) ?? changeOf(id), param);
     const change: Change = { rowId: headRow + 1 + index, target, op };
-    own.set(target, change);
+    planned.set(target, change);
     return change;
   });
   const count = (op: string) => changes.filter((change) => change.op === op).length;

@@ -108,8 +108,8 @@ async function readLines(
 
 type FileImport = Lines & { from: string; name: string };
 
-async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, given: FileImport): Promise<RowsUpload> {
-  const { id, workspaceId, signal, options, path, from, name, meter } = given;
+async function importFile(ctx: Ctx, chunks: AsyncIterable<Uint8Array>, file: FileImport): Promise<RowsUpload> {
+  const { id, workspaceId, signal, options, path, from, name, meter } = file;
   using sent = meterOf(ctx, { workspaceId, kind: "datasets" }, { param: "file", onItsWay: "files" });
   const hasher = new Bun.CryptoHasher("sha256");
   await writeTemp(from, chunks, { meter: sent, onChunk: (chunk) => void hasher.update(chunk) });

@@ -53,8 +53,8 @@ export async function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Pro
     if (!isLive) return listText(logEntries(rows.file, from_row === undefined ? after : from_row - 1, limit, head));
     const root = from_row === undefined ? placeOf(rows.file, after) : from_row - 1;
     if (contains === undefined) return listText(await liveRowsAfter(rows.file, root, limit, head));
-    const found = await searchRows(rows.file, { root, limit, head, text: contains });
-    return listText(found, found.scannedTo);
+    const matches = await searchRows(rows.file, { root, limit, head, text: contains });
+    return listText(matches, matches.scannedTo);
   } finally {
     rows?.release();
   }

@@ -86,16 +86,16 @@ async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal, param }: Wor
       const wanted = Math.min(PAGE_ROWS, (limit ?? Number.POSITIVE_INFINITY) - rowsIn);
       const { entries, hasMore } = await liveRows(held.file, after, wanted, from.head_row);
       const texts = entries.map(({ text }) => text ?? "{}");
-      const made = await resolver.map(
+      const results = await resolver.map(
         texts.map((text) => JSON.parse(text) as Row),
         rowsIn + 1,
       );
-      for (const { body } of checked(reader, made, rowsIn)) {
+      for (const { body } of checked(reader, results, rowsIn)) {
         hasher.update(body);
         writer.add([{ body }]);
       }
-      for (let i = 0; i < made.length && samples.length < SHOWN; i++)
-        samples.push({ before: JSON.parse(texts[i]!) as Row, after: made[i]!.slice(0, SHOWN) });
+      for (let i = 0; i < results.length && samples.length < SHOWN; i++)
+        samples.push({ before: JSON.parse(texts[i]!) as Row, after: results[i]!.slice(0, SHOWN) });
       rowsIn += entries.length;
       after = entries.at(-1)?.rowId ?? after;
       more = hasMore && rowsIn < (limit ?? Number.POSITIVE_INFINITY);
@@ -113,16 +113,16 @@ async function mapAll(ctx: Ctx, { workspaceId, from, limit, signal, param }: Wor
 const encoder = new TextEncoder();
 
 /** The rows are checked as those of an upload. A fault is given by the row that it was made of. */
-function checked(reader: LineReader, made: readonly Row[][], before: number) {
+function checked(reader: LineReader, results: readonly Row[][], before: number) {
   const linesBefore = reader.rows;
-  const lines = made.flat().map((row) => JSON.stringify(row));
+  const lines = results.flat().map((row) => JSON.stringify(row));
   if (lines.length === 0) return [];
   try {
     return [...reader.push(encoder.encode(`${lines.join("\n")}\n`)), ...reader.end()];
   } catch (error) {
     if (!(error instanceof RowError)) throw error;
     let left = error.line - linesBefore;
-    const index = made.findIndex((rows) => {
+    const index = results.findIndex((rows) => {
       left -= rows.length;
       return left <= 0;
     });

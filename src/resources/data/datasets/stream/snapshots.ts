@@ -52,22 +52,22 @@ export function named(ctx: Ctx, row: DatasetRow, id: string): SnapshotRow | unde
 }
 
 export function mustGet(ctx: Ctx, row: DatasetRow, id: string, param = "snapshot"): SnapshotRow {
-  const found = named(ctx, row, id);
-  if (!found)
+  const snapshot = named(ctx, row, id);
+  if (!snapshot)
     throw new AppError("resource_not_found", `Dataset ${row.id} has no snapshot ${id.slice(0, 40)}`, { param });
-  return found;
+  return snapshot;
 }
 
 export function list(ctx: Ctx, row: DatasetRow, { limit, after }: PageQuery) {
   const below = after === undefined ? undefined : lt(datasetSnapshots.number, cursorOf(after));
-  const found = ctx.db
+  const rows = ctx.db
     .select()
     .from(datasetSnapshots)
     .where(and(eq(datasetSnapshots.datasetId, row.id), below))
     .orderBy(desc(datasetSnapshots.number))
     .limit(limit + 1)
     .all();
-  return { object: "list" as const, data: found.slice(0, limit).map(presentSnapshot), has_more: found.length > limit };
+  return { object: "list" as const, data: rows.slice(0, limit).map(presentSnapshot), has_more: rows.length > limit };
 }
 
 function cursorOf(after: string): number {
@@ -97,9 +97,9 @@ async function cutNow(ctx: Ctx, id: string, { once, ...how }: CutOptions): Promi
   const digest = await digestOf(ctx, row);
   failpoint("datasets.before_snapshot");
   const snapshot = write(ctx.db, (tx) => {
-    const made = presentSnapshot(record(tx, ctx, id, { ...how, headRow: row.headRow, digest }));
-    once?.keep(tx, made);
-    return made;
+    const shown = presentSnapshot(record(tx, ctx, id, { ...how, headRow: row.headRow, digest }));
+    once?.keep(tx, shown);
+    return shown;
   });
   return { snapshot, isNew: true };
 }
@@ -115,11 +115,11 @@ async function digestOf(ctx: Ctx, row: DatasetRow): Promise<Digest> {
 }
 
 /** Inserts the snapshot in the transaction of the caller. */
-export function record(tx: Tx, ctx: Ctx, id: string, made: Cut & { headRow: number; digest: Digest }): SnapshotRow {
+export function record(tx: Tx, ctx: Ctx, id: string, snapshot: Cut & { headRow: number; digest: Digest }): SnapshotRow {
   const now = ctx.clock.now();
   const [dataset] = tx
     .update(table)
-    .set({ snapshotCount: sql`${table.snapshotCount} + 1`, snapshotHeadRow: made.headRow, updatedAt: now })
+    .set({ snapshotCount: sql`${table.snapshotCount} + 1`, snapshotHeadRow: snapshot.headRow, updatedAt: now })
     .where(eq(table.id, id))
     .returning()
     .all();
@@ -127,13 +127,13 @@ export function record(tx: Tx, ctx: Ctx, id: string, made: Cut & { headRow: numb
   const row: SnapshotRow = {
     datasetId: id,
     number: dataset.snapshotCount,
-    headRow: made.headRow,
-    rowCount: made.digest.rows,
-    bytes: made.digest.bytes,
-    sha256: made.digest.sha256,
-    trigger: made.trigger,
-    jobId: made.jobId ?? null,
-    note: made.note ?? null,
+    headRow: snapshot.headRow,
+    rowCount: snapshot.digest.rows,
+    bytes: snapshot.digest.bytes,
+    sha256: snapshot.digest.sha256,
+    trigger: snapshot.trigger,
+    jobId: snapshot.jobId ?? null,
+    note: snapshot.note ?? null,
     createdAt: now,
   };
   tx.insert(datasetSnapshots).values(row).run();

@@ -66,10 +66,10 @@ export async function upload(ctx: Ctx, call: Call) {
       },
     });
     if (!built) throw new AppError("schema", "file: is required: send the rows in the field `file`", { param: "file" });
-    const given = fieldsOf(fields);
-    if (JSON.stringify(optionsOf(given)) !== JSON.stringify(options))
+    const uploadFields = fieldsOf(fields);
+    if (JSON.stringify(optionsOf(uploadFields)) !== JSON.stringify(options))
       throw new AppError("schema", "file: send map, shape and format before the file", { param: "file" });
-    return await keep(ctx, call, given, { ...built, id, meter });
+    return await keep(ctx, call, uploadFields, { ...built, id, meter });
   } finally {
     making.delete(id);
     await discardPart(ctx, id);
@@ -122,11 +122,11 @@ function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
     throw new AppError("schema", "name: is required: send the name of the dataset in the field `name`", {
       param: "name",
     });
-  const given: Record<string, unknown> = { ...fields };
+  const values: Record<string, unknown> = { ...fields };
   if (fields["metadata"] !== undefined)
-    given["metadata"] = read("metadata", () => JSON.parse(fields["metadata"] ?? ""));
-  if (fields["map"] !== undefined) given["map"] = read("map", () => parseMap(fields["map"] ?? ""));
-  const result = UploadFields.safeParse(given);
+    values["metadata"] = read("metadata", () => JSON.parse(fields["metadata"] ?? ""));
+  if (fields["map"] !== undefined) values["map"] = read("map", () => parseMap(fields["map"] ?? ""));
+  const result = UploadFields.safeParse(values);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   const field = String(issue?.path[0] ?? "name");
@@ -175,8 +175,8 @@ function record(
   { id, rows, bytes, format, sha256, detected }: RowsUpload & { id: string },
 ): DatasetRow {
   const counts = { headRow: rows, liveRows: rows, bytes };
-  const given = { workspaceId, name, metadata, ...counts, sourceType: "upload" as const, format, detected };
-  return datasets.addNow(ctx, { ...given, contentSha256: sha256 }, ctx.clock.now(), id);
+  const dataset = { workspaceId, name, metadata, ...counts, sourceType: "upload" as const, format, detected };
+  return datasets.addNow(ctx, { ...dataset, contentSha256: sha256 }, ctx.clock.now(), id);
 }
 
 const sameContent = (ctx: Ctx, workspaceId: string, sha256: string): DatasetRow | undefined =>
