@@ -22,8 +22,8 @@ export function present(ctx: Ctx, workspaceId: string): Config {
 }
 
 /** Only the answer to a new address holds its secret. */
-export async function update(ctx: Ctx, workspaceId: string, given: ChangeConfig): Promise<Config> {
-  const { webhookUrl, defaultModels, defaultThreshold, cacheEnabled } = given;
+export async function update(ctx: Ctx, workspaceId: string, input: ChangeConfig): Promise<Config> {
+  const { webhookUrl, defaultModels, defaultThreshold, cacheEnabled } = input;
   const changes = {
     ...(defaultModels === undefined ? {} : { defaultModels: namedModels(defaultModels) }),
     ...(defaultThreshold === undefined ? {} : { defaultThreshold }),

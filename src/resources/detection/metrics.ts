@@ -6,7 +6,7 @@ import { afterCommit, type Db, type Tx } from "../../platform/db/db.ts";
 import { counter } from "../../platform/metrics.ts";
 import type { DetectionRow } from "./table.ts";
 
-const made = counter("verk_detections_total", "Detections, by prediction and by whether the result was cached", [
+const detections = counter("verk_detections_total", "Detections, by prediction and by whether the result was cached", [
   "prediction",
   "cached",
 ]);
@@ -14,7 +14,7 @@ const failed = counter("verk_detection_failures_total", "Files without a score, 
 
 export function countMade(tx: Tx, { workspaceId, scored }: DetectionRow, cached: boolean) {
   const prediction = ensembleOf(scored.models)?.prediction ?? "";
-  afterCommit(tx, () => made.add(tx, workspaceId, [prediction, String(cached)]));
+  afterCommit(tx, () => detections.add(tx, workspaceId, [prediction, String(cached)]));
 }
 
 export const countFailed = (db: Db | Tx, workspaceId: string, { code }: AppError) =>

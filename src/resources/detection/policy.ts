@@ -28,8 +28,8 @@ type Settings = {
  */
 export function planOf({ default_plan, plans }: Settings, workspace: { id: string; name: string }): Plan {
   const entries = plans.map((text) => [text.slice(0, text.lastIndexOf("=")), text.slice(text.lastIndexOf("=") + 1)]);
-  const own = [workspace.id, workspace.name].flatMap((key) => entries.filter(([name]) => name === key)).at(0);
-  return own === undefined ? default_plan : (own[1] as Plan);
+  const entry = [workspace.id, workspace.name].flatMap((key) => entries.filter(([name]) => name === key)).at(0);
+  return entry === undefined ? default_plan : (entry[1] as Plan);
 }
 
 export function allowanceOf(settings: Settings, plan: Plan): Allowance {
@@ -43,9 +43,9 @@ export const untilNextMonth = (ms: number): number => Math.ceil((nextMonthStart(
 
 /** The models that a request names, in their order, each once. */
 export function namedModels(names: readonly string[]): ModelName[] {
-  const known: readonly string[] = MODELS;
+  const models: readonly string[] = MODELS;
   for (const name of names)
-    if (!known.includes(name))
+    if (!models.includes(name))
       throw new AppError("unknown_model", `There is no model ${name.slice(0, 80)}. Choose among ${MODELS.join(", ")}`);
   return [...new Set(names)] as ModelName[];
 }

@@ -154,9 +154,9 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): DetectionRow
 }
 
 /** Later feedback replaces earlier feedback. */
-export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, given: GiveFeedback): DetectionRow {
+export function giveFeedback(ctx: Ctx, workspaceId: string, id: string, input: GiveFeedback): DetectionRow {
   return write(ctx.db, (tx) => {
-    const feedback = { ...given, atMs: ctx.clock.now() };
+    const feedback = { ...input, atMs: ctx.clock.now() };
     const row = mustGet(ctx, workspaceId, id);
     tx.update(detections).set({ feedback }).where(eq(detections.id, id)).run();
     return { ...row, feedback };
@@ -177,13 +177,13 @@ export async function prune(ctx: Ctx): Promise<void> {
   const before = ctx.clock.now() - ctx.config.detect.retention_days * DAY_MS;
   const deletedWorkspaces = () =>
     ctx.db.select({ id: workspaces.id }).from(workspaces).where(eq(workspaces.status, "deleted"));
-  const found = async (where: () => ReturnType<typeof and>) =>
+  const removeWhere = async (where: () => ReturnType<typeof and>) =>
     gradually(ctx.db, (tx, rows) => {
       const some = tx.select({ id: detections.id }).from(detections).where(where()).limit(rows);
       return tx.delete(detections).where(inArray(detections.id, some)).returning({ id: detections.id }).all().length;
     });
-  await found(() => lt(detections.createdAt, before));
-  await found(() => inArray(detections.workspaceId, deletedWorkspaces()));
+  await removeWhere(() => lt(detections.createdAt, before));
+  await removeWhere(() => inArray(detections.workspaceId, deletedWorkspaces()));
   const { id, finishedAt, workspaceId } = detectionBatches;
   const over = sql`(${finishedAt} < ${before} OR (${finishedAt} IS NOT NULL AND ${workspaceId} IN ${deletedWorkspaces()}))`;
   const batches = ctx.db

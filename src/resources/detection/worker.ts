@@ -190,13 +190,13 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
     state.notBefore = ctx.clock.steady() + Math.min(FIRST_PAUSE_MS * 2 ** (state.failures - 1), LAST_PAUSE_MS);
   };
   const { data_dir, detect } = ctx.config;
-  const given = {
+  const paths = {
     ...(detect.models_dir === "" ? {} : { models_dir: resolve(detect.models_dir) }),
     ...(detect.trust_list === "" ? {} : { trust_list: resolve(detect.trust_list) }),
     ...(adaptation === undefined ? {} : { adaptation: resolve(pathOf(data_dir, adaptation)) }),
   };
   const extras = state.features ? { features: true } : {};
-  const grants = { reads: Object.values(given) };
+  const grants = { reads: Object.values(paths) };
   const worker = spawn(ctx, grants, onExit, (message) => {
     if (message.type !== "opened") return;
     isOpen = true;
@@ -208,7 +208,7 @@ function open(ctx: DetectorContext, state: DetectorState): Child {
   state.child = child;
   const threads = detect.threads || availableParallelism();
   worker.ready.then(
-    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...given, ...extras }),
+    () => worker.send({ type: "open", data_dir, threads, max_pixels: detect.max_pixels, ...paths, ...extras }),
     () => {}, // onExit reports its end
   );
   void stopUnlessOpen(ctx, child);

@@ -51,9 +51,9 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateBatch, 
     const answer = write(ctx.db, (tx) => {
       requireRoom(ctx, workspaceId, need);
       mustHaveRoom({ db: tx, config: ctx.config }, workspaceId);
-      const made = presentBatch(add(ctx, tx, { workspaceId, id, named, items, metadata: input.metadata }));
-      once?.keep(tx, made);
-      return made;
+      const batch = presentBatch(add(ctx, tx, { workspaceId, id, named, items, metadata: input.metadata }));
+      once?.keep(tx, batch);
+      return batch;
     });
     detection.bell.resolve();
     ctx.wake("detection.batches");
@@ -176,7 +176,7 @@ export const presentBatch = (row: BatchRow): Batch => ({
 export function results(ctx: Ctx, workspaceId: string, id: string, { limit, after }: ResultsQuery) {
   const batch = mustGet(ctx, workspaceId, id);
   const { batchId, number, detectionId } = detectionItems;
-  const found = ctx.db
+  const rows = ctx.db
     .select()
     .from(detectionItems)
     .leftJoin(detections, eq(detections.id, detectionId))
@@ -184,14 +184,14 @@ export function results(ctx: Ctx, workspaceId: string, id: string, { limit, afte
     .orderBy(asc(number))
     .limit(limit + 1)
     .all();
-  const shown = found.slice(0, limit).map(({ detection_items: item, detections: row }) => ({
+  const shown = rows.slice(0, limit).map(({ detection_items: item, detections: row }) => ({
     id: item.name,
     status: itemStatus(batch, item),
     result: row && present(row, { threshold: batch.threshold, cached: item.cached }),
     error: item.error,
     code: item.errorCode,
   }));
-  return { jobId: id, results: shown, hasMore: found.length > limit };
+  return { jobId: id, results: shown, hasMore: rows.length > limit };
 }
 
 function itemStatus({ status }: BatchRow, { finishedAt, errorCode }: ItemRow) {
@@ -201,13 +201,13 @@ function itemStatus({ status }: BatchRow, { finishedAt, errorCode }: ItemRow) {
 
 function numberOf(ctx: Ctx, id: string, after: string): number {
   const { batchId, name, number } = detectionItems;
-  const found = ctx.db
+  const item = ctx.db
     .select({ number })
     .from(detectionItems)
     .where(and(eq(batchId, id), eq(name, after)))
     .get();
-  if (!found) throw new AppError("invalid_cursor", `after: this batch has no result ${after.slice(0, 80)}`);
-  return found.number;
+  if (!item) throw new AppError("invalid_cursor", `after: this batch has no result ${after.slice(0, 80)}`);
+  return item.number;
 }
 
 /** Items under way are dropped; finished results stay. */

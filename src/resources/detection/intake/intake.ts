@@ -11,19 +11,19 @@ type Grow = (bytes: number) => void;
 export async function withRoom<T>(ctx: Ctx, workspaceId: string, work: (grow: Grow) => Promise<T>) {
   const most = ctx.config.detect.max_batch_bytes;
   const held = ctx.state.detection.intake;
-  let own = 0;
+  let taken = 0;
   const grow: Grow = (bytes) => {
-    const more = Math.min(bytes, most - own); // the body limit rejects what is beyond it
+    const more = Math.min(bytes, most - taken); // the body limit rejects what is beyond it
     const mine = held.get(workspaceId) ?? 0;
     const all = held.values().reduce((sum, each) => sum + each, 0);
     if (mine + more > most || all + more > 2 * most) throw full();
-    own += more;
+    taken += more;
     held.set(workspaceId, mine + more);
   };
   try {
     return await work(grow);
   } finally {
-    const left = (held.get(workspaceId) ?? 0) - own;
+    const left = (held.get(workspaceId) ?? 0) - taken;
     if (left > 0) held.set(workspaceId, left);
     else held.delete(workspaceId);
   }

@@ -73,8 +73,8 @@ async function readForm(ctx: Ctx, request: Request, workspaceId: string): Promis
   });
   checkFields(request, schema.Detect, fields);
   const { image, audio, ...options } = fields;
-  const given = files.length + (image === undefined ? 0 : 1) + (audio === undefined ? 0 : 1);
-  if (given > 1) throw schemaError({ path: ["image"], message: "send one file, in image or in audio" });
+  const fileCount = files.length + (image === undefined ? 0 : 1) + (audio === undefined ? 0 : 1);
+  if (fileCount > 1) throw schemaError({ path: ["image"], message: "send one file, in image or in audio" });
   const choice = choiceOf(options);
   const [file] = files;
   if (file && file.length > 0) return { choice, decode: () => file };
