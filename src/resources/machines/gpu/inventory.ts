@@ -89,10 +89,15 @@ async function listDevices(ctx: Ctx, inventory: Inventory, leased: Leased): Prom
  * Used memory less our leases. A release during the listing counts as if it came after. While a holder has not filled
  * its lease, foreign memory cannot be seen, so the last figure is kept.
  */
-function foreignOf(gpu: Gpu, known: DeviceReading[] | undefined, before: Map<string, number>, leased: Leased): number {
+function foreignOf(
+  gpu: Gpu,
+  readings: DeviceReading[] | undefined,
+  before: Map<string, number>,
+  leased: Leased,
+): number {
   const { bytes, unsettled } = leased(gpu.uuid);
   const now = Math.max(0, gpu.memoryUsedMib * MIB - Math.max(bytes, before.get(gpu.uuid) ?? 0));
-  const last = known?.find(({ id }) => id === gpu.uuid)?.foreignBytes ?? 0;
+  const last = readings?.find(({ id }) => id === gpu.uuid)?.foreignBytes ?? 0;
   return unsettled ? Math.max(now, last) : now;
 }
 

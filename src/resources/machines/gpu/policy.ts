@@ -181,9 +181,11 @@ function candidates(choices: readonly Choice[], count: number, order: Order): Ch
 function isAhead(wait: Waiter, waits: readonly Waiter[], request: Request): boolean {
   if (wait.holder === request.holder || wait.priority < request.priority) return false;
   if (wait.priority > request.priority) return true;
-  const own = waits.find(({ holder }) => holder === request.holder);
-  if (!own) return true;
-  return wait.createdAt < own.createdAt || (wait.createdAt === own.createdAt && wait.holder < own.holder);
+  const requester = waits.find(({ holder }) => holder === request.holder);
+  if (!requester) return true;
+  return (
+    wait.createdAt < requester.createdAt || (wait.createdAt === requester.createdAt && wait.holder < requester.holder)
+  );
 }
 
 /** See the head of this file: `wait` must still fit once all leases that it found have ended. */

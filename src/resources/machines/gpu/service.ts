@@ -101,8 +101,8 @@ function decide(ctx: Ctx, seen: DeviceReading[], request: Request, { refused, qu
     for (const holder of leaving) removeRows(ctx, tx, holder);
     leaving.delete(request.holder); // it acquires again
     const leases = tx.select().from(gpuLeases).all();
-    const own = leases.filter(({ holder }) => holder === request.holder);
-    if (own.length > 0) return { outcome: "granted", devices: devicesOf(own, seen) };
+    const ownLeases = leases.filter(({ holder }) => holder === request.holder);
+    if (ownLeases.length > 0) return { outcome: "granted", devices: devicesOf(ownLeases, seen) };
     const waits = tx.select().from(gpuWaits).all();
     if (queued && waits.every(({ holder }) => holder !== request.holder))
       return { outcome: "wait", reason: "was released meanwhile" };

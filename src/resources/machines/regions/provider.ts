@@ -15,8 +15,8 @@ import type { RegionRow } from "./table.ts";
 /** Throws NodeError if this server cannot use any node. */
 export function providerOf(ctx: Ctx, row: RegionRow): RegionProvider {
   const { providers, executable } = ctx.state.regions;
-  const known = providers.get(row.id);
-  if (known) return known;
+  const cached = providers.get(row.id);
+  if (cached) return cached;
   if (executable === undefined)
     throw new NodeError("this server runs from its source: build the executable, and serve with it");
   const options = { region: row.id, kind: row.kind, executable, rateMicros: row.rateMicros, ...nodeOf(ctx, row) };

@@ -101,8 +101,8 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
 function mustHaveRoom(ctx: Ctx, workspaceId: string) {
   const { most, setting } = quotaOf(ctx.config, workspaceId, "regions");
   if (most === 0) return;
-  const found = ctx.db.select({ n: count() }).from(regions).where(eq(regions.workspaceId, workspaceId)).get();
-  if ((found?.n ?? 0) < most) return;
+  const counted = ctx.db.select({ n: count() }).from(regions).where(eq(regions.workspaceId, workspaceId)).get();
+  if ((counted?.n ?? 0) < most) return;
   const message = `This workspace has ${most} regions, the most that ${setting} allows: delete one, or ask the operator`;
   throw new AppError("quota_exceeded", message);
 }
@@ -136,11 +136,11 @@ async function askHostKey(ctx: Ctx, host: string, port: number): Promise<string>
 export function remove(ctx: Ctx, workspaceId: string, id: string, force = false): RegionRow {
   if (id === LOCAL) throw new AppError("unsupported_state", "This machine cannot be deleted", { param: "id" });
   const row = write<RegionRow>(ctx.db, (tx) => {
-    const found = mustFind(ctx, workspaceId, id);
+    const region = mustFind(ctx, workspaceId, id);
     if (!force) mustBeFree(ctx, id);
     tx.delete(regions).where(eq(regions.id, id)).run();
-    emit(tx, "region.deleted", { workspaceId, now: ctx.clock.now() }, present(found));
-    return found;
+    emit(tx, "region.deleted", { workspaceId, now: ctx.clock.now() }, present(region));
+    return region;
   });
   const { providers, askedAt } = ctx.state.regions;
   providers.delete(id);
@@ -160,13 +160,13 @@ function mustBeFree(ctx: Ctx, id: string) {
 }
 
 function mustServeNothing(ctx: Ctx, id: string) {
-  const found = ctx.db.$client
+  const deployment = ctx.db.$client
     .query<{ name: string }, [string]>(
       "SELECT name FROM deployments WHERE region = ? AND status NOT IN ('stopped', 'failed')",
     )
     .get(id);
-  if (!found) return;
-  const message = `The deployment ${found.name} runs there: stop it with POST /v1/deployments/{id}/stop`;
+  if (!deployment) return;
+  const message = `The deployment ${deployment.name} runs there: stop it with POST /v1/deployments/{id}/stop`;
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 

@@ -33,7 +33,7 @@ export async function open(ctx: Ctx, workspaceId: string, input: CreateSession, 
   requireEnabled(ctx);
   mustLeaveSpace(ctx);
   await requireSupport(ctx);
-  const made = write<{ before?: object; row?: SessionRow }>(ctx.db, (tx) => {
+  const outcome = write<{ before?: object; row?: SessionRow }>(ctx.db, (tx) => {
     const before = once?.before(tx);
     if (before) return { before };
     const row = sessions.create(ctx, tx, workspaceId, input);
@@ -41,11 +41,11 @@ export async function open(ctx: Ctx, workspaceId: string, input: CreateSession, 
     once?.keep(tx, sessions.shown(ctx, row));
     return { row };
   });
-  if (!made.row) return made.before as Session;
+  if (!outcome.row) return outcome.before as Session;
   const enough = new AbortController();
-  await Promise.race([prepare(ctx, made.row), ctx.clock.sleep(ANSWER_MS, enough.signal)]);
+  await Promise.race([prepare(ctx, outcome.row), ctx.clock.sleep(ANSWER_MS, enough.signal)]);
   enough.abort();
-  return sessions.shown(ctx, sessions.find(ctx, made.row.id) ?? made.row);
+  return sessions.shown(ctx, sessions.find(ctx, outcome.row.id) ?? outcome.row);
 }
 
 /** Never throws: a failure becomes the `error` of the session. */

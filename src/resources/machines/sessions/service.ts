@@ -106,8 +106,8 @@ function within(param: string, seconds: number, most: number): number {
 
 function requireRoom(tx: Tx, workspaceId: string, most: number) {
   const active = and(eq(sessions.workspaceId, workspaceId), inArray(sessions.status, [...ACTIVE]));
-  const [found] = tx.select({ number: count() }).from(sessions).where(active).all();
-  if ((found?.number ?? 0) >= most)
+  const [counted] = tx.select({ number: count() }).from(sessions).where(active).all();
+  if ((counted?.number ?? 0) >= most)
     throw new AppError(
       "quota_exceeded",
       `This workspace has ${most} sessions, which is the limit: stop one, or ask the operator to raise sessions.max_per_workspace`,
