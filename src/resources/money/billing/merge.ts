@@ -25,10 +25,10 @@ export async function mergeCharges(ctx: Pick<Ctx, "db" | "clock" | "config">, si
   const before = startOfDay(now - days * DAY_MS);
   let removed = 0;
   for (let subject = nextSubject(ctx.db, ""); subject !== null; subject = nextSubject(ctx.db, subject)) {
-    const own = subject;
+    const current = subject;
     for (let merged = 0; merged >= 0; await nextTurn()) {
       if (signal?.aborted) return removed;
-      merged = write(ctx.db, (tx) => mergeOldest(tx, own, before));
+      merged = write(ctx.db, (tx) => mergeOldest(tx, current, before));
       removed += Math.max(0, merged);
     }
   }
@@ -46,19 +46,19 @@ const nextSubject = (db: Db, after: string): string | null =>
 
 /** Merges the oldest day of a deployment. Returns how many entries were removed; -1 if no day is old enough. */
 function mergeOldest(tx: Tx, subject: string, before: number): number {
-  const own = and(isUnmerged, eq(subjectId, subject));
+  const isMergeable = and(isUnmerged, eq(subjectId, subject));
   const oldest =
     tx
       .select({ at: min(createdAt) })
       .from(ledgerEntries)
-      .where(own)
+      .where(isMergeable)
       .get()?.at ?? before;
   if (oldest >= before) return -1;
   const day = startOfDay(oldest);
   const entries = tx
     .select()
     .from(ledgerEntries)
-    .where(and(own, gte(createdAt, day), lt(createdAt, day + DAY_MS)))
+    .where(and(isMergeable, gte(createdAt, day), lt(createdAt, day + DAY_MS)))
     .orderBy(asc(createdAt), asc(id))
     .limit(MOST_ENTRIES)
     .all();

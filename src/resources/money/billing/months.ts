@@ -19,12 +19,12 @@ export type Share = { month: string; amount: number };
 export function byMonth({ until, ms, amount }: { until: number; ms: number; amount: number }): Share[] {
   const from = until - ms;
   const shares: Share[] = [];
-  let given = 0;
+  let shared = 0;
   for (let at = from; at < until; ) {
     const end = Math.min(until, nextMonthStart(at));
     const upTo = end === until ? amount : Number((BigInt(amount) * BigInt(end - from)) / BigInt(ms));
-    shares.push({ month: monthOf(at), amount: upTo - given });
-    given = upTo;
+    shares.push({ month: monthOf(at), amount: upTo - shared });
+    shared = upTo;
     at = end;
   }
   return shares;

@@ -12,13 +12,13 @@ import * as billing from "./service.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
-  const own = (who: Principal, customer: string, param: string) => mustOwn(ctx, who, customer, param);
+  const workspaceIdOf = (who: Principal, customer: string, param: string) => mustOwn(ctx, who, customer, param);
   return new Elysia({ prefix: "/v1/billing", tags: ["Billing"] })
     .use(authed)
     .get(
       "/balance",
       ({ principal, query }) => {
-        const workspaceId = own(principal, query.payment_customer_id, "payment_customer_id");
+        const workspaceId = workspaceIdOf(principal, query.payment_customer_id, "payment_customer_id");
         const { payment_customer_id } = query;
         const balance_usd = usdOf(billing.balanceMicros(ctx, workspaceId));
         return { object: "balance", payment_customer_id, balance_usd };
@@ -28,7 +28,7 @@ export const routes = (ctx: Ctx) => {
     .get(
       "/transactions",
       ({ principal, query }) => {
-        const workspaceId = own(principal, query.payment_customer_id, "payment_customer_id");
+        const workspaceId = workspaceIdOf(principal, query.payment_customer_id, "payment_customer_id");
         const { data: items, has_more } = billing.transactions(ctx, workspaceId, query);
         return { object: "list", items, has_more };
       },
@@ -40,7 +40,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/check_balance",
       ({ principal, body }) => {
-        const workspaceId = own(principal, body.payment_customer_id, "/payment_customer_id");
+        const workspaceId = workspaceIdOf(principal, body.payment_customer_id, "/payment_customer_id");
         return billing.checkBalance(ctx, workspaceId, body.estimated_cost_usd);
       },
       {

@@ -26,14 +26,14 @@ export function rateMicros(
 }
 
 function localMicros(local: Pricing["local"], type: string, { watts, fixedUsd }: LocalFacts): number {
-  const fixed = fixedUsd ?? own(local.rates, type);
+  const fixed = fixedUsd ?? entryOf(local.rates, type);
   if (fixed !== undefined) return microsOf(fixed);
-  const device = own(local.devices, type) ?? local.other;
+  const device = entryOf(local.devices, type) ?? local.other;
   const kilowatts = (watts.get(type) ?? device.watts) / 1000;
   return microsOf(kilowatts * local.tariff_usd_per_kwh + device.price_usd / local.lifetime_hours);
 }
 
-const own = <T>(record: Record<string, T>, key: string): T | undefined =>
+const entryOf = <T>(record: Record<string, T>, key: string): T | undefined =>
   Object.hasOwn(record, key) ? record[key] : undefined;
 
 /** The prices of a provider, or of one of its plans. */
@@ -100,9 +100,9 @@ export function mustOffer(offers: Offers, provider: string, gpuType: string): { 
 }
 
 export function mustKnow(offers: Offers, gpuType: string) {
-  const known = new Set([...offers.values()].flatMap(({ rates }) => [...rates.keys()]));
-  if (!known.has(gpuType))
-    throw new AppError("schema", `gpu_type: must be one of ${[...known].join(", ")}, not ${quoted(gpuType)}`, {
+  const types = new Set([...offers.values()].flatMap(({ rates }) => [...rates.keys()]));
+  if (!types.has(gpuType))
+    throw new AppError("schema", `gpu_type: must be one of ${[...types].join(", ")}, not ${quoted(gpuType)}`, {
       param: "gpu_type",
     });
 }

@@ -40,17 +40,17 @@ export function powerOf(
   holders: readonly gpu.Holder[],
   watts: ReadonlyMap<string, number | null>,
 ): Power | undefined {
-  const own = holders.filter((each) => each.holder === holder);
+  const leases = holders.filter((each) => each.holder === holder);
   let total = 0;
   let alone = true;
-  for (const { device } of own) {
+  for (const { device } of leases) {
     const drawn = watts.get(device);
     if (drawn === undefined || drawn === null) return undefined;
     const sharing = holders.filter((each) => each.device === device && (each.holder === holder || !each.idle)).length;
     total += drawn / sharing;
     alone &&= holders.filter((each) => each.device === device).length === 1;
   }
-  return own.length === 0 ? undefined : { watts: total, alone };
+  return leases.length === 0 ? undefined : { watts: total, alone };
 }
 
 /** `at`: in the time of the job's run. */
