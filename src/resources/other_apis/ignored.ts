@@ -6,8 +6,8 @@ export function nameIgnored(
   request: Request,
   field: string,
   value: object | null | undefined,
-  known: readonly string[],
+  names: readonly string[],
 ) {
   for (const name of Object.keys(value ?? {}))
-    if (!known.includes(name)) warn(request, `unknown field ${jsonPointer([field, name])}`);
+    if (!names.includes(name)) warn(request, `unknown field ${jsonPointer([field, name])}`);
 }

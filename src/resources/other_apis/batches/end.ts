@@ -25,11 +25,11 @@ const UNFINISHED: Record<Ending, { code: string; message: string } | null> = {
   stop: { code: "batch_cancelled", message: "The batch was cancelled before this request could run" },
 };
 
-export async function end(ctx: Ctx, given: BatchRow, ending: Ending): Promise<void> {
-  const { id } = given;
+export async function end(ctx: Ctx, row: BatchRow, ending: Ending): Promise<void> {
+  const { id } = row;
   const now = ctx.clock.now();
-  let batch: BatchRow | undefined = given;
-  if (ending === "complete" && given.status === "in_progress")
+  let batch: BatchRow | undefined = row;
+  if (ending === "complete" && row.status === "in_progress")
     batch = write(ctx.db, (tx) => transition(tx, machine, "finalize", { id, now }, { finalizingAt: now }));
   if (!batch) return; // it was cancelled meanwhile
   const failed = batch.total - batch.completed;

@@ -53,14 +53,14 @@ async function respond(ctx: Ctx, { batch, signal }: Run, body: object): Promise<
   const request = parsedAs(ResponsesRequest, body as never);
   const field = request.stream ? "stream" : request.background ? "background" : undefined;
   if (field) throw new AppError("schema", `${field}: cannot be used in a batch: leave it out`, { param: `/${field}` });
-  const own = responses.itemsOf(ctx, workspaceId, request.input);
+  const input = responses.itemsOf(ctx, workspaceId, request.input);
   const previous = request.previous_response_id;
-  const items = previous ? [...responses.historyOf(ctx, workspaceId, previous), ...own] : own;
+  const items = previous ? [...responses.historyOf(ctx, workspaceId, previous), ...input] : input;
   const task = parsedAs(ChatCompletionRequest, withAgent(ctx, workspaceId, toChat(request, items)) as never);
   const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;
   const now = ctx.clock.now();
   const blank = blankResponse({ id: newId("resp", now), createdAt: now, model, request }, "in_progress");
   const response = await answerOf(ctx, { workspaceId, keyId, task, response: blank }, signal);
-  if (request.store) responses.store(ctx, { workspaceId, keyId, input: own, task: null, response });
+  if (request.store) responses.store(ctx, { workspaceId, keyId, input, task: null, response });
   return { requestId: newId("req", now), body: response };
 }

@@ -44,12 +44,12 @@ export async function check(ctx: Ctx, batch: BatchRow, signal: AbortSignal): Pro
       finishedAt: null,
     }));
     write(ctx.db, (tx) => {
-      const known = tx
+      const stored = tx
         .select({ id: inferenceBatches.id })
         .from(inferenceBatches)
         .where(eq(inferenceBatches.id, id))
         .get();
-      if (known) tx.insert(inferenceBatchItems).values(rows).onConflictDoNothing().run();
+      if (stored) tx.insert(inferenceBatchItems).values(rows).onConflictDoNothing().run();
     });
     await turn();
   }

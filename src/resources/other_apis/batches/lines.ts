@@ -64,17 +64,16 @@ const isBlank = (bytes: Uint8Array) => bytes.every((byte) => byte === 32 || byte
 export async function readRequests(chunks: AsyncIterable<Uint8Array>, limits: Limits) {
   const requests: RequestLine[] = [];
   const errors: BatchError[] = [];
-  const known = new Set<string>();
+  const ids = new Set<string>();
   const fault = (line: number | null, code: string, message: string) =>
     void errors.push({ code, line, message, param: null });
   for await (const { bytes, offset, number } of linesOf(chunks, limits.maxBytes)) {
     if (isBlank(bytes)) continue;
     const read = await parseLine(bytes, limits);
     if (typeof read === "string") fault(number, "invalid_request", read);
-    else if (known.has(read.customId))
-      fault(number, "duplicate_custom_id", `custom_id: ${read.customId} is there twice`);
+    else if (ids.has(read.customId)) fault(number, "duplicate_custom_id", `custom_id: ${read.customId} is there twice`);
     else {
-      known.add(read.customId);
+      ids.add(read.customId);
       requests.push({ customId: read.customId, byteOffset: offset, byteLength: bytes.byteLength });
     }
     if (requests.length > MOST_REQUESTS) fault(number, "too_many_requests", `A batch takes ${MOST_REQUESTS} requests`);

@@ -26,7 +26,7 @@ const EvalRunDeleted = later(() =>
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   type Call = { principal: Principal; params: { id: string; run: string } };
-  const own = ({ principal, params }: Call) => runs.mustGet(ctx, principal.workspaceId, params);
+  const recordOf = ({ principal, params }: Call) => runs.mustGet(ctx, principal.workspaceId, params);
   const callerOf = (principal: Principal, request: Request) => {
     keepOpen(ctx, request);
     return { ...principal, signal: callerSignal(ctx, request) };
@@ -85,31 +85,31 @@ export const routes = (ctx: Ctx) => {
       ...asks(PageQuery),
       detail: describe("List the runs of an eval", { 200: listOf(EvalRun, "EvalRunList") }),
     })
-    .get("/:id/runs/:run", (call) => runs.show(ctx.db, own(call)), {
+    .get("/:id/runs/:run", (call) => runs.show(ctx.db, recordOf(call)), {
       detail: describe("Get a run of an eval", { 200: EvalRun }),
     })
     .post(
       "/:id/runs/:run",
       (call) => {
-        const found = own(call);
-        experiments.cancel(ctx, call.principal.workspaceId, found.run.id);
-        return runs.show(ctx.db, own(call));
+        const record = recordOf(call);
+        experiments.cancel(ctx, call.principal.workspaceId, record.run.id);
+        return runs.show(ctx.db, recordOf(call));
       },
       { detail: describe("Cancel a run of an eval; finished items stay", { 200: EvalRun }) },
     )
     .delete(
       "/:id/runs/:run",
       (call) => {
-        const { run } = own(call);
+        const { run } = recordOf(call);
         experiments.remove(ctx, call.principal.workspaceId, run.id);
         return { object: "eval.run.deleted", deleted: true, run_id: run.id };
       },
       { detail: describe("Delete a run of an eval that has ended, with its experiment", { 200: EvalRunDeleted }) },
     )
-    .get("/:id/runs/:run/output_items/:item", (call) => runs.item(ctx, own(call), call.params.item), {
+    .get("/:id/runs/:run/output_items/:item", (call) => runs.item(ctx, recordOf(call), call.params.item), {
       detail: describe("Get an item of a run", { 200: EvalOutputItem }),
     })
-    .get("/:id/runs/:run/output_items", ({ query, ...call }) => runs.items(ctx, own(call), query), {
+    .get("/:id/runs/:run/output_items", ({ query, ...call }) => runs.items(ctx, recordOf(call), query), {
       ...asks(PageQuery),
       detail: describe("List the items of a run", { 200: listOf(EvalOutputItem, "EvalOutputItemList") }),
     });

@@ -34,12 +34,12 @@ function promptOf(messages: InputMessages, item: Item): object[] {
       role: role === "developer" ? "system" : role,
       content: filled(typeof content === "string" ? content : content.text, item),
     }));
-  const found = fieldOf(item, messages.item_reference.slice("item.".length));
+  const conversation = fieldOf(item, messages.item_reference.slice("item.".length));
   const isTalk = (value: unknown): value is { role: string; content: string }[] =>
     Array.isArray(value) &&
     value.length > 0 &&
     value.every((each) => isObject(each) && typeof each["role"] === "string" && typeof each["content"] === "string");
-  if (isTalk(found)) return found.map(({ role, content }) => ({ role, content }));
+  if (isTalk(conversation)) return conversation.map(({ role, content }) => ({ role, content }));
   throw refuse("data_source/input_messages", `${messages.item_reference} is no list of messages in an item`);
 }
 

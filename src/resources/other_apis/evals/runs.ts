@@ -65,7 +65,7 @@ function resultsOf(db: Db | Tx, { parent, experiment }: Pick<RunRecord, "parent"
   return { byCriterion, passed: whole, errored: itemsFailed, failed: Math.max(0, itemsDone - itemsFailed - whole) };
 }
 
-export const show = (db: Db | Tx, found: RunRecord): EvalRun => presentRun(found, resultsOf(db, found));
+export const show = (db: Db | Tx, record: RunRecord): EvalRun => presentRun(record, resultsOf(db, record));
 
 export function list(ctx: Ctx, workspaceId: string, id: string, query: PageQuery) {
   const parent = evals.mustGet(ctx, workspaceId, id);
@@ -76,29 +76,29 @@ export function list(ctx: Ctx, workspaceId: string, id: string, query: PageQuery
 }
 
 export function items(ctx: Ctx, { parent, run, experiment }: RunRecord, query: PageQuery) {
-  const found = page(ctx.db, experimentItems, eq(experimentItems.experimentId, run.id), query, (row) => row);
-  return { ...found, data: withScores(ctx, { parent, run, experiment }, found.data) };
+  const itemPage = page(ctx.db, experimentItems, eq(experimentItems.experimentId, run.id), query, (row) => row);
+  return { ...itemPage, data: withScores(ctx, { parent, run, experiment }, itemPage.data) };
 }
 
-export function item(ctx: Ctx, found: RunRecord, id: string) {
-  const row = experiments.mustGetItem(ctx, found.run.workspaceId, id);
-  const [shown] = row.experimentId === found.run.id ? withScores(ctx, found, [row]) : [];
+export function item(ctx: Ctx, record: RunRecord, id: string) {
+  const row = experiments.mustGetItem(ctx, record.run.workspaceId, id);
+  const [shown] = row.experimentId === record.run.id ? withScores(ctx, record, [row]) : [];
   if (shown) return shown;
   throw new AppError("resource_not_found", `No output item ${id.slice(0, 80)} of this run`, { param: "item" });
 }
 
-function withScores(ctx: Ctx, found: RunRecord, items: readonly ItemRow[]) {
+function withScores(ctx: Ctx, record: RunRecord, items: readonly ItemRow[]) {
   const rows = items.map((each) => each.rowId);
   const scores = Map.groupBy(
     ctx.db
       .select()
       .from(experimentScores)
-      .where(and(eq(experimentId, found.run.id), inArray(rowId, rows)))
+      .where(and(eq(experimentId, record.run.id), inArray(rowId, rows)))
       .orderBy(evaluator)
       .all(),
     (score) => score.rowId,
   );
-  return items.map((each) => presentItem(found, each, scores.get(each.rowId) ?? []));
+  return items.map((each) => presentItem(record, each, scores.get(each.rowId) ?? []));
 }
 
 const targetOf = (source: DataSource) =>
@@ -140,17 +140,17 @@ export async function create(ctx: Ctx, caller: Caller, { parent, body }: Request
   const source = body.data_source;
   const name = body.name ?? parent.name;
   const dataset = await datasetOf(ctx, caller, { name, source });
-  let made: EvalRun | undefined;
+  let answer: EvalRun | undefined;
   const keep: Once["keep"] = (tx, experiment) => {
     const { id } = experiment as { id: string };
     const row = { id, workspaceId, evalId: parent.id, dataSource: stored(source), createdAt: ctx.clock.now() };
     const run = insert(tx, row);
-    made = show(tx, {
+    answer = show(tx, {
       parent,
       run,
       experiment: tx.select().from(table).where(eq(table.id, id)).get() as ExperimentRow,
     });
-    once?.keep(tx, made);
+    once?.keep(tx, answer);
   };
   const request = parsedAs(CreateExperiment, {
     name,
@@ -164,5 +164,5 @@ export async function create(ctx: Ctx, caller: Caller, { parent, body }: Request
   await experiments.create(ctx, caller, request, { before: () => undefined, keep }).catch((error) => {
     throw renamed(error);
   });
-  return made as EvalRun; // `keep` has run
+  return answer as EvalRun; // `keep` has run
 }

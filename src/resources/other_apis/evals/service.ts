@@ -73,7 +73,7 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateEval, once?: 
   const now = ctx.clock.now();
   const id = newId("eval", now);
   return write(ctx.db, (tx) => {
-    const made = scorers.map((scorer, i) => {
+    const evaluatorRows = scorers.map((scorer, i) => {
       const description = body.testing_criteria[i]?.name ?? null;
       const named = { workspaceId, name: `${id}.${i + 1}`, description, metadata: { eval: id } };
       return evaluators.add(tx, { ...scorer, ...named }, now);
@@ -84,7 +84,7 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateEval, once?: 
       name: body.name ?? id,
       dataSourceConfig: body.data_source_config,
       testingCriteria: body.testing_criteria,
-      evaluators: made.map((each) => each.id),
+      evaluators: evaluatorRows.map((each) => each.id),
       metadata: body.metadata ?? {},
       createdAt: now,
     });

@@ -22,7 +22,7 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
   let fields: FileFields;
   const receive = async (): Promise<Written> => {
     let written: Written | undefined;
-    const given = await readMultipart(call.request, {
+    const values = await readMultipart(call.request, {
       minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
       onField: formFieldCheck(call.request, FileFields),
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
@@ -34,7 +34,7 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
         written = await ctx.storage.put(key, part.stream, { meter });
       },
     });
-    fields = fieldsOf(given);
+    fields = fieldsOf(values);
     if (!written) throw new AppError("schema", "file: is required: send it in the field `file`", { param: "file" });
     return written;
   };
@@ -53,25 +53,25 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
         storageKey: key,
         expiresAt: lifetime === undefined ? null : now + lifetime * SECOND_MS,
       };
-      let made = false;
+      let isNew = false;
       const answer = creates(ctx, { ...call, body: { ...fields, filename, sha256 } }, () => {
         meter.keep(sizeBytes);
         call.set.status = 200; // as OpenAI answers
-        made = true;
+        isNew = true;
         return present(files.add(tx, row, now));
       });
-      if (!made) looseKeys.drop(tx, key, now); // the request was answered before
+      if (!isNew) looseKeys.drop(tx, key, now); // the request was answered before
       return answer;
     },
   });
 }
 
-function fieldsOf(given: Readonly<Record<string, string>>): FileFields {
-  const result = FileFields.safeParse(given);
+function fieldsOf(values: Readonly<Record<string, string>>): FileFields {
+  const result = FileFields.safeParse(values);
   if (result.success) return result.data;
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "purpose");
-  const why = given[field] === undefined ? "is required" : (issue?.message ?? "is invalid");
+  const why = values[field] === undefined ? "is required" : (issue?.message ?? "is invalid");
   throw new AppError("schema", `${field}: ${why}`, { param: field });
 }

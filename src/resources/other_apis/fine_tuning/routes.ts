@@ -16,16 +16,17 @@ import * as fineTuning from "./service.ts";
 
 function nameIgnored(request: Request, { method }: CreateFineTuningJob) {
   if (method?.type !== "reinforcement") return;
-  const given = method.reinforcement.hyperparameters ?? {};
+  const hyperparameters = method.reinforcement.hyperparameters ?? {};
   for (const name of NO_EFFECT)
-    if (Object.hasOwn(given, name)) warn(request, `unknown field /method/reinforcement/hyperparameters/${name}`);
+    if (Object.hasOwn(hyperparameters, name))
+      warn(request, `unknown field /method/reinforcement/hyperparameters/${name}`);
 }
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
   type Call = { principal: Principal; params: { id: string } };
-  const own = ({ principal, params }: Call) => fineTuning.mustGet(ctx, principal.workspaceId, params.id);
-  const moved = (move: (call: Call) => JobRow) => (call: Call) => present(own(call).row, move(call));
+  const recordOf = ({ principal, params }: Call) => fineTuning.mustGet(ctx, principal.workspaceId, params.id);
+  const moved = (move: (call: Call) => JobRow) => (call: Call) => present(recordOf(call).row, move(call));
   const answers = { 200: FineTuningJob };
   return new Elysia({ prefix: "/v1/fine_tuning/jobs", tags: ["Clients"] })
     .use(authed)
@@ -54,7 +55,7 @@ export const routes = (ctx: Ctx) => {
     .get(
       "/:id",
       (call) => {
-        const { row, job } = own(call);
+        const { row, job } = recordOf(call);
         return present(row, job);
       },
       { detail: describe("Get a fine-tuning job", answers) },
@@ -74,11 +75,11 @@ export const routes = (ctx: Ctx) => {
       moved(({ principal, params }) => trainingJobs.resume(ctx, principal, params.id)),
       { detail: describe("Resume a paused fine-tuning job", answers) },
     )
-    .get("/:id/events", ({ query, ...call }) => fineTuning.events(ctx, own(call).job, query), {
+    .get("/:id/events", ({ query, ...call }) => fineTuning.events(ctx, recordOf(call).job, query), {
       ...asks(PageQuery),
       detail: describe("List the events of a fine-tuning job", { 200: listOf(FineTuningEvent, "FineTuningEventList") }),
     })
-    .get("/:id/checkpoints", ({ query, ...call }) => fineTuning.checkpoints(ctx, own(call).job, query), {
+    .get("/:id/checkpoints", ({ query, ...call }) => fineTuning.checkpoints(ctx, recordOf(call).job, query), {
       ...asks(PageQuery),
       detail: describe("List the checkpoints of a fine-tuning job", {
         200: listOf(FineTuningCheckpoint, "FineTuningCheckpointList"),

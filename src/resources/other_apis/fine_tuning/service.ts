@@ -64,7 +64,7 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateFineTuningJob
   const dataset = await read(body.training_file, "training_file");
   const evalDataset = body.validation_file ? await read(body.validation_file, "validation_file") : null;
   const name = servedName(body, newId("job"));
-  let made: FineTuningJob | undefined;
+  let answer: FineTuningJob | undefined;
   const keep: Once["keep"] = (tx, job) => {
     const { id } = job as { id: string };
     const row = insert(tx, {
@@ -79,12 +79,12 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateFineTuningJob
       deploymentError: null,
       createdAt: ctx.clock.now(),
     });
-    made = present(row, currentJob(tx, id) as JobRow); // inserted in this commit
-    once?.keep(tx, made);
+    answer = present(row, currentJob(tx, id) as JobRow); // inserted in this commit
+    once?.keep(tx, answer);
   };
   const request = trainingRequest(body, { dataset, eval_dataset: evalDataset }, name);
   await createTrainingJob(ctx, caller, request, { before: () => undefined, keep }).catch((error) => {
     throw renamed(error);
   });
-  return made as FineTuningJob; // `keep` has run
+  return answer as FineTuningJob; // `keep` has run
 }

@@ -72,9 +72,9 @@ const FIELDS: readonly [training: string, field: string][] = [
 /** The error in the words of the fine-tuning request. */
 export function renamed(error: unknown): unknown {
   if (!(error instanceof AppError) || typeof error.param !== "string") return error;
-  const found = FIELDS.find(([training]) => error.param === `/${training}` || error.param?.startsWith(`/${training}/`));
-  if (!found) return error;
-  const [training, field] = found;
+  const pair = FIELDS.find(([training]) => error.param === `/${training}` || error.param?.startsWith(`/${training}/`));
+  if (!pair) return error;
+  const [training, field] = pair;
   const message = error.message.replace(new RegExp(`^${training}\\b`), field.replaceAll("/", "."));
   return new AppError(error.code, message, { param: `/${field}`, cause: error });
 }

@@ -42,7 +42,7 @@ type Facts = {
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
-  const facts = async (caller: Caller, model: string | undefined) => {
+  const factsOf = async (caller: Caller, model: string | undefined) => {
     const { row, response } = await callModel(ctx, caller, "/props", { model });
     return { name: row.name, response, facts: (response.ok ? await response.clone().json() : {}) as Facts };
   };
@@ -99,18 +99,18 @@ export const routes = (ctx: Ctx) => {
     .get(
       "/props",
       async ({ query, ...caller }) => {
-        const { name, response, facts: known } = await facts(caller, query.model);
+        const { name, response, facts } = await factsOf(caller, query.model);
         if (!response.ok) return response;
         return {
-          default_generation_settings: { n_ctx: known.context_length },
-          total_slots: known.parallel,
+          default_generation_settings: { n_ctx: facts.context_length },
+          total_slots: facts.parallel,
           model_path: name,
           model_alias: name,
-          chat_template: known.chat_template,
-          bos_token: known.bos_token,
-          eos_token: known.eos_token,
+          chat_template: facts.chat_template,
+          bos_token: facts.bos_token,
+          eos_token: facts.eos_token,
           build_info: `verk ${VERSION}`,
-          modalities: { vision: known.vision === true, audio: false as const },
+          modalities: { vision: facts.vision === true, audio: false as const },
         };
       },
       {
@@ -121,9 +121,9 @@ export const routes = (ctx: Ctx) => {
     .get(
       "/slots",
       async ({ query, ...caller }) => {
-        const { response, facts: known } = await facts(caller, query.model);
+        const { response, facts } = await factsOf(caller, query.model);
         if (!response.ok) return response;
-        const { context_length: n_ctx, parallel, active } = known;
+        const { context_length: n_ctx, parallel, active } = facts;
         return Array.from({ length: parallel }, (_, id) => ({ id, n_ctx, is_processing: id < active }));
       },
       { ...asks(ModelQuery), detail: describe("List the slots of a deployment", { 200: Slots }) },

@@ -82,8 +82,8 @@ export async function create(ctx: Ctx, caller: Caller, { model, from, system, pa
     return deploy(ctx, caller, { model: source, name });
   }
   const { max_tokens: limit, ...rest } = samplingOf(parameters);
-  const given = Object.entries({ ...rest, max_completion_tokens: limit && limit > 0 ? limit : undefined });
-  const sampling = Object.fromEntries(given.filter(([, value]) => value !== undefined && value !== null));
+  const fields = Object.entries({ ...rest, max_completion_tokens: limit && limit > 0 ? limit : undefined });
+  const sampling = Object.fromEntries(fields.filter(([, value]) => value !== undefined && value !== null));
   const deployment = mustFind(ctx, workspaceId, source).name;
   agents.create(ctx, workspaceId, parsedAs(CreateAgent, { name, deployment, system_prompt: system ?? null, sampling }));
 }

@@ -90,16 +90,20 @@ export function createChatTranslator(
   return {
     ...NDJSON,
     whole({ model, choices: [choice], usage, timings }) {
-      const { content, reasoning_content: thoughts = "", tool_calls: made = [] } = choice?.message ?? { content: "" };
-      const calls = made.map((call) => ({ id: call.id, name: call.function.name, text: call.function.arguments }));
+      const {
+        content,
+        reasoning_content: thoughts = "",
+        tool_calls: toolCalls = [],
+      } = choice?.message ?? { content: "" };
+      const calls = toolCalls.map((call) => ({ id: call.id, name: call.function.name, text: call.function.arguments }));
       const piece = { text: content ?? "", thoughts, calls };
       const end = endFields({ reason: choice?.finish_reason ?? "stop", usage, timings });
       return { model, created_at: now(), ...write(piece), ...end };
     },
     chunk({ model, choices: [choice], usage, timings }) {
       Object.assign(lines.ended, usage ? { usage } : {}, timings ? { timings } : {});
-      const { content, reasoning_content: thoughts, tool_calls: made = [] } = choice?.delta ?? {};
-      for (const { id, function: call } of made) {
+      const { content, reasoning_content: thoughts, tool_calls: parts = [] } = choice?.delta ?? {};
+      for (const { id, function: call } of parts) {
         if (call.name !== undefined) lines.calls.push({ id, name: call.name, text: "" });
         const last = lines.calls.at(-1);
         if (last) last.text += call.arguments ?? "";

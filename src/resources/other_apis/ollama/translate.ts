@@ -18,7 +18,7 @@ function withImages(content: string, images: readonly string[] | null | undefine
 
 /** Calls of Ollama may have no id. A result answers the oldest open call of its function, else the oldest open call. */
 export function toMessages(messages: readonly Message[]): ChatMessages {
-  let made = 0;
+  let idCount = 0;
   let open: { id: string; name: string }[] = [];
   return messages.map(({ role, content, images, thinking, tool_calls: calls, tool_name: name, tool_call_id: id }) => {
     if (role === "tool") {
@@ -29,7 +29,7 @@ export function toMessages(messages: readonly Message[]): ChatMessages {
     if (role === "user") return { role, content: withImages(content, images) };
     if (role !== "assistant") return { role, content };
     const named = (calls ?? []).map((call) => ({
-      id: call.id ?? `call_${made++}`,
+      id: call.id ?? `call_${idCount++}`,
       type: "function" as const,
       function: { name: call.function.name, arguments: JSON.stringify(call.function.arguments) },
     }));
@@ -46,8 +46,8 @@ export function toMessages(messages: readonly Message[]): ChatMessages {
 export function samplingOf(options: Options) {
   const { num_predict: limit, temperature, top_k, top_p, min_p, seed, stop } = options ?? {};
   const { presence_penalty, frequency_penalty } = options ?? {};
-  const given = { temperature, top_k, top_p, min_p, seed, stop, presence_penalty, frequency_penalty };
-  return { ...given, max_tokens: typeof limit === "number" ? Math.max(-1, limit) : undefined };
+  const sampling = { temperature, top_k, top_p, min_p, seed, stop, presence_penalty, frequency_penalty };
+  return { ...sampling, max_tokens: typeof limit === "number" ? Math.max(-1, limit) : undefined };
 }
 
 type Format = OllamaChat["format"];

@@ -66,10 +66,10 @@ export async function answerOf(ctx: Ctx, row: Task, signal: AbortSignal): Promis
   const { model, messages, stream: _stream, n: _n, ...params } = task;
   const { deployment } = resolveModel(ctx, workspaceId, model);
   const by = { workspaceId, deploymentId: deployment.id, keyId, background: true, signal };
-  const made = await generate(ctx, { ...by, messages, params });
-  const usage = { prompt_tokens: made.promptTokens, completion_tokens: made.completionTokens };
+  const generation = await generate(ctx, { ...by, messages, params });
+  const usage = { prompt_tokens: generation.promptTokens, completion_tokens: generation.completionTokens };
   return toResponse(row.response, {
-    choices: [{ index: 0, message: made.message, logprobs: null, finish_reason: made.finishReason }],
-    usage: { ...usage, total_tokens: made.promptTokens + made.completionTokens },
+    choices: [{ index: 0, message: generation.message, logprobs: null, finish_reason: generation.finishReason }],
+    usage: { ...usage, total_tokens: generation.promptTokens + generation.completionTokens },
   });
 }

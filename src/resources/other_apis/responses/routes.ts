@@ -52,19 +52,19 @@ export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, que
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   const itemsOf = ({ principal: { workspaceId } }: Caller, { input, previous_response_id: previous }: PromptFields) => {
-    const own = responses.itemsOf(ctx, workspaceId, input);
-    return { own, all: previous ? [...responses.historyOf(ctx, workspaceId, previous), ...own] : own };
+    const items = responses.itemsOf(ctx, workspaceId, input);
+    return { input: items, all: previous ? [...responses.historyOf(ctx, workspaceId, previous), ...items] : items };
   };
 
   async function create(caller: Caller, body: ResponsesRequest) {
     const { workspaceId, keyId } = caller.principal;
     if (body.store || body.background) mustLeaveSpace(ctx);
-    const { own, all } = itemsOf(caller, body);
+    const { input, all } = itemsOf(caller, body);
     const task = chatBody(ctx, caller, toChat(body, all));
     const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;
     const now = ctx.clock.now();
     const head = { id: newId("resp", now), createdAt: now, model, request: body };
-    const stored = { workspaceId, keyId, input: own };
+    const stored = { workspaceId, keyId, input };
     if (body.background) {
       resolveModel(ctx, workspaceId, model); // an unknown model is refused at once
       const row = responses.store(ctx, { ...stored, task, response: blankResponse(head, "queued") });

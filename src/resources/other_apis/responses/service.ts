@@ -37,8 +37,8 @@ export function itemsOf(ctx: Ctx, workspaceId: string, input: string | readonly 
   return input.map((item, index) => {
     if (item.type !== "item_reference") return item;
     const row = byId(ctx.db, { id: responseOfItem(item.id) ?? "", workspaceId });
-    const found = row?.response.output.find(({ id }) => id === item.id);
-    if (found) return found;
+    const storedItem = row?.response.output.find(({ id }) => id === item.id);
+    if (storedItem) return storedItem;
     const message = `input.${index}.id: no stored item ${item.id.slice(0, 80)}. Send the item itself`;
     throw new AppError("schema", message, { param: `/input/${index}/id` });
   });
