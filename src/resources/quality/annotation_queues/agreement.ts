@@ -64,15 +64,15 @@ export async function agreementOf(ctx: Ctx, queue: QueueRow): Promise<Agreement>
   const whole: Sums = labels.get("") ?? new Map();
   const annotators = annotatorsOf(whole.get("annotator") ?? []);
   const busiest = annotators.slice(0, MAX_ANNOTATORS).map(({ annotator }) => annotator);
-  const found: Agreement["labels"] = [];
+  const agreements: Agreement["labels"] = [];
   for (const scheme of schemesOf(queue)) {
     const sums = labels.get(scheme.name) ?? new Map();
-    found.push(
+    agreements.push(
       scheme.level === null ? spanAgreement(scheme.name, sums) : await labelAgreement(scheme, sums, busiest, turn),
     );
   }
   const items = totalOf(whole, "items");
-  return { object: "annotation_queue.agreement", queue_id: queue.id, items, annotators, labels: found };
+  return { object: "annotation_queue.agreement", queue_id: queue.id, items, annotators, labels: agreements };
 }
 
 /** Pages of the primary key, so that other requests have their turns. A label is never empty. */
@@ -131,10 +131,10 @@ async function labelAgreement(
   const cells = Map.groupBy(sums.get("pair") ?? [], ({ a }) => a);
   for (const [i, first] of annotators.entries())
     for (const second of annotators.slice(i + 1)) {
-      const found = cells.get(JSON.stringify([first, second].sort()));
-      if (!found) continue;
+      const pairSums = cells.get(JSON.stringify([first, second].sort()));
+      if (!pairSums) continue;
       await turn();
-      const counted = found.map(({ b, n }): Cell => {
+      const counted = pairSums.map(({ b, n }): Cell => {
         const [one, other] = JSON.parse(b) as [string, string];
         return { first: one, second: other, items: n };
       });

@@ -18,13 +18,13 @@ export function valueFault(
     return { path: ["preferred"], message: "is for pairwise queues: this queue is single" };
   if (queue.mode === "pairwise" && value.correction !== null)
     return { path: ["correction"], message: "is for single queues: this queue is pairwise" };
-  const known = queue.labels.map(({ name }) => name);
+  const names = queue.labels.map(({ name }) => name);
   for (const name of Object.keys(value.labels))
-    if (!known.includes(name))
-      return { path: ["labels", name], message: `is not a label of this queue: it has ${known.join(", ") || "none"}` };
+    if (!names.includes(name))
+      return { path: ["labels", name], message: `is not a label of this queue: it has ${names.join(", ") || "none"}` };
   for (const field of queue.labels) {
-    const given = labelValue(value, field.name);
-    const message = given === undefined ? missing(field) : labelFault(field, given, item);
+    const label = labelValue(value, field.name);
+    const message = label === undefined ? missing(field) : labelFault(field, label, item);
     if (message) return { path: ["labels", field.name], message };
   }
   return undefined;
@@ -71,20 +71,20 @@ function choiceFault({ multiple, options }: LabelField & { type: "choice" }, val
   return new Set(chosen).size === chosen.length ? undefined : "has the same option twice";
 }
 
-/** The result of an item, by majority. `given` is in order of time and has no skips. */
-export function outcomeOf(mode: QueueRow["mode"], given: readonly Pick<AnnotationRow, "value">[]): Outcome {
-  if (mode === "single") return { preferred: null, correction: mostFrequent(given), votes: null };
+/** The result of an item, by majority. `annotations` are in order of time and have no skips. */
+export function outcomeOf(mode: QueueRow["mode"], annotations: readonly Pick<AnnotationRow, "value">[]): Outcome {
+  if (mode === "single") return { preferred: null, correction: mostFrequent(annotations), votes: null };
   const votes: Record<Preferred, number> = { first: 0, second: 0, tie: 0 };
-  for (const { value } of given) if (value.preferred) votes[value.preferred]++;
+  for (const { value } of annotations) if (value.preferred) votes[value.preferred]++;
   const preferred = votes.first > votes.second ? "first" : votes.second > votes.first ? "second" : "tie";
   return { preferred: votes.tie > Math.max(votes.first, votes.second) ? "tie" : preferred, correction: null, votes };
 }
 
 /** The correction that most annotators gave; of several, the newest. */
-function mostFrequent(given: readonly Pick<AnnotationRow, "value">[]): string | null {
+function mostFrequent(annotations: readonly Pick<AnnotationRow, "value">[]): string | null {
   const counts = new Map<string, number>();
   let best: string | null = null;
-  for (const { value } of given) {
+  for (const { value } of annotations) {
     if (value.correction === null) continue;
     const count = (counts.get(value.correction) ?? 0) + 1;
     counts.set(value.correction, count);

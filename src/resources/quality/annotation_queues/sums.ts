@@ -38,10 +38,10 @@ export function schemesOf(queue: Pick<QueueRow, "labels" | "mode">): Scheme[] {
 /** A value as a label that can be compared. Null: the annotator gave none. Texts and lists are compared by their hash. */
 export function labelOf({ name, type }: Scheme, { value }: Pick<AnnotationRow, "value">): Label {
   if (type === "preference") return value.preferred;
-  const given = labelValue(value, name);
-  if (given === undefined) return null;
-  if (Array.isArray(given)) return hashOf(JSON.stringify([...given].sort()));
-  return type === "text" ? hashOf(String(given)) : given;
+  const label = labelValue(value, name);
+  if (label === undefined) return null;
+  if (Array.isArray(label)) return hashOf(JSON.stringify([...label].sort()));
+  return type === "text" ? hashOf(String(label)) : label;
 }
 
 const hashOf = (text: string) => new Bun.SHA256().update(text).digest("base64url").slice(0, 22);
@@ -66,8 +66,8 @@ const sum = (label: string, kind: Kind, a: string | number = "", b: string | num
 const without = (sums: readonly Sum[]) => sums.map((each) => ({ ...each, n: -each.n }));
 
 /** Sums that depend on all annotations of the item. */
-function unitSums(schemes: readonly Scheme[], given: Annotations): Sum[] {
-  const real = given.filter(({ skipped }) => !skipped);
+function unitSums(schemes: readonly Scheme[], itemRows: Annotations): Sum[] {
+  const real = itemRows.filter(({ skipped }) => !skipped);
   const sums = real.length < 2 ? [] : [sum("", "items")];
   for (const scheme of schemes) {
     const values = real.map((row) => labelOf(scheme, row)).filter((value) => value !== null);
@@ -84,18 +84,18 @@ function unitSums(schemes: readonly Scheme[], given: Annotations): Sum[] {
 type Row = Annotations[number];
 
 /** Sums of one annotator: alone, and with each other annotator of the item. */
-function ownSums(schemes: readonly Scheme[], own: Row | undefined, others: Annotations): Sum[] {
-  if (!own) return [];
-  const sums = [sum("", "annotator", own.annotator, own.skipped ? "skips" : "annotations")];
-  if (own.skipped) return sums;
+function ownSums(schemes: readonly Scheme[], row: Row | undefined, others: Annotations): Sum[] {
+  if (!row) return [];
+  const sums = [sum("", "annotator", row.annotator, row.skipped ? "skips" : "annotations")];
+  if (row.skipped) return sums;
   for (const other of others)
-    if (!other.skipped) for (const scheme of schemes) sums.push(...pairSums(scheme, own, other));
+    if (!other.skipped) for (const scheme of schemes) sums.push(...pairSums(scheme, row, other));
   return sums;
 }
 
-function pairSums(scheme: Scheme, own: Row, other: Row): Sum[] {
+function pairSums(scheme: Scheme, row: Row, other: Row): Sum[] {
   const { name, level } = scheme;
-  const [first, second] = own.annotator < other.annotator ? [own, other] : [other, own];
+  const [first, second] = row.annotator < other.annotator ? [row, other] : [other, row];
   if (level === null) {
     const [a, b] = [labelValue(first.value, name), labelValue(second.value, name)];
     if (a === undefined || b === undefined) return [];
@@ -156,11 +156,11 @@ function add(tx: Tx, queueId: string, sums: readonly Sum[]) {
 export function sumAnnotation(tx: Tx, queue: QueueRow, itemId: string, before: Annotations, next: Row) {
   if (itemId > queue.summedUntil) return; // fillSums adds the item as it is then
   const others = before.filter(({ annotator }) => annotator !== next.annotator);
-  const own = before.find(({ annotator }) => annotator === next.annotator);
+  const replaced = before.find(({ annotator }) => annotator === next.annotator);
   const schemes = schemesOf(queue);
   add(tx, queue.id, [
     ...without(unitSums(schemes, before)),
-    ...without(ownSums(schemes, own, others)),
+    ...without(ownSums(schemes, replaced, others)),
     ...unitSums(schemes, [...others, next]),
     ...ownSums(schemes, next, others),
   ]);
@@ -185,10 +185,10 @@ export function fillSums(db: Db, queueId: string): boolean {
       .map(({ id }) => id);
     const rows = tx.select().from(annotations).where(inArray(annotations.itemId, ids)).all();
     const schemes = schemesOf(queue);
-    for (const given of Map.groupBy(rows, ({ itemId }) => itemId).values()) {
+    for (const itemRows of Map.groupBy(rows, ({ itemId }) => itemId).values()) {
       add(tx, queueId, [
-        ...unitSums(schemes, given),
-        ...given.flatMap((row, i) => ownSums(schemes, row, given.slice(0, i))),
+        ...unitSums(schemes, itemRows),
+        ...itemRows.flatMap((row, i) => ownSums(schemes, row, itemRows.slice(0, i))),
       ]);
     }
     const summedUntil = ids.length < FILLED_AT_ONCE ? ALL_ITEMS : (ids.at(-1) as string);

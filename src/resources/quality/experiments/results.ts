@@ -25,8 +25,8 @@ export function items(ctx: Ctx, experiment: ExperimentRow, asked: ItemsQuery, an
         ? hasRegression(experiment)
         : sql`NOT ${hasRegression(experiment)}`,
   );
-  const found = page(ctx.db, experimentItems, within, query, (row) => row);
-  const rowIds = [...new Set(found.data.map(({ rowId }) => rowId))];
+  const itemPage = page(ctx.db, experimentItems, within, query, (row) => row);
+  const rowIds = [...new Set(itemPage.data.map(({ rowId }) => rowId))];
   const scores = scoresOf(ctx, experiment, rowIds);
   const baselines = baselineItems(ctx, experiment, rowIds);
   const view = (item: ItemRow) => {
@@ -38,7 +38,7 @@ export function items(ctx: Ctx, experiment: ExperimentRow, asked: ItemsQuery, an
       baseline: other && { output: other.output, scores: scores.get(`${experiment.baseline} ${item.rowId}`) ?? [] },
     });
   };
-  return { ...found, data: found.data.map(view) };
+  return { ...itemPage, data: itemPage.data.map(view) };
 }
 
 function indexOf({ targets }: ExperimentRow, name: string): number {

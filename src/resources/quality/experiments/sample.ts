@@ -18,11 +18,11 @@ export function sampleOf(row: Row, referenceField: string | null): Sample {
   const isAnswered = talk !== undefined && talk.length > 1 && last?.role === "assistant";
   const named = referenceField === null ? REFERENCES : [referenceField];
   const columns = named.map((name) => textOf(row[name])).filter((text) => text !== null);
-  const own = isAnswered && referenceField === null ? textOf(last?.["content"]) : null;
+  const answer = isAnswered && referenceField === null ? textOf(last?.["content"]) : null;
   const input = isAnswered
     ? talk.slice(0, -1)
     : (talk ?? (Array.isArray(prompt) ? (prompt as Message[]) : textOf(prompt)));
-  return { input: input ?? "", reference: columns[0] ?? own };
+  return { input: input ?? "", reference: columns[0] ?? answer };
 }
 
 /** A recorded answer: a text, a message, or a list of messages whose last one counts. Null: the row has none. */

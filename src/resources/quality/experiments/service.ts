@@ -38,13 +38,13 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ExperimentRo
 }
 
 export function mustGetItem(ctx: Ctx, workspaceId: string, id: string): ItemRow {
-  const found = ctx.db
+  const row = ctx.db
     .select({ item: experimentItems })
     .from(experimentItems)
     .innerJoin(experiments, eq(experiments.id, experimentItems.experimentId))
     .where(and(eq(experimentItems.id, id), eq(experiments.workspaceId, workspaceId)))
     .get();
-  if (found) return found.item;
+  if (row) return row.item;
   throw new AppError(
     "resource_not_found",
     `No experiment item ${id.slice(0, 80)}: GET /v1/experiments/{id}/items lists them`,
@@ -123,10 +123,10 @@ export async function create(ctx: Ctx, caller: Principal, body: CreateExperiment
       insert(tx, row);
       link(tx, row);
       emit(tx, "experiment.created", { workspaceId, now }, report(row));
-      const made = present(row);
-      once?.keep(tx, made);
+      const shown = present(row);
+      once?.keep(tx, shown);
       afterCommit(tx, () => wake(ctx));
-      return made;
+      return shown;
     });
   } catch (error) {
     write(ctx.db, (tx) => snapshots.unpin(tx, id));

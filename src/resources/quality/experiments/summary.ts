@@ -59,9 +59,9 @@ export async function summarize(row: ExperimentRow, { items, cells }: Results): 
     const evaluators: EvaluatorFigures[] = [];
     for (const [evaluator, { label }] of row.evaluators.entries()) {
       await turn();
-      const own = cell(target, evaluator);
+      const scores = cell(target, evaluator);
       const other = target === row.baseline ? NONE : cell(row.baseline, evaluator);
-      evaluators.push({ evaluator: label, ...(await figuresOf(own)), comparison: await compare(own, other) });
+      evaluators.push({ evaluator: label, ...(await figuresOf(scores)), comparison: await compare(scores, other) });
     }
     targets.push({ target: name, ...costOf(done), evaluators });
   }

@@ -13,8 +13,8 @@ import type { EvaluatorRef, Target } from "./table.ts";
 
 const BLANK = { deploymentId: null, temporary: false, jobId: null, checkpointId: null, model: null, field: null };
 
-export function resolveTargets(ctx: Ctx, workspaceId: string, given: readonly CreateTarget[]): Target[] {
-  const targets = given.map((target, i) => resolveTarget(ctx, workspaceId, target, `/targets/${i}`));
+export function resolveTargets(ctx: Ctx, workspaceId: string, requests: readonly CreateTarget[]): Target[] {
+  const targets = requests.map((target, i) => resolveTarget(ctx, workspaceId, target, `/targets/${i}`));
   const names = targets.map(({ name }) => name);
   const twice = names.findIndex((name, i) => names.indexOf(name) !== i);
   if (twice >= 0)
@@ -26,19 +26,19 @@ export function resolveTargets(ctx: Ctx, workspaceId: string, given: readonly Cr
   return targets;
 }
 
-function resolveTarget(ctx: Ctx, workspaceId: string, given: CreateTarget, at: string): Target {
-  switch (given.type) {
+function resolveTarget(ctx: Ctx, workspaceId: string, request: CreateTarget, at: string): Target {
+  switch (request.type) {
     case "deployment":
-      return deploymentTarget(ctx, workspaceId, given, `${at}/deployment`);
+      return deploymentTarget(ctx, workspaceId, request, `${at}/deployment`);
     case "checkpoint":
-      return checkpointTarget(ctx, workspaceId, given, at);
+      return checkpointTarget(ctx, workspaceId, request, at);
     case "model": {
-      const { model, name = model } = given;
+      const { model, name = model } = request;
       mustName(ctx, workspaceId, model, `${at}/model`);
       return { ...BLANK, name, type: "model", model, temporary: true };
     }
     case "outputs":
-      return { ...BLANK, name: given.name ?? given.field, type: "outputs", field: given.field };
+      return { ...BLANK, name: request.name ?? request.field, type: "outputs", field: request.field };
   }
 }
 
@@ -54,26 +54,26 @@ function mustName(ctx: Ctx, workspaceId: string, model: string, at: string) {
 type TargetOf<T extends CreateTarget["type"]> = Extract<CreateTarget, { type: T }>;
 const fieldOf = (at: string) => at.slice(1).replaceAll("/", ".");
 
-function deploymentTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"deployment">, at: string): Target {
-  const row = renaming(at, () => mustFind(ctx, workspaceId, given.deployment));
+function deploymentTarget(ctx: Ctx, workspaceId: string, request: TargetOf<"deployment">, at: string): Target {
+  const row = renaming(at, () => mustFind(ctx, workspaceId, request.deployment));
   if (row.status === "stopped" || row.status === "failed")
     throw new AppError(
       "unsupported_state",
       `${fieldOf(at)}: ${row.name} is ${row.status}: start it with POST /v1/deployments/${row.id}/start`,
       { param: at },
     );
-  return { ...BLANK, ...servedBy(ctx, row), name: given.name ?? row.name, type: "deployment", deploymentId: row.id };
+  return { ...BLANK, ...servedBy(ctx, row), name: request.name ?? row.name, type: "deployment", deploymentId: row.id };
 }
 
 /** A job's model may be deployed by its name: then the model knows its job. */
 function servedBy(ctx: Ctx, { workspaceId, model, modelId, checkpoint }: DeploymentRow) {
-  const made = modelId === null ? undefined : models.find(ctx, workspaceId, modelId);
-  const jobId = made?.jobId ?? (isId(model, "job") ? model : null);
-  return jobId === null ? { model } : { jobId, checkpointId: checkpoint ?? made?.checkpointId ?? null };
+  const servedModel = modelId === null ? undefined : models.find(ctx, workspaceId, modelId);
+  const jobId = servedModel?.jobId ?? (isId(model, "job") ? model : null);
+  return jobId === null ? { model } : { jobId, checkpointId: checkpoint ?? servedModel?.checkpointId ?? null };
 }
 
-function checkpointTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"checkpoint">, at: string): Target {
-  const { job: jobId, checkpoint: checkpointId } = given;
+function checkpointTarget(ctx: Ctx, workspaceId: string, request: TargetOf<"checkpoint">, at: string): Target {
+  const { job: jobId, checkpoint: checkpointId } = request;
   const job = ctx.db
     .select()
     .from(trainingJobs)
@@ -96,7 +96,7 @@ function checkpointTarget(ctx: Ctx, workspaceId: string, given: TargetOf<"checkp
       `${fieldOf(at)}.checkpoint: ${jobId} has no checkpoint ${checkpointId.slice(0, 80)}: GET /v1/training_jobs/${jobId}/checkpoints lists them`,
       { param: `${at}/checkpoint` },
     );
-  const name = given.name ?? (checkpoint ? `${job.outputName}-step-${checkpoint.step}` : job.outputName);
+  const name = request.name ?? (checkpoint ? `${job.outputName}-step-${checkpoint.step}` : job.outputName);
   return { ...BLANK, name, type: "checkpoint", jobId, checkpointId, temporary: true };
 }
 
@@ -120,14 +120,14 @@ function renaming<T>(param: string, find: () => T): T {
 
 export function resolveEvaluators(ctx: Ctx, workspaceId: string, refs: readonly string[]): EvaluatorRef[] {
   const { resolve } = ctx.state.experiments.ports;
-  const found = refs.map((ref, i) => renaming(`/evaluators/${i}`, () => resolve(ctx, workspaceId, ref)));
-  const twice = found.findIndex(({ id }, i) => found.findIndex((other) => other.id === id) !== i);
+  const evaluators = refs.map((ref, i) => renaming(`/evaluators/${i}`, () => resolve(ctx, workspaceId, ref)));
+  const twice = evaluators.findIndex(({ id }, i) => evaluators.findIndex((other) => other.id === id) !== i);
   if (twice >= 0)
     throw new AppError("schema", `evaluators.${twice}: is named twice: leave one out`, {
       param: `/evaluators/${twice}`,
     });
-  const isShared = (label: string) => found.filter((other) => other.label === label).length > 1;
-  return found.map((each) => (isShared(each.label) ? { ...each, label: `${each.label}@${each.version}` } : each));
+  const isShared = (label: string) => evaluators.filter((other) => other.label === label).length > 1;
+  return evaluators.map((each) => (isShared(each.label) ? { ...each, label: `${each.label}@${each.version}` } : each));
 }
 
 export function baselineIndex({ baseline }: CreateExperiment, targets: readonly Target[]): number {

@@ -193,10 +193,10 @@ class Parser {
 
   #class(): Ranges {
     const isNegated = this.#takes("^");
-    const found: (readonly [number, number])[] = [];
+    const ranges: (readonly [number, number])[] = [];
     for (let isFirst = this.#dialect.isBracketFirst; isFirst || !this.#takes("]"); isFirst = false)
-      found.push(...this.#member());
-    return isNegated ? complement(found) : found;
+      ranges.push(...this.#member());
+    return isNegated ? complement(ranges) : ranges;
   }
 
   #member(): Ranges {

@@ -81,16 +81,16 @@ let cases: ReadonlyMap<number, readonly number[]> | undefined;
 /** A character → those whose upper or lower case begins with it. */
 function casesOf(): ReadonlyMap<number, readonly number[]> {
   if (cases) return cases;
-  const made = new Map<number, number[]>();
+  const table = new Map<number, number[]>();
   for (let from = 0; from < CASED_END; from += 4_096) {
     const block = String.fromCodePoint(...Array.from({ length: 4_096 }, (_, i) => from + i));
     for (const [character] of block.matchAll(/\p{Changes_When_Casemapped}/gu))
       for (const other of new Set([character.toLowerCase().codePointAt(0)!, character.toUpperCase().codePointAt(0)!])) {
-        const known = made.get(other);
-        if (known) known.push(character.codePointAt(0)!);
-        else made.set(other, [character.codePointAt(0)!]);
+        const characters = table.get(other);
+        if (characters) characters.push(character.codePointAt(0)!);
+        else table.set(other, [character.codePointAt(0)!]);
       }
   }
-  cases = made;
-  return made;
+  cases = table;
+  return table;
 }

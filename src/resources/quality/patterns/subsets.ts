@@ -41,12 +41,12 @@ export class Subsets {
 
   subset(states: Uint16Array, behind: Side): Subset {
     const key = behind + KEYS.decode(states);
-    const known = this.#kept.get(key);
-    if (known) return known;
-    const made: Subset = { states, behind, steps: [] };
+    const existing = this.#kept.get(key);
+    if (existing) return existing;
+    const subset: Subset = { states, behind, steps: [] };
     this.#count(states);
-    this.#kept.set(key, made);
-    return made;
+    this.#kept.set(key, subset);
+    return subset;
   }
 
   step(from: Subset, characterClass: number): Step {
@@ -69,30 +69,30 @@ export class Subsets {
     const { starts, to, label } = this.#graph.free;
     const holds = CONDITIONS.map((condition) => holdsAt(condition, behind, ahead));
     const visit = ++this.#visit;
-    const found = this.#found;
+    const reached = this.#found;
     const visited = this.#visited;
     let count = states.length;
-    found.set(states);
+    reached.set(states);
     for (let i = 0; i < count; i++) visited[states[i]!] = visit;
     for (let i = 0; i < count; i++) {
-      const last = starts[found[i]! + 1]!;
-      for (let edge = starts[found[i]!]!; edge < last; edge++) {
+      const last = starts[reached[i]! + 1]!;
+      for (let edge = starts[reached[i]!]!; edge < last; edge++) {
         const state = to[edge]!;
         if (visited[state] === visit || !holds[label[edge]!]) continue;
         visited[state] = visit;
-        found[count++] = state;
+        reached[count++] = state;
       }
     }
-    return found.slice(0, count);
+    return reached.slice(0, count);
   }
 
   /** The root is always there: a way may begin at every position. */
   #read(states: Uint16Array, isInSet: Uint8Array): Uint16Array {
     const { starts, to, label } = this.#graph.read;
     const visit = ++this.#visit;
-    const found = this.#found;
+    const reached = this.#found;
     const visited = this.#visited;
-    found[0] = this.#graph.root;
+    reached[0] = this.#graph.root;
     visited[this.#graph.root] = visit;
     let count = 1;
     for (let i = 0; i < states.length; i++) {
@@ -101,10 +101,10 @@ export class Subsets {
         const state = to[edge]!;
         if (isInSet[label[edge]!] === 0 || visited[state] === visit) continue;
         visited[state] = visit;
-        found[count++] = state;
+        reached[count++] = state;
       }
     }
-    return found.slice(0, count);
+    return reached.slice(0, count);
   }
 
   #count(states: Uint16Array) {

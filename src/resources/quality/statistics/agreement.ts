@@ -124,9 +124,9 @@ export function withinUnit(
 /** Krippendorff's alpha from sums over all units. */
 export function alphaOf({ items, counts, within }: AlphaSums, { level = "nominal", categories = [] }: AlphaOptions) {
   if (items === 0) return { value: null, items };
-  const known = new Set(categories);
+  const allowed = new Set(categories);
   for (const label of counts.keys())
-    if (known.size > 0 && !known.has(label)) throw new RangeError("a label is not one of the categories");
+    if (allowed.size > 0 && !allowed.has(label)) throw new RangeError("a label is not one of the categories");
   const order = level === "ordinal" ? categories : [...counts.keys()];
   const labels = order.filter((label) => counts.has(label));
   if (labels.length === 1) return { value: null, items };

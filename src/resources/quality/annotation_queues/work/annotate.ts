@@ -32,8 +32,8 @@ export async function annotate(
     preferred: body.preferred ?? null,
     correction: body.correction ?? null,
   };
-  const given = { annotator, keyId, value, comment: body.comment ?? null };
-  const item = write(ctx.db, (tx) => record(tx, ctx, queue, itemId, given));
+  const annotation = { annotator, keyId, value, comment: body.comment ?? null };
+  const item = write(ctx.db, (tx) => record(tx, ctx, queue, itemId, annotation));
   if (item.status !== "appending") return item;
   await appendRow(ctx, item.id);
   return items.find(ctx.db, queue.id, item.id) ?? item;
@@ -41,26 +41,26 @@ export async function annotate(
 
 type NewAnnotation = Author & Pick<AnnotationRow, "value" | "comment">;
 
-function record(tx: Tx, ctx: Ctx, requested: QueueRow, itemId: string, given: NewAnnotation): ItemRow {
+function record(tx: Tx, ctx: Ctx, requested: QueueRow, itemId: string, annotation: NewAnnotation): ItemRow {
   const queue = queues.mustGet({ db: tx }, requested.workspaceId, requested.id);
   const item = items.mustGet({ db: tx }, queue, itemId);
-  const fault = valueFault(queue, item, given.value);
+  const fault = valueFault(queue, item, annotation.value);
   if (fault)
     throw new AppError("schema", `${fault.path.join(".")}: ${fault.message}`, {
       param: `/${fault.path.map((part) => part.replaceAll("~", "~0").replaceAll("/", "~1")).join("/")}`,
     });
   const before = items.annotationsOf(tx, itemId);
-  const own = before.find(({ annotator }) => annotator === given.annotator);
+  const previous = before.find(({ annotator }) => annotator === annotation.annotator);
   const isOpen = item.status === "pending" || item.status === "skipped";
-  if (!isOpen && own && !own.skipped) {
-    if (Bun.deepEquals(own.value, given.value) && own.comment === given.comment) return item;
+  if (!isOpen && previous && !previous.skipped) {
+    if (Bun.deepEquals(previous.value, annotation.value) && previous.comment === annotation.comment) return item;
     throw new AppError("unsupported_state", `Item ${itemId} is complete: its annotations do not change any more`, {
       param: "item",
     });
   }
   const now = ctx.clock.now();
-  put(tx, { queue, item, before }, { ...given, skipped: false, createdAt: now });
-  release(tx, ctx, { itemId, annotator: given.annotator });
+  put(tx, { queue, item, before }, { ...annotation, skipped: false, createdAt: now });
+  release(tx, ctx, { itemId, annotator: annotation.annotator });
   const all = items.annotationsOf(tx, itemId).filter(({ skipped }) => !skipped);
   const patch = { annotationCount: all.length, updatedAt: now };
   if (isOpen && all.length >= queue.annotatorsPerItem) return complete(tx, queue, { ...item, ...patch }, all);
@@ -106,13 +106,13 @@ export function skip(
     const current = queues.mustGet({ db: tx }, queue.workspaceId, queue.id); // It may have been deleted meanwhile.
     const item = items.mustGet({ db: tx }, current, itemId);
     const before = items.annotationsOf(tx, itemId);
-    const own = before.find((each) => each.annotator === annotator);
-    const again = own?.skipped && (item.status === "skipped" || !forAll);
+    const previous = before.find((each) => each.annotator === annotator);
+    const again = previous?.skipped && (item.status === "skipped" || !forAll);
     if (again) return item;
-    if (item.status !== "pending" || (own && !own.skipped))
+    if (item.status !== "pending" || (previous && !previous.skipped))
       throw new AppError(
         "unsupported_state",
-        own && !own.skipped
+        previous && !previous.skipped
           ? `Item ${itemId} has an annotation of ${annotator} and cannot be skipped`
           : `Item ${itemId} is ${item.status} and cannot be skipped`,
         { param: "item" },

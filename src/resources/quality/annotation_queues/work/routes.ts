@@ -53,12 +53,13 @@ export const workRoutes = (ctx: Ctx) => {
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.ReserveItem, {});
         const { annotator = principal.keyId, lease_seconds: leaseSeconds } = body;
         const reserved = reserve(ctx, queue, { annotator, leaseSeconds });
-        const own = reserved && items.annotationsOf(ctx.db, reserved.item.id).filter((a) => a.annotator === annotator);
+        const annotations =
+          reserved && items.annotationsOf(ctx.db, reserved.item.id).filter((a) => a.annotator === annotator);
         return {
           object: "annotation_queue.reservation",
           queue_id: queue.id,
           annotator,
-          item: reserved ? presentItem(reserved.item, own ?? []) : null,
+          item: reserved ? presentItem(reserved.item, annotations ?? []) : null,
           lease_seconds: reserved?.leaseSeconds ?? null,
         };
       },

@@ -44,8 +44,12 @@ const rowOf = ({ input, output, reference, row }: EvaluationItem): Record<string
 
 /** A row may have a schema of its own. The code takes a column from all rows or from none. */
 const withSchema =
-  (own: object) =>
-  ({ input, output, row }: EvaluationItem) => ({ prompt: input, completion: output, schema: row?.["schema"] ?? own });
+  (schema: object) =>
+  ({ input, output, row }: EvaluationItem) => ({
+    prompt: input,
+    completion: output,
+    schema: row?.["schema"] ?? schema,
+  });
 
 export async function runCode(ctx: Ctx, { workspaceId, evaluator, items, signal }: Evaluation): Promise<Verdict[]> {
   const part = partOf(ctx, workspaceId, evaluator);

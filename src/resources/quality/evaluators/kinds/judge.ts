@@ -16,8 +16,8 @@ export async function judge(ctx: Ctx, config: JudgeConfig, evaluation: Evaluatio
   const { id: deploymentId } = mustFind(ctx, workspaceId, config.deployment);
   const ask = async (item: EvaluationItem, answers: readonly string[]) => {
     const { messages, params } = questionFor(config, item, answers);
-    const made = await generate(ctx, { workspaceId, deploymentId, messages, params, signal, background: true });
-    return readVerdict(config, made.text);
+    const generation = await generate(ctx, { workspaceId, deploymentId, messages, params, signal, background: true });
+    return readVerdict(config, generation.text);
   };
   const turns = Semaphore.unshared("the items of one evaluation", { permits: MAX_AT_ONCE });
   const verdicts = items.map(async (item) => {

@@ -56,8 +56,8 @@ function filled({ rubric }: JudgeConfig, prompt: string, item: EvaluationItem, a
 /** A field of a reference that is a JSON object. */
 function fieldOfReference(reference: string, path: string): string | undefined {
   try {
-    const found = fieldOf(JSON.parse(reference), path);
-    return found === undefined ? undefined : asText(found);
+    const value = fieldOf(JSON.parse(reference), path);
+    return value === undefined ? undefined : asText(value);
   } catch {
     return undefined;
   }

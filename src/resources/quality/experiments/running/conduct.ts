@@ -118,11 +118,11 @@ async function openTarget(ctx: Ctx, row: ExperimentRow, index: number): Promise<
   const id = write(ctx.db, (tx) => {
     const fresh = tx.select().from(experiments).where(eq(experiments.id, row.id)).get();
     if (fresh?.status !== "running") throw new Error(`experiment ${row.id} has ended`);
-    const made = create();
-    const targets = fresh.targets.map((each, i) => (i === index ? { ...each, deploymentId: made.id } : each));
+    const deployment = create();
+    const targets = fresh.targets.map((each, i) => (i === index ? { ...each, deploymentId: deployment.id } : each));
     tx.update(experiments).set({ targets, updatedAt: ctx.clock.now() }).where(eq(experiments.id, row.id)).run();
     link(tx, { ...fresh, targets });
-    return made.id;
+    return deployment.id;
   });
   await durable(ctx.db);
   return id;

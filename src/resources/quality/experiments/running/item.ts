@@ -48,23 +48,23 @@ export async function answerRow(work: Work, question: QuestionRow): Promise<Answ
 /** An item that was generated before a kill and has no scores yet. */
 function unfinished({ ctx, row, index }: Work, { rowId }: QuestionRow): ItemRow | undefined {
   const { experimentId, target } = experimentItems;
-  const own = and(eq(experimentId, row.id), eq(target, index), eq(experimentItems.rowId, rowId));
-  return ctx.db.select().from(experimentItems).where(own).get();
+  const isItem = and(eq(experimentId, row.id), eq(target, index), eq(experimentItems.rowId, rowId));
+  return ctx.db.select().from(experimentItems).where(isItem).get();
 }
 
 type Answer = Pick<ItemRow, "output" | "latencyMs" | "promptTokens" | "completionTokens" | "requestId" | "traceId">;
 
 async function answer(work: Work, question: QuestionRow): Promise<ItemRow | undefined> {
-  let given: Answer;
+  let answered: Answer;
   try {
-    given = work.deploymentId === null ? recorded(work.target, question) : await generated(work, question);
+    answered = work.deploymentId === null ? recorded(work.target, question) : await generated(work, question);
   } catch (error) {
     work.signal.throwIfAborted();
     if (error instanceof TargetFailed || isServerFault(error)) throw error;
     recordFault(work, question, faultOf(work, question, error));
     return undefined;
   }
-  return record(work, question, given);
+  return record(work, question, answered);
 }
 
 /** The disk of the server is full or broken. */
@@ -120,8 +120,10 @@ export async function retrying<T>({ ctx, signal }: Work, call: () => Promise<T>,
   }
 }
 
-function record(work: Work, question: QuestionRow, given: Answer): ItemRow | undefined {
-  return write(work.ctx.db, (tx) => (isRunning(tx, work) ? insertItem(tx, itemOf(work, question, given)) : undefined));
+function record(work: Work, question: QuestionRow, answered: Answer): ItemRow | undefined {
+  return write(work.ctx.db, (tx) =>
+    isRunning(tx, work) ? insertItem(tx, itemOf(work, question, answered)) : undefined,
+  );
 }
 
 const NO_ANSWER: Answer = {
@@ -142,10 +144,18 @@ function recordFault(work: Work, question: QuestionRow, { code, message }: AppEr
   });
 }
 
-function itemOf({ ctx, row, index }: Work, { rowId, input, reference }: QuestionRow, given: Answer): ItemRow {
+function itemOf({ ctx, row, index }: Work, { rowId, input, reference }: QuestionRow, answered: Answer): ItemRow {
   const createdAt = ctx.clock.now();
-  const own = { id: newId("expi", createdAt), experimentId: row.id, target: index, rowId, input, reference, createdAt };
-  return { ...own, ...given, error: null, errorCode: null, finishedAt: null };
+  const identity = {
+    id: newId("expi", createdAt),
+    experimentId: row.id,
+    target: index,
+    rowId,
+    input,
+    reference,
+    createdAt,
+  };
+  return { ...identity, ...answered, error: null, errorCode: null, finishedAt: null };
 }
 
 /** A cancelled experiment takes no further results. */

@@ -23,8 +23,8 @@ export async function sweep(ctx: Ctx) {
       const { experimentId, target, rowId, evaluator } = experimentScores;
       const key = { target, rowId, evaluator };
       const some = tx.select(key).from(experimentScores).where(eq(experimentId, lost)).limit(rows);
-      const own = and(eq(experimentId, lost), sql`(${target}, ${rowId}, ${evaluator}) IN ${some}`);
-      return tx.delete(experimentScores).where(own).returning({ rowId }).all().length;
+      const isLost = and(eq(experimentId, lost), sql`(${target}, ${rowId}, ${evaluator}) IN ${some}`);
+      return tx.delete(experimentScores).where(isLost).returning({ rowId }).all().length;
     });
 }
 
@@ -34,15 +34,15 @@ async function* lostIds(
   { experimentId }: typeof experimentItems | typeof experimentScores,
 ): AsyncGenerator<string> {
   const turn = takingTurns();
-  for (let known = ""; ; ) {
+  for (let last = ""; ; ) {
     await turn();
     const next = ctx.db
       .select({ id: min(experimentId) })
       .from(experimentId.table)
-      .where(gt(experimentId, known))
+      .where(gt(experimentId, last))
       .get()?.id;
     if (next == null) return;
-    known = next;
+    last = next;
     if (!current(ctx, next)) yield next;
   }
 }
