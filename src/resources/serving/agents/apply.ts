@@ -31,15 +31,15 @@ type Merged = Pick<AgentRow, "name" | "version" | "systemPrompt" | "tools" | "sa
 
 /** Pure. A field of the request overrides that of the agent; null counts as absent. */
 export function merge({ name, version, systemPrompt, tools, sampling }: Merged, body: Fields): Fields {
-  const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+  const fields = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
   const defaults: Fields = { ...sampling, ...(tools.length > 0 ? { tools } : {}) };
   // max_tokens is the older name: with the agent's max_completion_tokens beside it, it would have no effect.
-  if (given["max_tokens"] !== undefined) delete defaults["max_completion_tokens"];
+  if (fields["max_tokens"] !== undefined) delete defaults["max_completion_tokens"];
   // The choice of the agent may name one of its own tools.
-  if (given["tools"] !== undefined) delete defaults["tool_choice"];
-  const merged: Fields = { ...defaults, ...given, model: `${name}@${version}` };
-  if (systemPrompt !== null && Array.isArray(given["messages"]))
-    merged["messages"] = withPrompt(systemPrompt, given["messages"]);
+  if (fields["tools"] !== undefined) delete defaults["tool_choice"];
+  const merged: Fields = { ...defaults, ...fields, model: `${name}@${version}` };
+  if (systemPrompt !== null && Array.isArray(fields["messages"]))
+    merged["messages"] = withPrompt(systemPrompt, fields["messages"]);
   return merged;
 }
 

@@ -30,21 +30,21 @@ const isAgentName = ({ db }: Ctx, workspaceId: string, name: string): boolean =>
     .get() !== undefined;
 
 async function agentsAfter(ctx: Ctx, workspaceId: string, after: string | undefined, most: number): Promise<Model[]> {
-  const found: Model[] = [];
-  const known = new Map<string, Model | undefined>(); // by the deployment that the agent names
+  const listed: Model[] = [];
+  const models = new Map<string, Model | undefined>(); // by the deployment that the agent names
   const turn = takingTurns(); // agents of deployments that do not run are read and not listed, however many they are
-  for (let last = after; found.length < most; ) {
+  for (let last = after; listed.length < most; ) {
     const rows = newestAfter(ctx, workspaceId, last);
     for (const row of rows) {
       await turn();
-      if (!known.has(row.deployment)) known.set(row.deployment, findListed(ctx, workspaceId, row.deployment));
-      const model = modelOf(ctx, row, known.get(row.deployment));
-      if (model) found.push(model);
+      if (!models.has(row.deployment)) models.set(row.deployment, findListed(ctx, workspaceId, row.deployment));
+      const model = modelOf(ctx, row, models.get(row.deployment));
+      if (model) listed.push(model);
     }
     if (rows.length < BATCH) break;
     last = rows.at(-1)?.name;
   }
-  return found.slice(0, most);
+  return listed.slice(0, most);
 }
 
 type Listed = Pick<AgentRow, "id" | "workspaceId" | "name" | "version" | "deployment" | "createdAt">;

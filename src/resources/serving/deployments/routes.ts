@@ -62,7 +62,7 @@ const managing = (ctx: Ctx) => {
       ...asks(ListQuery),
       detail: describe("List deployments", { 200: listOf(Deployment, "DeploymentList") }),
     })
-    .get("/:id", ({ principal, params }) => deployments.view(ctx, own(ctx, principal, params.id)), {
+    .get("/:id", ({ principal, params }) => deployments.view(ctx, deploymentOf(ctx, principal, params.id)), {
       detail: describe("Get a deployment", { 200: Deployment }),
     })
     .patch(
@@ -118,13 +118,17 @@ const managing = (ctx: Ctx) => {
     .post("/:id/wake", ({ principal, params }) => deployments.view(ctx, parking.wake(ctx, principal, params.id)), {
       detail: describe("Wake a parked deployment now", { 200: Deployment }),
     })
-    .get("/:id/requests", ({ principal, params, query }) => listRequests(ctx, own(ctx, principal, params.id), query), {
-      ...asks(PageQuery),
-      detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
-    })
+    .get(
+      "/:id/requests",
+      ({ principal, params, query }) => listRequests(ctx, deploymentOf(ctx, principal, params.id), query),
+      {
+        ...asks(PageQuery),
+        detail: describe("List a deployment's requests", { 200: listOf(DeploymentRequest, "DeploymentRequestList") }),
+      },
+    )
     .get(
       "/:id/metrics",
-      ({ principal, params }) => presentMetrics(own(ctx, principal, params.id), runTime(ctx, params.id)),
+      ({ principal, params }) => presentMetrics(deploymentOf(ctx, principal, params.id), runTime(ctx, params.id)),
       {
         detail: describe("Get a deployment's metrics", { 200: DeploymentMetrics }),
       },
@@ -167,14 +171,14 @@ const inference = (ctx: Ctx) => {
     app.post(
       path,
       ({ principal, params, body, request }) =>
-        infer(ctx, mustServe(own(ctx, principal, params.id), body.model), request, {
+        infer(ctx, mustServe(deploymentOf(ctx, principal, params.id), body.model), request, {
           path,
           body,
           keyId: principal.keyId,
         }),
       { ...takes(form, { kind }), detail },
     );
-  return app.get("/models", ({ principal, params }) => servedModels(own(ctx, principal, params.id)), {
+  return app.get("/models", ({ principal, params }) => servedModels(deploymentOf(ctx, principal, params.id)), {
     detail: describe("List the model that a deployment serves", { 200: ServedModelList }),
   });
 };
@@ -202,7 +206,7 @@ const byName = (ctx: Ctx) => {
   return app;
 };
 
-const own = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
+const deploymentOf = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
 const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) =>

@@ -134,8 +134,8 @@ export async function listServed(ctx: Ctx, workspaceId: string, { limit, after }
 export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
   const row = (name: string) =>
     isId(name, "dep") ? byId(ctx.db, { id: name, workspaceId }) : byName(ctx.db, { name, workspaceId });
-  const found = row(ref);
-  if (found) return servedBy(ctx, found, ACTIVE);
+  const deployment = row(ref);
+  if (deployment) return servedBy(ctx, deployment, ACTIVE);
   const [, name, adapter] = /^(.+):([^:]+)$/.exec(ref) ?? [];
   const base = name === undefined ? undefined : row(name);
   return base && withAdapters(ctx, base).find(({ id }) => id === `${base.name}:${adapter}`);
@@ -154,12 +154,12 @@ export function listLoras(ctx: Ctx, workspaceId: string, model: string | undefin
 
 /** The model that answers requests with this `model`, if its deployment is listed. */
 export function findListed(ctx: Ctx, workspaceId: string, model: string): Model | undefined {
-  const found = find(ctx, workspaceId, model);
-  return found && servedBy(ctx, found, LISTED);
+  const deployment = find(ctx, workspaceId, model);
+  return deployment && servedBy(ctx, deployment, LISTED);
 }
 
-function servedBy(ctx: Ctx, found: DeploymentRow, statuses: readonly string[]): Model | undefined {
-  const row = statuses.includes(found.status) ? found : undefined;
+function servedBy(ctx: Ctx, deployment: DeploymentRow, statuses: readonly string[]): Model | undefined {
+  const row = statuses.includes(deployment.status) ? deployment : undefined;
   const model =
     row &&
     ctx.db

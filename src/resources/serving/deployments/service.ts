@@ -86,7 +86,7 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
       const costPerHourMicros = rateOf(ctx, { ...place, workspaceId, gpuType: place.type, gpuCount: place.count });
       billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, input.min_replicas));
       const model = modelFor(ctx, workspaceId, input);
-      const made = insert(tx, {
+      const deployment = insert(tx, {
         ...BLANK,
         costPerHourMicros,
         ...SETTINGS.columns({ ...input, max_replicas: input.max_replicas ?? Math.max(1, input.min_replicas) }),
@@ -101,9 +101,9 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
         updatedAt: now,
         apiKeyId: payer.keyId,
       });
-      mustFit(ctx, made, partsOf(ctx, workspaceId, model), place.devices);
-      emit(tx, "deployment.created", { workspaceId, now }, machine.report(made));
-      return made;
+      mustFit(ctx, deployment, partsOf(ctx, workspaceId, model), place.devices);
+      emit(tx, "deployment.created", { workspaceId, now }, machine.report(deployment));
+      return deployment;
     }),
   );
   ctx.wake("deployments.reconcile");

@@ -16,6 +16,6 @@ export const projectorPath = (modelPath: string): string => modelPath.replace(/(
 export function projectorOf(ctx: Ctx, row: ModelRow): ProjectorFile | undefined {
   if (row.path === null) return undefined;
   const path = join(ctx.config.data_dir, projectorPath(row.path));
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found?.isFile() ? { path, sizeBytes: found.size, mtimeMs: Math.floor(found.mtimeMs) } : undefined;
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats?.isFile() ? { path, sizeBytes: stats.size, mtimeMs: Math.floor(stats.mtimeMs) } : undefined;
 }

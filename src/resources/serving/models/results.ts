@@ -42,8 +42,8 @@ export type PlacedResult = models.Inspected & { id: string; path: string };
 
 /** Makes the job's file a model of the workspace that can be served. Later calls find the model. */
 export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow> {
-  const known = existing(ctx.db, result);
-  if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
+  const previous = existing(ctx.db, result);
+  if (previous?.status === "ready" && models.fileOf(ctx, previous) === "same") return previous;
   const linked = await placeResult(ctx, result);
   const row = write(ctx.db, (tx) => addResult(ctx, tx, result, linked));
   await durable(ctx.db);
@@ -82,16 +82,16 @@ async function linkInto(ctx: Ctx, file: Result["file"], to: string) {
 /** Called in the commit that gives the job its result. If another call was faster, its row counts and this file is removed. */
 export function addResult(ctx: Ctx, tx: Tx, result: Result, linked: PlacedResult): ModelRow {
   const now = ctx.clock.now();
-  const { id, path, ...found } = linked;
-  const known = existing(tx, result);
-  if (known?.status === "ready" && models.fileOf(ctx, known) === "same") return known;
-  if (known) {
-    models.recheck(tx, known.id, now);
-    return models.accept(tx, known.id, { ...found, path }, now) ?? known;
+  const { id, path, ...facts } = linked;
+  const row = existing(tx, result);
+  if (row?.status === "ready" && models.fileOf(ctx, row) === "same") return row;
+  if (row) {
+    models.recheck(tx, row.id, now);
+    return models.accept(tx, row.id, { ...facts, path }, now) ?? row;
   }
   const { workspaceId, jobId, checkpointId, step, variant, baseModelId } = result;
   const base = baseModelId === null ? undefined : models.find(ctx, workspaceId, baseModelId);
-  const made = models.add(
+  const added = models.add(
     tx,
     {
       id,
@@ -108,7 +108,7 @@ export function addResult(ctx: Ctx, tx: Tx, result: Result, linked: PlacedResult
     },
     now,
   );
-  return models.accept(tx, made.id, { ...found, path }, now) ?? made;
+  return models.accept(tx, added.id, { ...facts, path }, now) ?? added;
 }
 
 const here = ne(table.status, "deleted");
@@ -168,8 +168,8 @@ export function byExport(ctx: Ctx, workspaceId: string, checkpointId: string, va
 /** Adds the row of a result that is being made. `addResult` makes it ready, `refuseResult` fails it. */
 export function announceResult(ctx: Ctx, tx: Tx, result: Omit<Result, "file" | "sha256">): ModelRow {
   const now = ctx.clock.now();
-  const known = existing(tx, result);
-  if (known) return models.recheck(tx, known.id, now) ?? known;
+  const row = existing(tx, result);
+  if (row) return models.recheck(tx, row.id, now) ?? row;
   const { workspaceId, jobId, checkpointId, step: checkpointStep, variant, baseModelId } = result;
   const name = freeName(tx, workspaceId, result.name);
   const of = { jobId, checkpointId, checkpointStep, variant, baseModelId };
@@ -178,8 +178,8 @@ export function announceResult(ctx: Ctx, tx: Tx, result: Omit<Result, "file" | "
 
 /** The result cannot be made. A deployment that waits for it fails with this error. */
 export function refuseResult(ctx: Ctx, tx: Tx, of: Pick<Result, "checkpointId" | "variant">, error: string) {
-  const known = existing(tx, of);
-  if (known?.status === "pending") models.refuse(tx, known.id, error, ctx.clock.now());
+  const row = existing(tx, of);
+  if (row?.status === "pending") models.refuse(tx, row.id, error, ctx.clock.now());
 }
 
 /** Results that nothing makes any more, because their job was deleted. */

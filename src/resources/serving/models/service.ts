@@ -98,12 +98,12 @@ export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
 export function request(ctx: Ctx, workspaceId: string, hubName: string, param = "/model"): ModelRow {
   const present = findOrDownloadable(ctx, workspaceId, hubName, param);
   if (present) return present;
-  const known = find(ctx, workspaceId, hubName);
+  const existing = find(ctx, workspaceId, hubName);
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
     const mine = and(eq(models.workspaceId, workspaceId), eq(models.status, "downloading"));
     limitWaiting({ db: tx, config: ctx.config }, "downloads", models, mine);
-    const id = known?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
+    const id = existing?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
     return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
   });
   ctx.wake("models.download");
@@ -117,9 +117,9 @@ export function findOrDownloadable(
   hubName: string,
   param: string,
 ): ModelRow | undefined {
-  const known = find(ctx, workspaceId, hubName);
-  if (known && known.status !== "failed" && known.status !== "missing") return known;
-  if (known && known.source !== "hub") return known;
+  const row = find(ctx, workspaceId, hubName);
+  if (row && row.status !== "failed" && row.status !== "missing") return row;
+  if (row && row.source !== "hub") return row;
   if (!parseHubName(hubName))
     throw new AppError(
       "resource_not_found",
@@ -167,8 +167,8 @@ export function usability(ctx: Ctx, row: ModelRow): Usability {
   const progress = row.progress ?? 0;
   if (row.status === "pending") {
     const waits = row.source === "builtin" && row.shape !== null ? "recheck" : "check";
-    const made = row.source === "training_job" && row.path === null;
-    return { waits, progress, reason: made ? "is being made from its checkpoint" : "is being checked" };
+    const isBeingMade = row.source === "training_job" && row.path === null;
+    return { waits, progress, reason: isBeingMade ? "is being made from its checkpoint" : "is being checked" };
   }
   if (row.status === "downloading")
     return { waits: "download", progress, reason: `is being downloaded (${Math.floor(progress * 100)} %)` };
@@ -214,8 +214,8 @@ export type NewModel = { workspaceId: string | null; name: string; source: Model
 
 /** Adds a row whose file is not checked yet. */
 export function add(tx: Tx, model: NewModel, now: number): ModelRow {
-  const own = { id: newId("mdl", now), metadata: {}, createdAt: now, updatedAt: now };
-  const row = insert(tx, { ...BLANK, ...own, ...model });
+  const identity = { id: newId("mdl", now), metadata: {}, createdAt: now, updatedAt: now };
+  const row = insert(tx, { ...BLANK, ...identity, ...model });
   emit(tx, "model.created", { workspaceId: row.workspaceId ?? INSTALLATION, now }, present(row));
   return row;
 }

@@ -63,17 +63,17 @@ export async function renderTemplate(
   { conversations }: RenderTemplate,
 ): Promise<RenderedTemplate> {
   const model = withTemplate(ctx, caller.workspaceId, id);
-  const given = conversations.map(({ messages, tools, add_generation_prompt: open }) => ({ messages, tools, open }));
+  const inputs = conversations.map(({ messages, tools, add_generation_prompt: open }) => ({ messages, tools, open }));
   const task: TemplateTask = {
     type: "template",
     data_dir: ctx.config.data_dir,
     model_path: models.pathOf(ctx, model),
-    conversations: given,
+    conversations: inputs,
   };
-  const found = await runWithVocabulary(ctx, caller, { task }, (message) =>
+  const results = await runWithVocabulary(ctx, caller, { task }, (message) =>
     message.type === "rendered" ? message.results : undefined,
   );
-  return { object: "model.template", model: model.name, conversations: found };
+  return { object: "model.template", model: model.name, conversations: results };
 }
 
 /** The model with a file. An adapter has no template of its own: the one of its base model counts. */

@@ -28,10 +28,10 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
 
 /** An error of the worker, in the format of the route. */
 function refused(request: Request, { status, text }: Whole, headers: Record<string, string>): Response {
-  const known = errorOf(status, text);
+  const error = errorOf(status, text);
   const format = clientFormatOf(pathOf(request));
-  if (!known || !format) return new Response(text, { status, headers });
-  const answer = clientErrorResponse(format, known);
+  if (!error || !format) return new Response(text, { status, headers });
+  const answer = clientErrorResponse(format, error);
   for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value);
   return answer;
 }

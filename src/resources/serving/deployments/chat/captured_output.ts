@@ -64,10 +64,10 @@ export class CapturedOutput {
   #addChunk({ choices = [] }: Chunk) {
     for (const { index, text = "", delta } of choices) {
       this.#characters += text.length + (delta ? lengthOf(delta) : 0);
-      const known = this.#choices[index];
-      if (delta === undefined) this.#choices[index] = `${typeof known === "string" ? known : ""}${text}`;
+      const choice = this.#choices[index];
+      if (delta === undefined) this.#choices[index] = `${typeof choice === "string" ? choice : ""}${text}`;
       else {
-        const message: Message = typeof known === "object" ? known : { role: "assistant", content: "" };
+        const message: Message = typeof choice === "object" ? choice : { role: "assistant", content: "" };
         this.#choices[index] = message;
         addDelta(message, delta);
       }
@@ -86,13 +86,13 @@ function addDelta(message: Message, { content, reasoning_content: thoughts, tool
   if (thoughts) message.reasoning_content = `${message.reasoning_content ?? ""}${thoughts}`;
   for (const { index, id, function: part } of calls) {
     message.tool_calls ??= [];
-    const known = message.tool_calls[index];
+    const call = message.tool_calls[index];
     message.tool_calls[index] = {
-      ...(id === undefined ? known : { ...known, id }),
+      ...(id === undefined ? call : { ...call, id }),
       type: "function",
       function: {
-        name: `${known?.function.name ?? ""}${part.name ?? ""}`,
-        arguments: `${known?.function.arguments ?? ""}${part.arguments ?? ""}`,
+        name: `${call?.function.name ?? ""}${part.name ?? ""}`,
+        arguments: `${call?.function.arguments ?? ""}${part.arguments ?? ""}`,
       },
     };
   }

@@ -125,8 +125,8 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
   }
   const answered = await send(flight);
   if ("body" in answered) return yield* { [Symbol.asyncIterator]: () => chunksOf(answered.body) };
-  const known = errorOf(answered.status, answered.text);
-  yield encoder.encode(sseData(known ? JSON.stringify(openaiEnvelope(known)) : answered.text));
+  const error = errorOf(answered.status, answered.text);
+  yield encoder.encode(sseData(error ? JSON.stringify(openaiEnvelope(error)) : answered.text));
   flight.finish(failureOf(answered.status, answered.text));
 }
 

@@ -34,8 +34,8 @@ function adapterPart({ name, id, model: modelName, modelId }: DeploymentRow, mod
 /** The adapters that the request names. They replace the adapter of the deployment. */
 export function chosenLoras(ctx: Ctx, row: DeploymentRow, body: Body): LoraChoice[] {
   const named = adapterPart(row, body.model);
-  const given = (body.lora ?? []).map(({ id, scale }, i) => ({ ref: id, scale, param: `/lora/${i}/id` }));
-  const wanted = named === undefined ? given : [{ ref: named, scale: 1, param: "/model" }, ...given];
+  const listed = (body.lora ?? []).map(({ id, scale }, i) => ({ ref: id, scale, param: `/lora/${i}/id` }));
+  const wanted = named === undefined ? listed : [{ ref: named, scale: 1, param: "/model" }, ...listed];
   return wanted
     .filter(({ scale }) => scale !== 0)
     .map(({ ref, scale, param }) => ({ model: adapterFor(ctx, row, ref, param), scale }));
@@ -43,16 +43,16 @@ export function chosenLoras(ctx: Ctx, row: DeploymentRow, body: Body): LoraChoic
 
 /** A number counts in the list of the adapters, as llama.cpp's server numbers them. */
 function adapterFor(ctx: Ctx, row: DeploymentRow, ref: string | number, param: string): ModelRow {
-  const found = typeof ref === "number" ? adaptersOf(ctx, row)[ref] : models.find(ctx, row.workspaceId, ref);
-  if (!found || !fits(ctx, row, found)) {
-    const known = adaptersOf(ctx, row).map(({ name }) => name);
-    const those = known.length === 0 ? "It has none" : `It has: ${known.slice(0, 10).join(", ")}`;
+  const adapter = typeof ref === "number" ? adaptersOf(ctx, row)[ref] : models.find(ctx, row.workspaceId, ref);
+  if (!adapter || !fits(ctx, row, adapter)) {
+    const names = adaptersOf(ctx, row).map(({ name }) => name);
+    const those = names.length === 0 ? "It has none" : `It has: ${names.slice(0, 10).join(", ")}`;
     const message = `${param.slice(1)}: the deployment ${row.name} has no adapter ${typeof ref === "number" ? ref : `named ${JSON.stringify(ref.slice(0, 100))}`}. ${those}`;
     throw new AppError("resource_not_found", message, { param });
   }
-  const use = models.usability(ctx, found);
-  if ("ready" in use) return found;
-  throw new AppError("invalid_request", `${param.slice(1)}: the adapter ${found.name} ${use.reason}`, { param });
+  const use = models.usability(ctx, adapter);
+  if ("ready" in use) return adapter;
+  throw new AppError("invalid_request", `${param.slice(1)}: the adapter ${adapter.name} ${use.reason}`, { param });
 }
 
 const baseFor = (ctx: Ctx, row: DeploymentRow): ModelRow | undefined => {
@@ -76,15 +76,15 @@ export function adaptersOf(ctx: Ctx, row: DeploymentRow): ModelRow[] {
     .orderBy(asc(modelTable.name))
     .limit(MOST_READ)
     .all();
-  const known = new Map<string, boolean>(); // whether the name of a base is the base of this deployment
-  const found: ModelRow[] = [];
+  const isFitting = new Map<string, boolean>(); // whether the name of a base is the base of this deployment
+  const fitting: ModelRow[] = [];
   for (const adapter of adapters) {
     const name = adapter.baseModelId ?? adapter.baseModel ?? adapter.id;
-    if (!known.has(name) && known.size < MOST_BASES) known.set(name, fits(ctx, row, adapter, base));
-    if (known.get(name)) found.push(adapter);
-    if (found.length === MAX_LISTED) break;
+    if (!isFitting.has(name) && isFitting.size < MOST_BASES) isFitting.set(name, fits(ctx, row, adapter, base));
+    if (isFitting.get(name)) fitting.push(adapter);
+    if (fitting.length === MAX_LISTED) break;
   }
-  return found;
+  return fitting;
 }
 
 /** Brings the adapters into the replica's process. The request calls `releaseLora` when it ends. */
@@ -144,8 +144,8 @@ function add(ctx: Ctx, host: Host, { key, holder, parts }: NewLora): Lora {
 
 function single(ctx: Ctx, row: DeploymentRow, host: Host, model: ModelRow): Lora {
   const key = JSON.stringify([model.id, model.path, model.fileMtimeMs]);
-  const known = host.loras.get(key);
-  if (known) return known;
+  const existing = host.loras.get(key);
+  if (existing) return existing;
   const lora = add(ctx, host, { key, holder: `${row.id}/lora-${crypto.randomUUID()}`, parts: [] });
   bring(ctx, row, host, { lora, model }).catch((error) =>
     lora.settle(error instanceof AppError || !(error instanceof Error) ? error : error.message),
@@ -187,8 +187,8 @@ async function bring(ctx: Ctx, row: DeploymentRow, host: Host, { lora, model }: 
 /** Several adapters, or one with a scale of its own, under one name. */
 function together(ctx: Ctx, host: Host, parts: readonly Lora[], choices: readonly LoraChoice[]): Lora {
   const key = JSON.stringify(parts.map(({ name }, i) => [name, choices[i]?.scale]));
-  const known = host.loras.get(key);
-  if (known) return known;
+  const existing = host.loras.get(key);
+  if (existing) return existing;
   const lora = add(ctx, host, { key, holder: null, parts });
   host.worker.send({
     type: "combine",

@@ -46,10 +46,10 @@ async function attempt(flight: Flight): Promise<Answered> {
 /** The client still waits, and the deployment still wants to serve. The lost process must not be chosen again. */
 async function mayRetry({ ctx, row, signal, replica }: Flight): Promise<boolean> {
   if (replica?.state === "ready" && isReachable(replica) && !signal.aborted) {
-    const known = new AbortController();
-    const pause = ctx.clock.sleep(EXIT_MS, AbortSignal.any([signal, known.signal]));
+    const exit = new AbortController();
+    const pause = ctx.clock.sleep(EXIT_MS, AbortSignal.any([signal, exit.signal]));
     await Promise.race([replica.host.worker.exited, pause]);
-    known.abort();
+    exit.abort();
   }
   const fresh = moves.current(ctx.db, row.id);
   if (signal.aborted || ctx.closing.aborted || !fresh) return false;

@@ -118,9 +118,9 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
 /** The next model does not fit beside the present one. */
 function makeWay(ctx: Ctx, live: Live, request: gpu.Request, lost: Parameters<typeof replicaLost>[2]) {
   const isAlone = ({ host }: Replica) => [...host.users.values()].every((user) => user === live);
-  const own = [...live.replicas].filter(isAlone).map(({ holder }) => holder);
+  const holders = [...live.replicas].filter(isAlone).map(({ holder }) => holder);
   const ready = readyOf(live);
-  const step = onShortage({ fits: gpu.fitsWithout(ctx, request, own), isAnswering: ready.length > 0 });
+  const step = onShortage({ fits: gpu.fitsWithout(ctx, request, holders), isAnswering: ready.length > 0 });
   if (step === "drop") {
     unqueue(ctx, live);
     replicaLost(ctx, live, lost);
@@ -174,8 +174,8 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
   hosts.open(ctx, host);
   worker.ready.then(
     () => {
-      const [model_path = load.model_path, given] = paths;
-      worker.send({ ...load, model_path, ...(given === undefined ? {} : { projector_path: given }) });
+      const [model_path = load.model_path, projector_path] = paths;
+      worker.send({ ...load, model_path, ...(projector_path === undefined ? {} : { projector_path }) });
     },
     () => {}, // onExit handles it
   );

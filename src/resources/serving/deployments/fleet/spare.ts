@@ -40,11 +40,11 @@ export function obtain(ctx: Ctx, cards: readonly string[], files: readonly strin
   const [modelPath] = files;
   const state = ctx.state.deployments;
   const { spare: ready } = state;
-  const found = ready?.cards === cards.join() && (ready.model ?? modelPath) === modelPath ? ready : undefined;
-  const linked = files.map((file) => found?.worker.link(file)); // undefined: it is on another file system, so a new process gets access to it
+  const fitting = ready?.cards === cards.join() && (ready.model ?? modelPath) === modelPath ? ready : undefined;
+  const linked = files.map((file) => fitting?.worker.link(file)); // undefined: it is on another file system, so a new process gets access to it
   const isLinked = linked.every((path) => path !== undefined);
   if (isLinked) state.spare = undefined;
-  const spare = found && isLinked ? found : start(ctx, cards, undefined, files);
+  const spare = fitting && isLinked ? fitting : start(ctx, cards, undefined, files);
   spare.owner = owner;
   letGo(ctx, spare); // the memory of a replica is leased without its context
   return { worker: spare.worker, paths: isLinked ? (linked as string[]) : [...files] };

@@ -15,7 +15,7 @@ export async function settleFile(
   ctx: Ctx,
   id: string,
   path: string,
-  known: FileFacts = {},
+  facts: FileFacts = {},
 ): Promise<ModelRow | undefined> {
   const full = join(ctx.config.data_dir, path);
   const before = await stat(full).catch(() => undefined);
@@ -29,7 +29,7 @@ export async function settleFile(
   const row = write(ctx.db, (tx) => {
     if (inspection.ok) {
       const { shape, sizeBytes } = inspection;
-      return models.accept(tx, id, { shape, sizeBytes, sha256: known.sha256 ?? null, fileMtimeMs, path }, now);
+      return models.accept(tx, id, { shape, sizeBytes, sha256: facts.sha256 ?? null, fileMtimeMs, path }, now);
     }
     tx.update(table)
       .set({ fileMtimeMs, sizeBytes: before?.size ?? null, path })

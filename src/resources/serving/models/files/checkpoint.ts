@@ -80,14 +80,14 @@ async function checkpointOf(
   names: readonly string[],
 ): Promise<Checkpoint> {
   const { dir } = what;
-  const found: Checkpoint = { ...what, files: {}, bytes: 0, mtimeMs: 0 };
+  const checkpoint: Checkpoint = { ...what, files: {}, bytes: 0, mtimeMs: 0 };
   for (const name of names) {
     const path = await realpath(join(dir, name)).catch(() => undefined);
     const there = path === undefined ? undefined : await stat(path).catch(() => undefined);
     if (path === undefined || !there) continue; // a link to nothing: a missing file is reported by its name
-    found.files[name] = path;
-    found.bytes += there.size;
-    found.mtimeMs = Math.max(found.mtimeMs, there.mtimeMs);
+    checkpoint.files[name] = path;
+    checkpoint.bytes += there.size;
+    checkpoint.mtimeMs = Math.max(checkpoint.mtimeMs, there.mtimeMs);
   }
-  return found;
+  return checkpoint;
 }

@@ -17,14 +17,14 @@ export type ConvertibleFolder = { name: string; path: string; size: number; mtim
 
 const PROGRESS_STEP = 0.05; // each step is a write to the database
 
-export async function registerConverted(ctx: Ctx, folder: ConvertibleFolder, known?: ModelRow) {
+export async function registerConverted(ctx: Ctx, folder: ConvertibleFolder, existing?: ModelRow) {
   const { name, checkpoint } = folder;
   const path = `${folder.path}.gguf`;
   const id = write(ctx.db, (tx) => {
     const now = ctx.clock.now();
-    if (!known) return models.add(tx, { workspaceId: null, name, source: "folder", path }, now).id;
-    transition(tx, machine, "recheck", { id: known.id, now }, { path, sha256: null, error: null });
-    return known.id;
+    if (!existing) return models.add(tx, { workspaceId: null, name, source: "folder", path }, now).id;
+    transition(tx, machine, "recheck", { id: existing.id, now }, { path, sha256: null, error: null });
+    return existing.id;
   });
   await durable(ctx.db);
   let saved = 0;

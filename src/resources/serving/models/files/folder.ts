@@ -88,9 +88,9 @@ const isCurrent = (row: ModelRow, file: ModelFile) =>
   row.sizeBytes === file.size &&
   row.fileMtimeMs === Math.floor(file.mtimeMs);
 
-export async function register(ctx: Ctx, file: { name: string; path: string }, known?: ModelRow): Promise<ModelRow> {
+export async function register(ctx: Ctx, file: { name: string; path: string }, existing?: ModelRow): Promise<ModelRow> {
   const now = ctx.clock.now();
-  const row = known ?? folderRows(ctx).find((each) => each.name === file.name);
+  const row = existing ?? folderRows(ctx).find((each) => each.name === file.name);
   const id = write(ctx.db, (tx) => {
     if (!row) return models.add(tx, { workspaceId: null, name: file.name, source: "folder", path: file.path }, now).id;
     transition(tx, machine, "recheck", { id: row.id, now }, { path: file.path, sha256: null, error: null });
@@ -111,7 +111,7 @@ const folderRows = (ctx: Ctx): ModelRow[] =>
 
 async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
   const root = join(ctx.config.data_dir, FOLDER);
-  const found: ModelFile[] = [];
+  const files: ModelFile[] = [];
   const entries = await readdir(root);
   for (const entry of entries) {
     if (entry.startsWith(".") || entry === HUB) continue;
@@ -120,20 +120,20 @@ async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
       const names = await readdir(join(root, entry)).catch(() => []);
       const isConverted = entries.includes(`${entry}.gguf`);
       const checkpoint = isCheckpoint(names) && !isConverted ? await checkpointAt(join(root, entry)) : undefined;
-      if (checkpoint) found.push(convertible(entry, checkpoint));
+      if (checkpoint) files.push(convertible(entry, checkpoint));
       else if (isHuggingFaceFolder(names) && !isCheckpoint(names))
         reportFolder(ctx, `${FOLDER}/${entry}`, incompleteFolder(entry, names));
       for (const inner of names) {
         const below = inner.startsWith(".") ? undefined : await fileAt(root, `${entry}/${inner}`);
-        if (below !== undefined && below !== "folder") found.push(below);
+        if (below !== undefined && below !== "folder") files.push(below);
       }
-      found.push(...(await splitFiles(root, `${entry}/`, names)));
-    } else if (here) found.push(here);
+      files.push(...(await splitFiles(root, `${entry}/`, names)));
+    } else if (here) files.push(here);
     else if (isSafetensors(entry))
       reportFolder(ctx, `${FOLDER}/${entry}`, "put the whole model folder here, with config.json and the tokenizer");
   }
-  found.push(...(await splitFiles(root, "", entries)));
-  return found.filter(
+  files.push(...(await splitFiles(root, "", entries)));
+  return files.filter(
     ({ name }) => name !== BUILTIN_NAME && name.length <= 200 && name.isWellFormed() && !/\p{Cc}/u.test(name),
   );
 }

@@ -71,8 +71,8 @@ async function folderRefusal(path: string): Promise<string> {
 }
 
 /** The given name, or the name of the file. */
-export function nameFor(path: string, given: string | undefined): string {
-  const name = given ?? basename(path).replace(/\.gguf$/i, "");
+export function nameFor(path: string, chosen: string | undefined): string {
+  const name = chosen ?? basename(path).replace(/\.gguf$/i, "");
   const cannot = `${JSON.stringify(name)} cannot be a model's name`;
   if (name.split("/")[0] === HUB) throw refuse(`${cannot}: the folder ${HUB} is reserved for downloads from the hub`);
   if (!NAME.test(name))
@@ -179,14 +179,15 @@ export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelSh
   const now = ctx.clock.now();
   const of = base && { baseModel: base.name, baseModelId: base.id };
   return write(ctx.db, (tx) => {
-    const known = tx
+    const existing = tx
       .select()
       .from(table)
       .where(and(isNull(table.workspaceId), eq(table.name, name)))
       .get();
-    const { id } = known ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path, ...of }, now);
-    if (known) transition(tx, machine, "recheck", { id, now }, { path: file.path, ...of });
-    return models.accept(tx, id, { ...file, shape }, now) ?? (known as ModelRow); // pending always becomes ready
+    const { id } =
+      existing ?? models.add(tx, { workspaceId: null, name, source: "folder", path: file.path, ...of }, now);
+    if (existing) transition(tx, machine, "recheck", { id, now }, { path: file.path, ...of });
+    return models.accept(tx, id, { ...file, shape }, now) ?? (existing as ModelRow); // pending always becomes ready
   });
 }
 
@@ -194,15 +195,16 @@ export function registerChecked(ctx: Ctx, imported: ImportedFile, shape: ModelSh
  * The base model of an adapter: the given one, or the only one that fits. Undefined: none or several fit. Throws if the
  * given one is not there or does not fit.
  */
-export function baseFor(ctx: Ctx, workspaceId: string, shape: ModelShape, given?: string): ModelRow | undefined {
+export function baseFor(ctx: Ctx, workspaceId: string, shape: ModelShape, baseName?: string): ModelRow | undefined {
   if (shape.type !== "adapter") {
-    if (given !== undefined) throw refuse("--base: this file is a whole model, not an adapter. Remove the flag");
+    if (baseName !== undefined) throw refuse("--base: this file is a whole model, not an adapter. Remove the flag");
     return undefined;
   }
   const fitting = models.fittingBases(ctx, workspaceId, shape);
-  if (given === undefined) return fitting.length === 1 ? fitting[0] : undefined;
-  const base = models.find(ctx, workspaceId, given);
-  if (!base) throw refuse(`--base: there is no model ${JSON.stringify(given)}. \`verk models list\` shows the models`);
+  if (baseName === undefined) return fitting.length === 1 ? fitting[0] : undefined;
+  const base = models.find(ctx, workspaceId, baseName);
+  if (!base)
+    throw refuse(`--base: there is no model ${JSON.stringify(baseName)}. \`verk models list\` shows the models`);
   if (!fitting.some(({ id }) => id === base.id))
     throw refuse(
       `--base: the adapter is for ${shape.architecture} models with ${shape.layers} layers and does not fit ${base.name}`,

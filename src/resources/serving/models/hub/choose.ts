@@ -47,17 +47,17 @@ export function chooseFiles(repo: string, files: readonly HubFile[], choice: str
 type Candidate = { path: string; files: HubFile[]; size: number; split: Split | undefined };
 
 function candidatesOf(ggufs: readonly HubFile[]): Candidate[] {
-  const found = new Map<string, Candidate>();
+  const candidates = new Map<string, Candidate>();
   for (const file of ggufs) {
     const split = splitOf(posix.basename(file.path));
     const path = split ? posix.join(posix.dirname(file.path), `${split.stem}.gguf`) : file.path;
     const key = split ? `${path}/${split.count}` : path;
-    const known = found.get(key) ?? { path, files: [], size: 0, split };
-    known.files.push(file);
-    known.size += file.size;
-    found.set(key, known);
+    const candidate = candidates.get(key) ?? { path, files: [], size: 0, split };
+    candidate.files.push(file);
+    candidate.size += file.size;
+    candidates.set(key, candidate);
   }
-  return [...found.values()];
+  return [...candidates.values()];
 }
 
 function bestOf(fitting: readonly Candidate[], choice: string | undefined): Candidate {
@@ -80,16 +80,16 @@ function complete(repo: string, { files, size, split }: Candidate): Choice {
 }
 
 function find(repo: string, files: readonly HubFile[], path: string): HubFile {
-  const found = files.find((file) => file.path === path);
-  if (!found) throw new HubError(`${repo} is incomplete: it has no ${path}`, false);
-  return found;
+  const match = files.find((file) => file.path === path);
+  if (!match) throw new HubError(`${repo} is incomplete: it has no ${path}`, false);
+  return match;
 }
 
 const INDEX = "model.safetensors.index.json";
 
 function chooseFolder(repo: string, files: readonly HubFile[], choice: string | undefined): Choice {
-  const own = files.filter(({ path }) => isPart(path));
-  const names = own.map(({ path }) => path);
+  const parts = files.filter(({ path }) => isPart(path));
+  const names = parts.map(({ path }) => path);
   if (!isCheckpoint(names)) throw nothingIn(repo, files);
   if (!names.includes("tokenizer.json") && !names.includes("tokenizer.model"))
     throw new HubError(
@@ -103,7 +103,7 @@ function chooseFolder(repo: string, files: readonly HubFile[], choice: string | 
       false,
     );
   const weights = weightsOf(repo, names);
-  const wanted = own.filter(({ path }) => !isSafetensors(path) || weights.includes(path));
+  const wanted = parts.filter(({ path }) => !isSafetensors(path) || weights.includes(path));
   if (wanted.length > MAX_FILES) throw new HubError(`${repo} has ${wanted.length} files, which is too many`, false);
   const order = ({ path }: HubFile) => `${Number(isSafetensors(path))}${path}`; // small files first
   const ordered = [...wanted].sort((a, b) => (order(a) < order(b) ? -1 : 1));

@@ -43,9 +43,9 @@ export async function madeBefore(ctx: Ctx, { workspaceId, target }: HubSet): Pro
   const path = join(ctx.config.data_dir, target);
   const there = await stat(path).catch(() => undefined);
   if (!there) return undefined;
-  const found = await inspect(ctx, path, { workspaceId, hash: true });
-  if (!found.ok || found.sha256 === null) return undefined; // a damaged file is made again
-  const { shape, sizeBytes, sha256 } = found;
+  const inspection = await inspect(ctx, path, { workspaceId, hash: true });
+  if (!inspection.ok || inspection.sha256 === null) return undefined; // a damaged file is made again
+  const { shape, sizeBytes, sha256 } = inspection;
   return { shape, sizeBytes, sha256, fileMtimeMs: Math.floor(there.mtimeMs) };
 }
 
@@ -75,18 +75,18 @@ async function fetchAll(
   watch: Watch,
 ): Promise<Record<string, string>> {
   const { files, size: total } = choice;
-  const found: Record<string, string> = {};
+  const paths: Record<string, string> = {};
   const sizeHere = async (path: string) => (await stat(path).catch(() => undefined))?.size ?? 0;
   let done = 0;
   let isChecked = choice.kind !== "folder";
   for (const file of files) {
     if (!isChecked && isSafetensors(file.path)) {
-      await requireConvertible(ctx, part, found, watch.signal);
+      await requireConvertible(ctx, part, paths, watch.signal);
       isChecked = true;
     }
     const name = choice.kind === "folder" ? file.path : posix.basename(file.path);
     const path = join(part, name.replaceAll("/", "+"));
-    found[name] = path;
+    paths[name] = path;
     if ((await sizeHere(path)) !== file.size) {
       const onProgress = (fraction: number) =>
         watch.onProgress((DOWNLOAD_SHARE * (done + fraction * file.size)) / total);
@@ -98,7 +98,7 @@ async function fetchAll(
     }
     done += file.size;
   }
-  return found;
+  return paths;
 }
 
 /** Before the large files are downloaded. */

@@ -89,10 +89,14 @@ function start(ctx: Ctx, row: HubRow, busy: Set<string>, closing: AbortSignal): 
 /** The received part stays. */
 function giveUp(ctx: Ctx, { row, signal }: Task, error: unknown) {
   if (signal.aborted) return;
-  const known = error instanceof HubError || error instanceof StorageError || error instanceof AppError;
-  if (!known) ctx.log.error("a download failed", { model: row.id, error });
+  const isExpected = error instanceof HubError || error instanceof StorageError || error instanceof AppError;
+  if (!isExpected) ctx.log.error("a download failed", { model: row.id, error });
   const message =
-    error instanceof StorageError ? error.advice : known ? error.message : "The download failed: see the server's log";
+    error instanceof StorageError
+      ? error.advice
+      : isExpected
+        ? error.message
+        : "The download failed: see the server's log";
   if (statusOf(ctx, row.id) === "downloading")
     write(ctx.db, (tx) => models.refuse(tx, row.id, message, ctx.clock.now()));
 }
@@ -219,8 +223,8 @@ const SECRET_NAME = "HUB_TOKEN";
  * workspace's own secret, else the operator's `hub.token` where `hub.token_for` allows it, else none.
  */
 function hubTokenOf(ctx: Ctx, workspaceId: string): string | undefined {
-  const own = ownTokenOf(ctx, workspaceId);
-  if (own !== undefined) return own;
+  const ownToken = ownTokenOf(ctx, workspaceId);
+  if (ownToken !== undefined) return ownToken;
   const { token, token_for } = ctx.config.hub;
   if (token === "") return undefined;
   return token_for === "all" || keys.holdsAdminKey(ctx, workspaceId) ? token : undefined;

@@ -22,11 +22,11 @@ export async function finishFile(ctx: Ctx, model: ModelRow, sent: SentFile): Pro
   const { upload, bytes, sha256 } = sent;
   const path = files.pathFor(upload.id);
   const full = join(ctx.config.data_dir, path);
-  const found = await inspect(ctx, full, { workspaceId: model.workspaceId ?? "", hash: false });
-  if (!found.ok && found.broken) throw new AppError("worker_failed", `${found.error}: try again`);
-  if (!found.ok) throw await refuse(ctx, model, [sent], `${upload.path} cannot be used: ${found.error}`);
+  const inspection = await inspect(ctx, full, { workspaceId: model.workspaceId ?? "", hash: false });
+  if (!inspection.ok && inspection.broken) throw new AppError("worker_failed", `${inspection.error}: try again`);
+  if (!inspection.ok) throw await refuse(ctx, model, [sent], `${upload.path} cannot be used: ${inspection.error}`);
   const fileMtimeMs = Math.floor((await stat(full)).mtimeMs);
-  return accept(ctx, model, { shape: found.shape, sizeBytes: bytes, sha256, fileMtimeMs, path });
+  return accept(ctx, model, { shape: inspection.shape, sizeBytes: bytes, sha256, fileMtimeMs, path });
 }
 
 /** The new file is named after the group of uploads. The uploaded files are removed. */

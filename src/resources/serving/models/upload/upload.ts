@@ -58,8 +58,10 @@ function mustTakeFiles(ctx: Ctx, workspaceId: string, id: string): ModelRow {
 
 /** For each file: true if the workspace already has its content. */
 export async function findHere(ctx: Ctx, workspaceId: string, { files: wanted }: CreatePresignedUpload) {
-  const found = wanted.map(({ sha256 }) => (sha256 === undefined ? undefined : files.locate(ctx, workspaceId, sha256)));
-  return (await Promise.all(found)).map((each) => each !== undefined);
+  const locations = wanted.map(({ sha256 }) =>
+    sha256 === undefined ? undefined : files.locate(ctx, workspaceId, sha256),
+  );
+  return (await Promise.all(locations)).map((each) => each !== undefined);
 }
 
 type PresignRequest = { asker: signed.Call; id: string; body: CreatePresignedUpload; here: boolean[] };
@@ -186,10 +188,10 @@ function mustFindUploads(ctx: Ctx, model: ModelRow, groupId: string | undefined)
 async function arrived(ctx: Ctx, row: UploadRow): Promise<Written> {
   if (row.status === "used") return { bytes: row.receivedBytes ?? 0, sha256: row.receivedSha256 ?? "" };
   const { sha256 } = row;
-  const found = sha256 === null ? undefined : await files.locate(ctx, row.workspaceId, sha256);
-  if (!found || sha256 === null)
+  const location = sha256 === null ? undefined : await files.locate(ctx, row.workspaceId, sha256);
+  if (!location || sha256 === null)
     throw new AppError("upload_incomplete", `${row.path} was not uploaded: send it to its signed address first`, {
       param: "/files/0/path",
     });
-  return settled(ctx, row.id, (_, meter) => files.place(ctx, row.id, found, { sha256, meter }));
+  return settled(ctx, row.id, (_, meter) => files.place(ctx, row.id, location, { sha256, meter }));
 }
