@@ -91,8 +91,8 @@ async function store(
   const { workspaceId } = call.principal;
   const { sha256, format, meter } = sent;
   const body = { ...named, sha256 };
-  const known = artifacts.withContent(ctx, workspaceId, sha256);
-  if (known) return creates(ctx, { ...call, body }, () => existing(call, known));
+  const artifact = artifacts.withContent(ctx, workspaceId, sha256);
+  if (artifact) return creates(ctx, { ...call, body }, () => existing(call, artifact));
   const contents = await inspect(ctx, workspaceId, sent);
   const key = `artifacts/${newId("art", ctx.clock.now())}`;
   using copy = spaceMeter(ctx);

@@ -33,12 +33,12 @@ export function resolveRewards(
   workspaceId: string,
   { refs, source, seed, timeoutMs }: RewardRequest,
 ): RewardPart[] {
-  const own: RewardPart[] = source === undefined ? [] : [{ ...inline(source, seed), weight: 1 }];
+  const inlineParts: RewardPart[] = source === undefined ? [] : [{ ...inline(source, seed), weight: 1 }];
   const named = refs.map((ref, i) => {
     const at = { id: `/reward_functions/${i}/id`, params: `/reward_functions/${i}/params` };
     return resolveOne(ctx, workspaceId, { ...ref, seed, at });
   });
-  return [...own, ...named].map((part) => (timeoutMs === undefined ? part : { ...part, timeoutMs }));
+  return [...inlineParts, ...named].map((part) => (timeoutMs === undefined ? part : { ...part, timeoutMs }));
 }
 
 /** `at`: params for errors. */
@@ -46,11 +46,11 @@ type RefRequest = RewardRef & { seed: number; at: { id: string; params: string }
 
 export function resolveOne(ctx: Ctx, workspaceId: string, one: RefRequest): RewardPart {
   const { id, weight = 1, params = {}, seed, at } = one;
-  const known = builtin(ctx, id);
-  if (known) {
-    const { name, language } = known.record;
-    const { running } = known.reward;
-    const code = { language, source: known.source, params: checkedParams(known, params, at.params), seed, ...running };
+  const entry = builtin(ctx, id);
+  if (entry) {
+    const { name, language } = entry.record;
+    const { running } = entry.reward;
+    const code = { language, source: entry.source, params: checkedParams(entry, params, at.params), seed, ...running };
     return { name, code, weight };
   }
   const row = mustBeReady(mustBe("reward", mustFind(ctx, workspaceId, id, at.id), at.id), at.id);

@@ -67,10 +67,10 @@ export const sourceOf = (ctx: Ctx, id: string): string =>
 
 /** The code as it was uploaded. */
 export async function send(ctx: Ctx, workspaceId: string, ref: string, request: Request): Promise<Response> {
-  const known = builtin(ctx, ref);
-  const row = known ? undefined : mustFind(ctx, workspaceId, ref);
-  const { name, language, sha256, size_bytes: sizeBytes } = known?.record ?? present(row as RewardFunctionRow);
-  const bytes = new TextEncoder().encode(known?.source ?? sourceOf(ctx, row?.id ?? ""));
+  const entry = builtin(ctx, ref);
+  const row = entry ? undefined : mustFind(ctx, workspaceId, ref);
+  const { name, language, sha256, size_bytes: sizeBytes } = entry?.record ?? present(row as RewardFunctionRow);
+  const bytes = new TextEncoder().encode(entry?.source ?? sourceOf(ctx, row?.id ?? ""));
   const answer = await fileResponse(request, {
     name: `${name}.${extensionOf(language)}`,
     contentType: "text/plain; charset=utf-8",

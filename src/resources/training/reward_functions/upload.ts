@@ -116,7 +116,7 @@ async function readObject(ctx: Ctx, request: Request): Promise<Upload> {
 
 async function readForm(ctx: Ctx, request: Request): Promise<Upload> {
   let file: { name: string; text: string } | undefined;
-  const given = await readMultipart(request, {
+  const values = await readMultipart(request, {
     minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
     onField: formFieldCheck(request, RewardFunctionFields),
     maxFileBytes: MAX_SOURCE_BYTES,
@@ -127,7 +127,7 @@ async function readForm(ctx: Ctx, request: Request): Promise<Upload> {
     },
   });
   if (!file) throw new AppError("schema", "file: is missing: send the code as the field file", { param: "file" });
-  const fields = readFields(given);
+  const fields = readFields(values);
   refuseBuiltin(fields.name, "name");
   const byName = languageOfFile(file.name);
   if (byName && fields.language && byName !== fields.language)
@@ -158,13 +158,13 @@ const uploadOf = (
   timeoutMs: timeout_seconds === undefined ? undefined : Math.round(timeout_seconds * 1000),
 });
 
-function readFields(given: Record<string, string>): Fields {
-  const result = RewardFunctionFields.safeParse(given);
+function readFields(values: Record<string, string>): Fields {
+  const result = RewardFunctionFields.safeParse(values);
   if (result.success) return result.data;
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "name");
-  const message = Object.hasOwn(given, field) ? plainIssue(issue?.message ?? "is not valid") : "is missing";
+  const message = Object.hasOwn(values, field) ? plainIssue(issue?.message ?? "is not valid") : "is missing";
   throw new AppError("schema", `${field}: ${message}`, { param: field });
 }
 

@@ -67,8 +67,8 @@ export function pick(body: unknown, ...path: (string | number)[]): unknown {
 }
 
 export function mustPick(body: unknown, ...path: (string | number)[]): string {
-  const found = pick(body, ...path);
-  if (typeof found === "string" && found !== "") return found;
+  const value = pick(body, ...path);
+  if (typeof value === "string" && value !== "") return value;
   throw new TrackerError(
     "refused",
     `The answer has no ${path.join(".")}. Check that base_url is the address of a tracker`,

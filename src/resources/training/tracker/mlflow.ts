@@ -40,14 +40,14 @@ async function experimentOf(call: Call, project: string): Promise<string | undef
 }
 
 async function mustHaveExperiment(call: Call, project: string): Promise<string> {
-  const known = await experimentOf(call, project);
-  if (known !== undefined) return known;
-  const made = await call({ path: `${API}/experiments/create`, body: { name: project }, form: MLFLOW_EXPERIMENT });
-  if (pick(made.body, "error_code") === "RESOURCE_ALREADY_EXISTS") {
+  const existing = await experimentOf(call, project);
+  if (existing !== undefined) return existing;
+  const response = await call({ path: `${API}/experiments/create`, body: { name: project }, form: MLFLOW_EXPERIMENT });
+  if (pick(response.body, "error_code") === "RESOURCE_ALREADY_EXISTS") {
     const theirs = await experimentOf(call, project); // made in between, or deleted there and in the way
     if (theirs !== undefined) return theirs;
   }
-  return mustPick(accepted(made, "experiments/create"), "experiment_id");
+  return mustPick(accepted(response, "experiments/create"), "experiment_id");
 }
 
 const remoteRunOf = (baseUrl: string, project: string, id: string): RemoteRun => ({
@@ -71,9 +71,9 @@ export const mlflow: Tracker = {
   async open(call, { jobId, name, method, project, createdAt }, baseUrl) {
     const experiment = await mustHaveExperiment(call, project);
     const search = { experiment_ids: [experiment], filter: `tags."${JOB_TAG}" = '${jobId}'`, max_results: 1 };
-    const found = accepted(await call({ path: `${API}/runs/search`, body: search, form: MLFLOW_RUNS }), "runs/search");
-    const known = pick(found, "runs", 0, "info", "run_id");
-    if (typeof known === "string") return remoteRunOf(baseUrl, experiment, known);
+    const runs = accepted(await call({ path: `${API}/runs/search`, body: search, form: MLFLOW_RUNS }), "runs/search");
+    const runId = pick(runs, "runs", 0, "info", "run_id");
+    if (typeof runId === "string") return remoteRunOf(baseUrl, experiment, runId);
     const tags = [
       { key: JOB_TAG, value: jobId },
       { key: "verk.method", value: method },
@@ -81,8 +81,8 @@ export const mlflow: Tracker = {
       { key: "mlflow.runName", value: name },
     ];
     const run = { experiment_id: experiment, run_name: name, start_time: createdAt, tags };
-    const made = accepted(await call({ path: `${API}/runs/create`, body: run, form: MLFLOW_RUNS }), "runs/create");
-    return remoteRunOf(baseUrl, experiment, mustPick(made, "run", "info", "run_id"));
+    const created = accepted(await call({ path: `${API}/runs/create`, body: run, form: MLFLOW_RUNS }), "runs/create");
+    return remoteRunOf(baseUrl, experiment, mustPick(created, "run", "info", "run_id"));
   },
 
   async has(call, remote) {

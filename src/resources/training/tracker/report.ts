@@ -80,10 +80,10 @@ async function send(ctx: Ctx, work: Work, piece: plan.Piece): Promise<Patch> {
     return { paramsSent: true };
   }
   if (piece === "points") {
-    const known = newestSteps.get(job.id) ?? (await tracker.has?.(call, remote));
-    const unsent = known ? missing(points, known) : points;
+    const sentSteps = newestSteps.get(job.id) ?? (await tracker.has?.(call, remote));
+    const unsent = sentSteps ? missing(points, sentSteps) : points;
     if (unsent.length > 0) await tracker.sendPoints(call, remote, unsent, run.pointsSent);
-    if (known) newestSteps.set(job.id, known);
+    if (sentSteps) newestSteps.set(job.id, sentSteps);
     return { lastStepSent: points.at(-1)?.step ?? run.lastStepSent, pointsSent: run.pointsSent + points.length };
   }
   if (piece === "beat") {
@@ -98,8 +98,8 @@ async function send(ctx: Ctx, work: Work, piece: plan.Piece): Promise<Patch> {
 /** The parameters of a job. They hold no code, no command and no secret. */
 function paramsOf(job: JobRow): Record<string, string> {
   const { method, baseModel: base_model, seed, datasetId: dataset, numRows: num_rows } = job;
-  const own = { method, base_model, seed, dataset, num_rows, gpu_type: job.gpuType, gpu_count: job.gpuCount };
-  return plan.flatten({ ...own, lora: job.lora, ...job.hyperparameters });
+  const fields = { method, base_model, seed, dataset, num_rows, gpu_type: job.gpuType, gpu_count: job.gpuCount };
+  return plan.flatten({ ...fields, lora: job.lora, ...job.hyperparameters });
 }
 
 /** A run that goes back to a checkpoint repeats steps. Steps that were sent are not sent again. */
@@ -134,14 +134,14 @@ function keep(ctx: Ctx, run: TrackerRunRow, patch: Patch) {
 }
 
 function fail(ctx: Ctx, run: TrackerRunRow, error: unknown): ReportResult {
-  const known = error instanceof TrackerError ? error : undefined;
-  if (!known) ctx.log.error("a report to a tracker failed", { job: run.jobId, error });
+  const trackerError = error instanceof TrackerError ? error : undefined;
+  if (!trackerError) ctx.log.error("a report to a tracker failed", { job: run.jobId, error });
   const now = ctx.clock.now();
   const failures = run.failures + 1;
-  const refusals = run.refusals + (known?.kind === "refused" ? 1 : 0);
+  const refusals = run.refusals + (trackerError?.kind === "refused" ? 1 : 0);
   const failingSince = run.failingSince ?? now;
   const isOver = plan.givesUp({ refusals, failingSince }, now);
-  const lastError = (known?.message ?? "Unexpected server error; the log has the details").slice(0, 500);
+  const lastError = (trackerError?.message ?? "Unexpected server error; the log has the details").slice(0, 500);
   const nextAt = isOver ? null : now + plan.pauseAfter(failures);
   write(ctx.db, (tx) => {
     const set = { failures, refusals, failingSince, lastError, nextAt, updatedAt: now };
@@ -156,5 +156,5 @@ function fail(ctx: Ctx, run: TrackerRunRow, error: unknown): ReportResult {
       .values({ id: newId("evt", now), jobId, workspaceId, ...note, data: {}, createdAt: now })
       .run();
   });
-  return known?.kind === "refused" ? "refused" : "down";
+  return trackerError?.kind === "refused" ? "refused" : "down";
 }

@@ -12,7 +12,7 @@ import type { IntegrationRow } from "./table.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "account");
-  const own = (workspaceId: string) => tracker.mustGet(ctx, workspaceId);
+  const integrationOf = (workspaceId: string) => tracker.mustGet(ctx, workspaceId);
   return new Elysia({ prefix: "/v1/settings/integrations/tracker", tags: ["Settings"] })
     .use(authed)
     .put(
@@ -31,7 +31,7 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
-    .get("", ({ principal }) => tracker.show(ctx, own(principal.workspaceId)), {
+    .get("", ({ principal }) => tracker.show(ctx, integrationOf(principal.workspaceId)), {
       detail: describe("Get the experiment tracker and the state of its runs", { 200: TrackerIntegration }),
     })
     .delete(
@@ -52,7 +52,7 @@ export const routes = (ctx: Ctx) => {
       "/test",
       ({ request, principal }) => {
         keepOpen(ctx, request);
-        return testTracker(ctx, own(principal.workspaceId));
+        return testTracker(ctx, integrationOf(principal.workspaceId));
       },
       {
         detail: describe(

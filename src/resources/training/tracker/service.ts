@@ -29,13 +29,13 @@ export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string): IntegrationR
 
 export function show(ctx: Ctx, row: IntegrationRow): TrackerIntegration {
   const { workspaceId, lastError, nextAt, jobId, updatedAt } = trackerRuns;
-  const own = eq(workspaceId, row.workspaceId);
+  const isOfWorkspace = eq(workspaceId, row.workspaceId);
   const many = (where: ReturnType<typeof and>) =>
-    ctx.db.select({ n: count() }).from(trackerRuns).where(and(own, where)).get()?.n ?? 0;
+    ctx.db.select({ n: count() }).from(trackerRuns).where(and(isOfWorkspace, where)).get()?.n ?? 0;
   const last = ctx.db
     .select({ jobId, lastError, updatedAt })
     .from(trackerRuns)
-    .where(and(own, isNotNull(lastError)))
+    .where(and(isOfWorkspace, isNotNull(lastError)))
     .orderBy(desc(updatedAt))
     .limit(1)
     .get();

@@ -136,17 +136,17 @@ const moving = (ctx: Ctx) => {
 
 const reading = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");
-  const own = ({ workspaceId }: { workspaceId: string }, id: string) => mustGet(ctx, workspaceId, id);
+  const jobOf = ({ workspaceId }: { workspaceId: string }, id: string) => mustGet(ctx, workspaceId, id);
   return new Elysia({ prefix: `${PREFIX}/:id`, tags: TAGS })
     .use(authed)
     .use(byName(ctx))
-    .get("/events", ({ principal, params, query }) => lists.events(ctx, own(principal, params.id), query), {
+    .get("/events", ({ principal, params, query }) => lists.events(ctx, jobOf(principal, params.id), query), {
       ...asks(PageQuery),
       detail: describe("List the events of a job", { 200: listOf(shapes.JobEvent, "TrainingJobEventList") }),
     })
     .get(
       "/metrics",
-      ({ principal, params, query }) => metrics.answer(ctx, principal, own(principal, params.id), query),
+      ({ principal, params, query }) => metrics.answer(ctx, principal, jobOf(principal, params.id), query),
       {
         ...asks(shapes.MetricsQuery),
         detail: describe(
@@ -156,11 +156,11 @@ const reading = (ctx: Ctx) => {
         ),
       },
     )
-    .get("/samples", ({ principal, params, query }) => lists.samples(ctx, own(principal, params.id), query), {
+    .get("/samples", ({ principal, params, query }) => lists.samples(ctx, jobOf(principal, params.id), query), {
       ...asks(shapes.SamplesQuery),
       detail: describe("List scored completions of a step", { 200: listOf(shapes.JobSample, "TrainingJobSampleList") }),
     })
-    .get("/checkpoints", ({ principal, params, query }) => lists.checkpoints(ctx, own(principal, params.id), query), {
+    .get("/checkpoints", ({ principal, params, query }) => lists.checkpoints(ctx, jobOf(principal, params.id), query), {
       ...asks(PageQuery),
       detail: describe("List a job's checkpoints", {
         200: listOf(shapes.JobCheckpoint, "TrainingJobCheckpointList"),

@@ -32,10 +32,10 @@ type Absent = { model: null; fetch: () => ModelRow; start: null; why: string };
 
 /** `dry`: nothing is made. A checkpoint that is not a model yet is then absent, like a model of the hub. */
 export async function originOf(ctx: Ctx, workspaceId: string, name: string, dry: boolean): Promise<Origin> {
-  const given = { model: name, checkpoint: null };
-  const named = asJob(ctx, workspaceId, given, PARAMS);
+  const reference = { model: name, checkpoint: null };
+  const named = asJob(ctx, workspaceId, reference, PARAMS);
   if (isId(named.model, "job")) {
-    if (!dry) await bringCheckpoint(ctx, workspaceId, given, PARAMS);
+    if (!dry) await bringCheckpoint(ctx, workspaceId, reference, PARAMS);
     else if (named.checkpoint !== null && !isModel(ctx, workspaceId, named.checkpoint))
       return { kind: "absent", why: "is made a model first", fetch: () => resultOf(ctx, workspaceId, named, PARAMS) };
     return ofModel(ctx, workspaceId, resultOf(ctx, workspaceId, named, PARAMS));
@@ -71,9 +71,9 @@ function settingsOf(ctx: Ctx, workspaceId: string, { jobId, shape }: ModelRow): 
   if (job?.lora) return { ...job.lora, dropout: 0 };
   if (!shape?.lora) return undefined;
   const { r, alpha, target_modules } = shape.lora;
-  const known = ALL_LINEAR.filter((each) => target_modules.includes(each));
-  if (known.length !== target_modules.length) return undefined;
-  return { r, alpha, dropout: 0, target_modules: known as Module[], use_rslora: false };
+  const modules = ALL_LINEAR.filter((each) => target_modules.includes(each));
+  if (modules.length !== target_modules.length) return undefined;
+  return { r, alpha, dropout: 0, target_modules: modules as Module[], use_rslora: false };
 }
 
 /** An adapter with the same rank and targets is trained further. Any other is merged into its base model first. */
@@ -91,13 +91,14 @@ const hasSameShape = (a: LoraSettings, b: LoraSettings) =>
 function merged(ctx: Ctx, workspaceId: string, adapter: ModelRow, lora: LoraSettings | undefined): Base {
   const job = adapter.jobId === null ? undefined : find(ctx, workspaceId, adapter.jobId);
   const kept = job && keptCheckpoints(ctx.db, job.id).find(({ id }) => id === adapter.checkpointId);
-  const made = adapter.checkpointId === null ? undefined : servedModelOf(ctx, workspaceId, adapter.checkpointId);
-  if (made && made.status !== "failed" && made.status !== "missing") return { model: made, fetch: null, start: null };
+  const servedModel = adapter.checkpointId === null ? undefined : servedModelOf(ctx, workspaceId, adapter.checkpointId);
+  if (servedModel && servedModel.status !== "failed" && servedModel.status !== "missing")
+    return { model: servedModel, fetch: null, start: null };
   if (!job || !kept) {
-    const own = lora
+    const advice = lora
       ? `use its LoRA settings (r ${lora.r}, target_modules ${lora.target_modules.join(", ")}), or leave lora out`
       : "its LoRA settings are unknown: import the merged model instead";
-    const message = `lora: differs from the adapter ${adapter.name}, whose checkpoint is not here to be merged: ${own}`;
+    const message = `lora: differs from the adapter ${adapter.name}, whose checkpoint is not here to be merged: ${advice}`;
     throw new AppError("schema", message, { param: "/lora" });
   }
   const fetch = () => {

@@ -67,8 +67,8 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   const origin = managed && (await baseModel(ctx, workspaceId, { request: merged, faults, dry: how.dry === true }));
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
   const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
-  const given = managed && readGiven(managed, request, faults);
-  if (given) checkHeldOut(request, given, faults);
+  const hyperparameters = managed && readGiven(managed, request, faults);
+  if (hyperparameters) checkHeldOut(request, hyperparameters, faults);
   const hardware = await hardwareFor(ctx, workspaceId, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
@@ -77,8 +77,8 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   if (method === "custom") checkCustom(request, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
   const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
-  const isWhole = managed && base && lora !== undefined && given;
-  const trained = isWhole ? { method: managed, base, lora, given } : undefined;
+  const isWhole = managed && base && lora !== undefined && hyperparameters;
+  const trained = isWhole ? { method: managed, base, lora, given: hyperparameters } : undefined;
   const training = method === "custom" ? null : trained;
   const sizable = training === undefined ? undefined : { request, hardware, training };
   const { warnings } = faults;
@@ -106,20 +106,20 @@ function checkDatasets(ctx: Ctx, workspaceId: string, request: JobRequest, fault
   const { method } = request;
   if (request.dataset === undefined && method !== undefined && method !== "custom")
     faults.refuse("/dataset", "is missing: name the dataset to train on");
-  const found: Pick<JobRequest, "dataset" | "eval_dataset"> = {};
+  const datasets: Pick<JobRequest, "dataset" | "eval_dataset"> = {};
   for (const field of ["dataset", "eval_dataset"] as const) {
-    const given = request[field];
-    if (!given) continue;
+    const name = request[field];
+    if (!name) continue;
     const param = `/${field}` as const;
     faults.attempt(() => {
-      const reference = references.datasetById(ctx, workspaceId, given, param);
+      const reference = references.datasetById(ctx, workspaceId, name, param);
       const row = references.datasetFor(ctx, workspaceId, reference, param);
       // A resolver may make rows of another format.
       if (method !== undefined && !hasResolver(request)) references.mustSuit(method, row, param);
-      found[field] = reference;
+      datasets[field] = reference;
     });
   }
-  return found;
+  return datasets;
 }
 
 type StartRequest = { request: JobRequest; origin: Origin | undefined; faults: Faults };
@@ -130,9 +130,9 @@ function startOf(ctx: Ctx, workspaceId: string, { request, origin, faults }: Sta
   const { resume_from: from } = request;
   const start = from ? faults.attempt(() => references.startOf(ctx, workspaceId, from)) : undefined;
   const inherited = start ? start.job.lora : origin?.kind === "adapter" ? origin.lora : undefined;
-  const given = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
+  const settings = request.lora === undefined && inherited !== undefined ? inherited : readLora(request, faults);
   const architecture = familyOf(origin);
-  const lora = given === undefined || !architecture ? given : fitLora(given, architecture, faults);
+  const lora = settings === undefined || !architecture ? settings : fitLora(settings, architecture, faults);
   if (!origin || lora === undefined) return { lora };
   if (start && origin.kind === "adapter" && origin.adapter.id !== start.job.startModelId) {
     faults.refuse("/resume_from", "leave it out: base_model is an adapter, whose weights the job starts from");
@@ -151,10 +151,10 @@ function familyOf(origin: Origin | undefined): string | undefined {
 }
 
 /** Settings about the best evaluation need rows to evaluate on. */
-function checkHeldOut({ eval_dataset }: JobRequest, given: HyperparameterInput<Method>, faults: Faults) {
+function checkHeldOut({ eval_dataset }: JobRequest, hyperparameters: HyperparameterInput<Method>, faults: Faults) {
   if (eval_dataset) return;
   const needing = (["early_stopping_patience", "load_best_model_at_end", "metric_for_best_model"] as const).filter(
-    (name) => given[name] && given[name] !== "auto",
+    (name) => hyperparameters[name] && hyperparameters[name] !== "auto",
   );
   if (needing.length > 0)
     faults.refuse(

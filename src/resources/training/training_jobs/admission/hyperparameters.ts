@@ -47,13 +47,13 @@ const refusalsOf = (ignored: readonly string[], raw: Values, refusal: typeof lor
 /** Undefined if the settings are wrong; null trains all weights. */
 export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | null | undefined {
   if (lora === null) return null;
-  const known = Object.keys(LoraSettings.shape);
+  const names = Object.keys(LoraSettings.shape);
   const raw = (withOwnValues(lora) ?? {}) as Record<string, unknown>;
-  const sorted = sortNames(raw, { known, aliases: LORA_ALIASES, ignored: IGNORED_LORA });
+  const sorted = sortNames(raw, { known: names, aliases: LORA_ALIASES, ignored: IGNORED_LORA });
   const refuse = (name: string, message: string) => faults.refuse(jsonPointer(["lora", shortened(name)]), message);
   for (const { from, name } of sorted.twice) refuse(from, `is another name of ${name}: give one of them`);
   for (const name of sorted.unknown.slice(0, MOST_PROBLEMS))
-    refuse(name, `is not a setting of lora${suggestion(name, known)}`);
+    refuse(name, `is not a setting of lora${suggestion(name, names)}`);
   const read = LoraSettings.safeParse(Object.fromEntries(sorted.given.map(({ name, value }) => [name, value])));
   for (const issue of read.error?.issues.slice(0, MOST_PROBLEMS) ?? []) {
     const [name, ...rest] = issue.path;
@@ -77,9 +77,9 @@ export function fitLora(lora: LoraSettings | null, architecture: string, faults:
 type Facts = { method: Method; lora: LoraSettings | null; shape: ModelShape; rows: number; format: Format };
 type Resolution = { values: Resolved<Method>; totalSteps: number };
 
-export function resolve(given: HyperparameterInput<Method>, facts: Facts, faults: Faults): Resolution | undefined {
+export function resolve(input: HyperparameterInput<Method>, facts: Facts, faults: Faults): Resolution | undefined {
   const { method, shape, rows } = facts;
-  const resolution = resolveHyperparameters(method, given, {
+  const resolution = resolveHyperparameters(method, input, {
     lora: facts.lora !== null,
     rows,
     parameters: shape.parameters,

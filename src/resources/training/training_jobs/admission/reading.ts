@@ -151,10 +151,9 @@ async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { t
   const { method, provider, region } = job;
   const gpu = { gpu_type: job.gpuType, gpu_count: job.gpuCount };
   const hardware = await hardwareFor(ctx, job.workspaceId, { method, gpu, provider, region }, faults);
-  const { given } = job;
   const lora = fitLora(job.lora, shape.architecture, faults);
   if (lora === undefined) throw faults.errors[0];
-  const size = sizeOf({ method: method as Method, shape, lora, given: given ?? {} }, hardware, train);
+  const size = sizeOf({ method: method as Method, shape, lora, given: job.given ?? {} }, hardware, train);
   const errors = [...faults.errors, ...("errors" in size ? size.errors : [])];
   if (errors[0] || "errors" in size) throw errors[0];
   return { size: size.ok, lora };

@@ -29,7 +29,7 @@ function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
   const use = models.usability(ctx, model);
   if ("never" in use) return use.reason;
   const { shape } = model;
-  if (shape && !ARCHITECTURES.some((known) => known === shape.architecture))
+  if (shape && !ARCHITECTURES.some((architecture) => architecture === shape.architecture))
     return `has the architecture ${shape.architecture}, which is only served; ${ARCHITECTURES.join(", ")} can be trained`;
   return undefined;
 }
@@ -127,11 +127,11 @@ export function checkCode(ctx: Ctx, workspaceId: string, request: JobRequest, fa
 export type StartCheckpoint = { checkpoint: CheckpointRow; job: JobRow };
 
 export function startOf(ctx: Ctx, workspaceId: string, id: string): StartCheckpoint {
-  const own = and(eq(trainingCheckpoints.id, id), eq(trainingCheckpoints.workspaceId, workspaceId));
+  const isOwn = and(eq(trainingCheckpoints.id, id), eq(trainingCheckpoints.workspaceId, workspaceId));
   const checkpoint = ctx.db
     .select()
     .from(trainingCheckpoints)
-    .where(and(own, isNull(trainingCheckpoints.deletedAt)))
+    .where(and(isOwn, isNull(trainingCheckpoints.deletedAt)))
     .get();
   const job = checkpoint && find(ctx, workspaceId, checkpoint.jobId);
   if (!checkpoint || !job)

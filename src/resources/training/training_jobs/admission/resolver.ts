@@ -30,15 +30,20 @@ export async function admitResolver(
   caller: Caller,
   faults: Faults,
 ): Promise<JobResolver | null | undefined> {
-  const { data_resolver: ref, data_resolver_source: source, data_resolver_language: given, method } = request;
+  const {
+    data_resolver: ref,
+    data_resolver_source: source,
+    data_resolver_language: requestedLanguage,
+    method,
+  } = request;
   const used = ref ? STORED : SOURCE;
-  if (given && !source) faults.refuse("/data_resolver_language", "is only used with data_resolver_source");
+  if (requestedLanguage && !source) faults.refuse("/data_resolver_language", "is only used with data_resolver_source");
   if (!ref && !source) return null;
   if (method === "custom") faults.refuse(used, "is not used by custom jobs: map the rows in the command");
   if (ref && source) return void faults.refuse(STORED, "give data_resolver or data_resolver_source, not both");
   return ref
     ? faults.attempt(() => storedResolver(ctx, caller.workspaceId, ref))
-    : sentResolver(ctx, { source: source ?? "", given }, caller, faults);
+    : sentResolver(ctx, { source: source ?? "", requestedLanguage }, caller, faults);
 }
 
 /** It was loaded in the sandbox when it was uploaded. */
@@ -48,10 +53,10 @@ function storedResolver(ctx: Ctx, workspaceId: string, ref: string): JobResolver
   return { stored: { id, version, timeoutMs }, source, language, train: null, evaluation: null };
 }
 
-type Sent = { source: string; given: Language | null | undefined };
+type Sent = { source: string; requestedLanguage: Language | null | undefined };
 
-async function sentResolver(ctx: Ctx, { source, given }: Sent, caller: Caller, faults: Faults) {
-  const language = given ?? faults.attempt(() => detected(source, "data_resolver_language"));
+async function sentResolver(ctx: Ctx, { source, requestedLanguage }: Sent, caller: Caller, faults: Faults) {
+  const language = requestedLanguage ?? faults.attempt(() => detected(source, "data_resolver_language"));
   if (!language) return undefined;
   const code = { language, source, params: {}, seed: caller.seed, kind: "resolver" as const };
   return faults.attemptLater(async () => {
@@ -80,21 +85,21 @@ export async function resolvePart(ctx: Ctx, job: JobRow, part: Part, rows: Rows,
   const code = { language, source, seed };
   const rowMs = stored?.timeoutMs ?? ctx.config.sandbox.sample_timeout_ms;
   const more = limit === undefined ? {} : { limit };
-  const made = await resolveRows(ctx, { jobId, workspaceId, part, code, rowMs, from, signal, param, ...more });
-  if (!FORMATS[method].includes(made.format)) {
+  const resolvedRows = await resolveRows(ctx, { jobId, workspaceId, part, code, rowMs, from, signal, param, ...more });
+  if (!FORMATS[method].includes(resolvedRows.format)) {
     const wanted = FORMATS[method].join(" or ");
-    const message = `${param.slice(1)}: ${method} needs rows of the format ${wanted}; the code returns ${made.format}`;
+    const message = `${param.slice(1)}: ${method} needs rows of the format ${wanted}; the code returns ${resolvedRows.format}`;
     throw new AppError("schema", message, { param });
   }
-  return made;
+  return resolvedRows;
 }
 
 /** Maps all rows of the job. Returns the rows that the job trains on, and the resolver with its results. */
 export async function resolveAll(ctx: Ctx, job: JobRow, { train, evaluation }: JobRows, signal: AbortSignal) {
   const { resolver } = job;
   if (!resolver || !train) return { rows: { train, evaluation }, resolver };
-  const { samples: _, ...made } = await resolvePart(ctx, job, "train", train, { signal });
-  if (resolver.train && resolver.train.sha256 !== made.sha256) {
+  const { samples: _, ...resolvedRows } = await resolvePart(ctx, job, "train", train, { signal });
+  if (resolver.train && resolver.train.sha256 !== resolvedRows.sha256) {
     const param = paramOf(resolver);
     const message = `${param.slice(1)}: the rows of this job were lost, and the code makes other rows now. Create it again`;
     throw new AppError("schema", message, { param });
@@ -108,7 +113,7 @@ export async function resolveAll(ctx: Ctx, job: JobRow, { train, evaluation }: J
     format: held.format,
   };
   return {
-    rows: { train: { ...train, rows: made.rows, format: made.format }, evaluation },
-    resolver: { ...resolver, train: made, evaluation: heldOut ?? null },
+    rows: { train: { ...train, rows: resolvedRows.rows, format: resolvedRows.format }, evaluation },
+    resolver: { ...resolver, train: resolvedRows, evaluation: heldOut ?? null },
   };
 }

@@ -36,17 +36,17 @@ export async function admitRewards(
     faults.refuse("/reward_source", `is missing: ${method} needs reward_source or reward_functions`);
     return undefined;
   }
-  const found = faults.attempt(() => resolved(ctx, request, caller));
-  if (!found) return undefined;
-  const { parts, evaluators } = found;
+  const resolution = faults.attempt(() => resolved(ctx, request, caller));
+  if (!resolution) return undefined;
+  const { parts, evaluators } = resolution;
   faults.attempt(() => mustFit(ctx, parts.length));
   if ([...parts, ...evaluators].every(({ weight }) => weight === 0))
     faults.refuse("/reward_functions", "at least one must have a weight other than 0");
-  const own = source === null ? undefined : parts[0];
-  if (own) await faults.attemptLater(() => mustLoad(ctx, own, caller));
+  const sentPart = source === null ? undefined : parts[0];
+  if (sentPart) await faults.attemptLater(() => mustLoad(ctx, sentPart, caller));
   return {
     source,
-    language: own?.code.language ?? null,
+    language: sentPart?.code.language ?? null,
     functions: refs.map(({ id, weight = 1, params = {} }) => ({
       id: isId(id, "evl") ? id : rewardFunctions.get(ctx, caller.workspaceId, id).id, // of the version that is the newest now
       weight,
@@ -60,8 +60,10 @@ export async function admitRewards(
 /** `parts`: code for the sandbox. `evaluators`: the others. An evaluator is named by its id alone. */
 function resolved(ctx: Ctx, request: JobRequest, { workspaceId, seed }: Caller) {
   const { reward_source: source, reward_language, reward_functions: refs = [] } = request;
-  const own = source ? { source, language: reward_language ?? undefined, languageField: "reward_language" } : undefined;
-  const parts = resolveRewards(ctx, workspaceId, { refs: [], source: own, seed });
+  const sentSource = source
+    ? { source, language: reward_language ?? undefined, languageField: "reward_language" }
+    : undefined;
+  const parts = resolveRewards(ctx, workspaceId, { refs: [], source: sentSource, seed });
   const evaluators: EvaluatorReward[] = [];
   for (const [i, { id, weight = 1, params = {} }] of refs.entries()) {
     const at = `/reward_functions/${i}`;

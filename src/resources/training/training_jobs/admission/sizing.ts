@@ -52,8 +52,8 @@ export function sizeOf(training: Sizing, hardware: Hardware, rows: Rows): Result
 
 function sized(training: Sizing, hardware: Hardware, { rows, faults }: { rows: Rows; faults: Faults }) {
   if (rows.rows === 0 || rows.format === null) return void faults.refuse("/dataset", "has no rows");
-  const { method, shape, lora, given } = training;
-  const resolved = resolve(given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
+  const { method, shape, lora } = training;
+  const resolved = resolve(training.given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
   if (!resolved) return undefined;
   const run = { method, shape, lora, values: resolved.values };
   const device = hardware.type === "cpu" ? "cpu" : "cuda";

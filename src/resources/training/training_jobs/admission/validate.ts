@@ -109,17 +109,17 @@ async function tryResolver(ctx: Ctx, job: Draft, { train }: JobRows, caller: Cal
   const { id, method, seed, resolver } = job;
   const blank = { id, method, seed, resolver, workspaceId: caller.workspaceId } as JobRow;
   return await ctx.state.trainingJobs.admitting(id, async () => {
-    const made = await faults.attemptLater(() =>
+    const resolution = await faults.attemptLater(() =>
       resolvePart(ctx, blank, "train", train, { signal: caller.signal, limit: TRIED_ROWS }),
     );
-    if (!made) return void (await removeResolved(ctx, id));
-    const { samples, ...found } = made;
-    const share = found.rows / found.rows_in;
-    const estimated = { ...train, rows: Math.max(1, Math.round(train.rows * share)), format: found.format };
+    if (!resolution) return void (await removeResolved(ctx, id));
+    const { samples, ...resolvedRows } = resolution;
+    const share = resolvedRows.rows / resolvedRows.rows_in;
+    const estimated = { ...train, rows: Math.max(1, Math.round(train.rows * share)), format: resolvedRows.format };
     return {
       rows: { train: estimated, evaluation: undefined },
-      row: { id, resolver: { ...resolver, train: found } },
-      preview: { rows_in: found.rows_in, rows_out: found.rows, total_rows: train.rows, samples },
+      row: { id, resolver: { ...resolver, train: resolvedRows } },
+      preview: { rows_in: resolvedRows.rows_in, rows_out: resolvedRows.rows, total_rows: train.rows, samples },
     };
   });
 }

@@ -132,12 +132,12 @@ export async function download(ctx: Ctx, caller: signed.Call, job: JobRow, query
     });
   const row = existing?.status === "ready" ? existing : write(ctx.db, (tx) => requestExport(ctx, tx, checkpoint, kind));
   await durable(ctx.db);
-  const made = row.status === "preparing" ? await waitForExport(ctx, row) : row;
-  if (made.status === "failed")
-    throw new AppError("worker_failed", `The ${kind.variant} file could not be made: ${made.error}`, {
+  const exportRow = row.status === "preparing" ? await waitForExport(ctx, row) : row;
+  if (exportRow.status === "failed")
+    throw new AppError("worker_failed", `The ${kind.variant} file could not be made: ${exportRow.error}`, {
       retryAfterSeconds: 30,
     });
-  return present(ctx, caller, { job, row: made, checkpoint });
+  return present(ctx, caller, { job, row: exportRow, checkpoint });
 }
 
 async function waitForExport(ctx: Ctx, row: ExportRow): Promise<ExportRow> {

@@ -39,10 +39,10 @@ export function requestExport(
   { variant, quantization }: ExportKind,
 ): ExportRow {
   const now = ctx.clock.now();
-  const known = find(tx, checkpoint.id, { variant, quantization });
-  if (known?.status === "failed" && now - known.updatedAt >= RETRY_MS && checkpoint.deletedAt === null)
-    return transition(tx, machine, "again", { id: known.id, now }, { error: null }) ?? known;
-  if (known) return known;
+  const existing = find(tx, checkpoint.id, { variant, quantization });
+  if (existing?.status === "failed" && now - existing.updatedAt >= RETRY_MS && checkpoint.deletedAt === null)
+    return transition(tx, machine, "again", { id: existing.id, now }, { error: null }) ?? existing;
+  if (existing) return existing;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
   mustBeOpen({ db: tx, config: ctx.config }, { workspaceId, kind: "checkpoints" });
   const mine = and(eq(trainingExports.workspaceId, workspaceId), preparing);

@@ -25,10 +25,10 @@ const FILES = { adapter: "adapter.gguf", model: "model.gguf" } as const;
  * The job behind a reference: the id of a checkpoint, or the output name of a job if no model has that name. Other
  * references stay as they are.
  */
-export function asJob(ctx: Ctx, workspaceId: string, given: JobModel, params = OF_DEPLOYMENT): JobModel {
-  const { model, checkpoint } = given;
-  if (isId(model, "ckpt")) return { model: jobOfCheckpoint(ctx, workspaceId, given, params), checkpoint: model };
-  if (isId(model, "job") || models.find(ctx, workspaceId, model)) return given;
+export function asJob(ctx: Ctx, workspaceId: string, reference: JobModel, params = OF_DEPLOYMENT): JobModel {
+  const { model, checkpoint } = reference;
+  if (isId(model, "ckpt")) return { model: jobOfCheckpoint(ctx, workspaceId, reference, params), checkpoint: model };
+  if (isId(model, "job") || models.find(ctx, workspaceId, model)) return reference;
   const named = and(eq(trainingJobs.workspaceId, workspaceId), eq(trainingJobs.outputName, model));
   const [first, ...others] = ctx.db.select({ id: trainingJobs.id }).from(trainingJobs).where(named).limit(5).all();
   if (first && others.length > 0) {
@@ -36,7 +36,7 @@ export function asJob(ctx: Ctx, workspaceId: string, given: JobModel, params = O
     const message = `${params.model.slice(1)}: several training jobs have the output name ${shown(model)}: give the id of one (${ids})`;
     throw new AppError("schema", message, { param: params.model });
   }
-  return first ? { model: first.id, checkpoint } : given;
+  return first ? { model: first.id, checkpoint } : reference;
 }
 
 function jobOfCheckpoint(ctx: Ctx, workspaceId: string, { model: id, checkpoint }: JobModel, params: Params): string {
@@ -44,8 +44,8 @@ function jobOfCheckpoint(ctx: Ctx, workspaceId: string, { model: id, checkpoint 
     throw new AppError("schema", "checkpoint: leave it out, because model is a checkpoint already", {
       param: params.checkpoint,
     });
-  const own = and(eq(trainingCheckpoints.id, id), eq(trainingCheckpoints.workspaceId, workspaceId));
-  const row = ctx.db.select().from(trainingCheckpoints).where(own).get();
+  const isOwn = and(eq(trainingCheckpoints.id, id), eq(trainingCheckpoints.workspaceId, workspaceId));
+  const row = ctx.db.select().from(trainingCheckpoints).where(isOwn).get();
   const jobId = row?.jobId ?? modelResults.byCheckpoint(ctx, workspaceId, id)?.jobId;
   if (jobId) return jobId;
   throw new AppError("resource_not_found", `No checkpoint ${shown(id)}`, { param: params.model });
@@ -61,10 +61,10 @@ const shown = (text: string) => JSON.stringify(text.slice(0, 80));
 export async function bringCheckpoint(
   ctx: Ctx,
   workspaceId: string,
-  given: JobModel,
+  reference: JobModel,
   params = OF_DEPLOYMENT,
 ): Promise<JobModel> {
-  const named = asJob(ctx, workspaceId, given, params);
+  const named = asJob(ctx, workspaceId, reference, params);
   await bring(ctx, workspaceId, named, params);
   return named;
 }
@@ -78,8 +78,9 @@ async function bring(ctx: Ctx, workspaceId: string, { model, checkpoint }: JobMo
   const file = { dir: jobDirAt(ctx.config.data_dir, checkpointRow.path), name: FILES[variant] };
   if (!hasFile(file.dir, file.name)) {
     if (job.lora !== null) throw notServable(checkpointRow, params);
-    const made = servedModelOf(ctx, workspaceId, checkpoint);
-    if (!made || made.status === "failed" || made.status === "missing") requestModel(ctx, job, checkpointRow);
+    const servedModel = servedModelOf(ctx, workspaceId, checkpoint);
+    if (!servedModel || servedModel.status === "failed" || servedModel.status === "missing")
+      requestModel(ctx, job, checkpointRow);
     return;
   }
   await modelResults.registerResult(ctx, {
@@ -139,8 +140,8 @@ function whyNone({ status, method, id }: JobRow, params: Params): string {
 }
 
 function jobOf(ctx: Ctx, workspaceId: string, id: string): JobRow | undefined {
-  const own = and(eq(trainingJobs.id, id), eq(trainingJobs.workspaceId, workspaceId));
-  return isId(id, "job") ? ctx.db.select().from(trainingJobs).where(own).get() : undefined;
+  const isOwn = and(eq(trainingJobs.id, id), eq(trainingJobs.workspaceId, workspaceId));
+  return isId(id, "job") ? ctx.db.select().from(trainingJobs).where(isOwn).get() : undefined;
 }
 
 /** The checkpoint that a completed job's model is made from: the best, if the job asks for it, or the last. */

@@ -45,8 +45,8 @@ export async function writeBack(ctx: Ctx, job: JobRow, { work, copy }: WriteBack
     try {
       await task();
     } catch (error) {
-      const known = error instanceof AppError || error instanceof StorageError;
-      if (!known) ctx.log.error("cannot write back to a volume", { job: job.id, error });
+      const isExpected = error instanceof AppError || error instanceof StorageError;
+      if (!isExpected) ctx.log.error("cannot write back to a volume", { job: job.id, error });
       const why = error instanceof StorageError ? error.advice : error instanceof AppError ? error.message : UNKNOWN;
       faults.add(`${[volume.name, path].filter(Boolean).join("/")} was not written back: ${why}`);
     }

@@ -160,11 +160,11 @@ async function* textOf(ctx: Ctx, id: string, stream: Stream): AsyncGenerator<Uin
 export async function storeLog(ctx: Ctx, job: JobRow): Promise<void> {
   const live = ctx.state.trainingJobs;
   if (job.logBytes !== null || job.logKey !== null || live.isActive(job.id)) return;
-  const own = (tx: Tx, logKey: string | null, logBytes: number, logStdoutBytes: number) => {
+  const recordLog = (tx: Tx, logKey: string | null, logBytes: number, logStdoutBytes: number) => {
     const set = { logKey, logBytes, logStdoutBytes };
     return tx.update(trainingJobs).set(set).where(eq(trainingJobs.id, job.id)).returning().all().length > 0;
   };
-  if (isEmpty(ctx, job.id)) return void write(ctx.db, (tx) => own(tx, null, 0, 0));
+  if (isEmpty(ctx, job.id)) return void write(ctx.db, (tx) => recordLog(tx, null, 0, 0));
   await live.storingLog(job.id, async () => {
     const key = `logs/${job.id}-${newId("upl", ctx.clock.now())}`; // a folder for each job would cost a block
     let stdoutBytes = 0;
@@ -180,7 +180,7 @@ export async function storeLog(ctx: Ctx, job: JobRow): Promise<void> {
       key,
       put: () => ctx.storage.put(key, text(), { meter }),
       own: (tx, { bytes }) => {
-        if (!own(tx, key, bytes, stdoutBytes)) looseKeys.drop(tx, key, ctx.clock.now()); // deleted meanwhile
+        if (!recordLog(tx, key, bytes, stdoutBytes)) looseKeys.drop(tx, key, ctx.clock.now()); // deleted meanwhile
       },
     });
   });

@@ -65,11 +65,11 @@ export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoin
 }
 
 function warmStart(ctx: Ctx, job: JobRow, id: string): string {
-  const own = eq(trainingCheckpoints.workspaceId, job.workspaceId);
+  const isOfWorkspace = eq(trainingCheckpoints.workspaceId, job.workspaceId);
   const row = ctx.db
     .select()
     .from(trainingCheckpoints)
-    .where(and(eq(trainingCheckpoints.id, id), own))
+    .where(and(eq(trainingCheckpoints.id, id), isOfWorkspace))
     .get();
   if (row && row.deletedAt === null) return pathForWorker(checkpointDir(ctx, row.path));
   throw unstartable("provisioning_failed", `The checkpoint ${id} was deleted`, "/resume_from");

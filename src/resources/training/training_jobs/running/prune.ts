@@ -83,12 +83,12 @@ async function removeDetails(ctx: Ctx, job: JobRow) {
 /** Whole steps: their first key columns are an index, and a step has a few samples. */
 function removeSamples(tx: Tx, jobId: string, rows: number): number {
   const { step } = trainingSamples;
-  const own = eq(trainingSamples.jobId, jobId);
-  const some = tx.select({ step }).from(trainingSamples).where(own).orderBy(asc(step)).limit(rows).all();
+  const isOfJob = eq(trainingSamples.jobId, jobId);
+  const some = tx.select({ step }).from(trainingSamples).where(isOfJob).orderBy(asc(step)).limit(rows).all();
   const last = some.at(-1)?.step;
   if (last === undefined) return 0;
   tx.delete(trainingSamples)
-    .where(and(own, sql`${step} <= ${last}`))
+    .where(and(isOfJob, sql`${step} <= ${last}`))
     .run();
   return some.length;
 }

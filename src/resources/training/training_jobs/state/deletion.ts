@@ -29,14 +29,14 @@ export function requestCancel(tx: Tx, id: string, now: number): JobRow | undefin
 
 /** An unfinished job that starts from a checkpoint of this one. */
 export function dependentOf(tx: Tx, id: string): string | undefined {
-  const own = tx
+  const checkpoints = tx
     .select({ id: trainingCheckpoints.id })
     .from(trainingCheckpoints)
     .where(eq(trainingCheckpoints.jobId, id));
   return tx
     .select({ id: trainingJobs.id })
     .from(trainingJobs)
-    .where(and(notInArray(trainingJobs.status, [...machine.terminal]), inArray(trainingJobs.resumeFrom, own)))
+    .where(and(notInArray(trainingJobs.status, [...machine.terminal]), inArray(trainingJobs.resumeFrom, checkpoints)))
     .get()?.id;
 }
 

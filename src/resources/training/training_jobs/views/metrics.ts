@@ -20,14 +20,14 @@ type Series = Omit<JobMetrics, "object" | "job_id" | "data"> & { data: Points };
 export async function read(ctx: Ctx, job: JobRow, query: Query): Promise<Series> {
   const turn = takingTurns();
   const { counts, total, last, points } = await survey(ctx, job, query, turn);
-  const found = { keys: [...counts.keys()].sort(), total_points: total };
+  const summary = { keys: [...counts.keys()].sort(), total_points: total };
   const upTo = { ...query, to_step: last }; // points that come meanwhile are not counted
   const all = points ?? pointsOf(ctx, job, upTo, turn);
-  if (total <= query.max_points) return { ...found, sampled: false, data: all };
+  if (total <= query.max_points) return { ...summary, sampled: false, data: all };
   const most = Math.min(query.max_points, Math.max(4, Math.floor(MOST_VALUES / Math.max(1, counts.size))));
   const thinner = createThinner(counts, most);
   for await (const point of all) thinner.add(point);
-  return { ...found, sampled: true, data: thinner.end() };
+  return { ...summary, sampled: true, data: thinner.end() };
 }
 
 type Survey = { counts: Map<string, number>; total: number; last: number; points: MetricPoint[] | undefined };
