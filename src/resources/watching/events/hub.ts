@@ -119,8 +119,8 @@ export class Hub {
 
 export function hubFor(ctx: Ctx, workspaceId: string, source: Source): Hub {
   const { hubs } = ctx.state.events;
-  const known = hubs.get(workspaceId);
-  if (known) return known;
+  const existing = hubs.get(workspaceId);
+  if (existing) return existing;
   const hub: Hub = new Hub(ctx, source, () => {
     if (hubs.get(workspaceId) === hub) hubs.delete(workspaceId);
   });

@@ -10,9 +10,9 @@ export const MOST_ROWS = 2_000; // of jobs or deployments; further ones are left
 /** One query for one workspace and for all. `where` goes behind an existing condition. */
 export function scoped<T>(sql: (where: string) => string, column = "workspace_id") {
   const all = prepared((db) => db.$client.prepare<T, SQLQueryBindings[]>(sql("")));
-  const own = prepared((db) => db.$client.prepare<T, SQLQueryBindings[]>(sql(`AND ${column} = ?`)));
+  const ofWorkspace = prepared((db) => db.$client.prepare<T, SQLQueryBindings[]>(sql(`AND ${column} = ?`)));
   return (db: Db, { workspaceId }: View, ...before: SQLQueryBindings[]): T[] =>
-    workspaceId === null ? all(db).all(...before) : own(db).all(...before, workspaceId);
+    workspaceId === null ? all(db).all(...before) : ofWorkspace(db).all(...before, workspaceId);
 }
 
 /** A family of numbers that go up and down, filled as rows are read. */

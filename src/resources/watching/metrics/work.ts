@@ -89,7 +89,7 @@ type Deployment = {
   total_completion_tokens: number;
 };
 /** A stopped deployment is shown for an hour, so that its last numbers are scraped. */
-const known = scoped<Deployment>(
+const recentDeployments = scoped<Deployment>(
   (where) => `SELECT id, workspace_id, name, model, status, parked, total_requests, total_errors, total_prompt_tokens,
       total_completion_tokens
     FROM deployments
@@ -105,7 +105,7 @@ export function serving(ctx: Ctx, view: View): Family[] {
   const held = gauge("verk_deployment_held_requests", "Requests that wait for a replica to be ready");
   const open = gauge("verk_deployment_open_requests", "Requests that wait or are being answered");
   const now = deployments.requestsNow(ctx);
-  const rows = known(ctx.db, view, ctx.clock.now() - HOUR_MS);
+  const rows = recentDeployments(ctx.db, view, ctx.clock.now() - HOUR_MS);
   for (const row of rows.slice(0, MOST_ROWS)) {
     const labels = labelText({ workspace: row.workspace_id, deployment: row.id });
     const status = row.parked ? "parked" : row.status;

@@ -91,9 +91,9 @@ function errorRate(from: Measuring): Measured {
     .limit(MOST_VALUES)
     .as("newest");
   const failed = sum(sql`${newest.status} >= 400`).mapWith(Number);
-  const found = db.select({ all: count(), failed }).from(newest).get();
-  const all = found?.all ?? 0;
-  return { value: all === 0 ? null : (found?.failed ?? 0) / all, samples: all };
+  const counts = db.select({ all: count(), failed }).from(newest).get();
+  const all = counts?.all ?? 0;
+  return { value: all === 0 ? null : (counts?.failed ?? 0) / all, samples: all };
 }
 
 /** A sum needs every request of the window. */
@@ -155,7 +155,7 @@ function cost({ ctx, row, since }: Measuring): Measured {
 const hasFailed = or(sql`${webhookAttempts.responseCode} IS NULL`, sql`${webhookAttempts.responseCode} >= 300`);
 
 function webhookFailures({ ctx, row, since }: Measuring): Measured {
-  const found = ctx.db
+  const counted = ctx.db
     .select({ failed: count() })
     .from(webhookAttempts)
     .innerJoin(webhookDeliveries, eq(webhookDeliveries.id, webhookAttempts.deliveryId))
@@ -168,7 +168,7 @@ function webhookFailures({ ctx, row, since }: Measuring): Measured {
       ),
     )
     .get();
-  return always(found?.failed ?? 0);
+  return always(counted?.failed ?? 0);
 }
 
 /** `since` counts, `until` does not. `deploymentId`: null for all deployments of the workspace. */

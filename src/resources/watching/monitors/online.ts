@@ -69,20 +69,20 @@ async function scoreFor(ctx: Ctx, id: string, signal: AbortSignal) {
  */
 async function scoreSome(ctx: Ctx, row: MonitorRow, signal: AbortSignal): Promise<boolean> {
   const now = ctx.clock.now();
-  const found = sampled(ctx, row, now);
-  const until = endOf(found, now);
+  const sample = sampled(ctx, row, now);
+  const until = endOf(sample, now);
   const last = row.sampledUntil ?? 0;
-  if (found.length === 0 && last <= now && now - last < MINUTE_MS) return false; // nothing to write down
-  const given = await scoresFor(
+  if (sample.length === 0 && last <= now && now - last < MINUTE_MS) return false; // nothing to write down
+  const scores = await scoresFor(
     ctx,
     row,
-    found.filter(({ createdAt }) => createdAt < until),
+    sample.filter(({ createdAt }) => createdAt < until),
     signal,
   );
   if (signal.aborted) return false;
   write(ctx.db, (tx) => {
-    const open = unscored(tx, given);
-    for (const score of given) if (open.has(score.traceId)) traces.addScore(ctx, score);
+    const open = unscored(tx, scores);
+    for (const score of scores) if (open.has(score.traceId)) traces.addScore(ctx, score);
     const same = and(eq(monitors.id, row.id), eq(monitors.evaluator, row.evaluator ?? ""));
     tx.update(monitors).set({ sampledUntil: until }).where(same).run();
   });
@@ -100,16 +100,16 @@ function sampled(ctx: Ctx, row: MonitorRow, now: number): TraceRow[] {
 }
 
 /** The rest of more than `MOST_ITEMS` waits for the next evaluation. Requests of one millisecond stay together. */
-function endOf(found: readonly TraceRow[], now: number): number {
-  const next = found[MOST_ITEMS]?.createdAt;
-  const first = found[0]?.createdAt;
+function endOf(sample: readonly TraceRow[], now: number): number {
+  const next = sample[MOST_ITEMS]?.createdAt;
+  const first = sample[0]?.createdAt;
   return next === undefined || first === undefined ? now : Math.max(next, first + 1);
 }
 
 type NewScore = traces.NewScore & { evaluatorId: string };
 
-async function scoresFor(ctx: Ctx, row: MonitorRow, found: readonly TraceRow[], signal: AbortSignal) {
-  const items = found.flatMap((trace) => itemOf(trace) ?? []);
+async function scoresFor(ctx: Ctx, row: MonitorRow, sample: readonly TraceRow[], signal: AbortSignal) {
+  const items = sample.flatMap((trace) => itemOf(trace) ?? []);
   if (items.length === 0) return [];
   try {
     const evaluator = evaluators.resolve(ctx, row.workspaceId, row.evaluator ?? "");
@@ -131,10 +131,10 @@ async function evaluated(
 ): Promise<NewScore[]> {
   const { workspaceId } = row;
   const source = evaluator.kind === "llm_judge" ? ("judge" as const) : ("code" as const);
-  const given = { workspaceId, name: row.score ?? evaluator.name, source, evaluatorId: evaluator.id };
+  const fields = { workspaceId, name: row.score ?? evaluator.name, source, evaluatorId: evaluator.id };
   const open = unscored(
     ctx.db,
-    items.map(({ id }) => ({ ...given, traceId: id })),
+    items.map(({ id }) => ({ ...fields, traceId: id })),
   );
   const left = items.filter(({ id }) => open.has(id));
   const texts = left.map(({ item }) => item);
@@ -146,7 +146,7 @@ async function evaluated(
   }
   return results.flatMap(({ score: value, reason: comment }, i) => {
     const traceId = left[i]?.id;
-    return value === null || traceId === undefined ? [] : [{ ...given, traceId, value, comment }];
+    return value === null || traceId === undefined ? [] : [{ ...fields, traceId, value, comment }];
   });
 }
 

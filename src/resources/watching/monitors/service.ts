@@ -201,8 +201,8 @@ function onlineOf(
 }
 
 function requireRoom(tx: Tx, workspaceId: string, most: number) {
-  const found = tx.select({ number: count() }).from(monitors).where(eq(monitors.workspaceId, workspaceId)).get();
-  if ((found?.number ?? 0) >= most)
+  const counted = tx.select({ number: count() }).from(monitors).where(eq(monitors.workspaceId, workspaceId)).get();
+  if ((counted?.number ?? 0) >= most)
     throw new AppError(
       "quota_exceeded",
       `This workspace has ${most} monitors, which is the limit. Delete one, or ask the operator to raise monitors.max_per_workspace`,

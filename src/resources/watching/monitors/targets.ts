@@ -35,12 +35,12 @@ export function mustHaveTargets(ctx: Ctx, { workspaceId, scopes }: Principal, in
 
 function mustBeJob({ db }: Ctx, workspaceId: string, jobId: string) {
   const { id, workspaceId: owner } = trainingJobs;
-  const found = db
+  const job = db
     .select({ id })
     .from(trainingJobs)
     .where(and(eq(id, jobId), eq(owner, workspaceId)))
     .get();
-  if (!found)
+  if (!job)
     throw new AppError("resource_not_found", `No training job ${jobId}: GET /v1/training_jobs lists them`, {
       param: "/job_id",
     });

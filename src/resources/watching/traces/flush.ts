@@ -53,9 +53,9 @@ export async function settled<T>(ctx: Ctx, workspaceId: string, read: () => T | 
     flushSome(ctx, workspaceId, performance.now() + TURN_MS);
     if (mayFlush(ctx, workspaceId)) await nextTurn();
   }
-  const found = await read();
+  const result = await read();
   if (isDirty(ctx.db)) await durable(ctx.db);
-  return found;
+  return result;
 }
 
 function flushSome(ctx: Ctx, workspaceId: string, until: number) {

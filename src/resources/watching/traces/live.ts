@@ -21,27 +21,27 @@ class TraceBuffer {
   /** False: there is no room. */
   add(trace: NewTrace, createdAt: number): boolean {
     const { workspaceId, bytes = 0 } = trace;
-    const own = this.#lists.get(workspaceId) ?? { waiting: [], held: { traces: 0, bytes: 0 } };
-    if (!hasRoom(own.held, bytes, MOST_OF_WORKSPACE) || !hasRoom(this.#held, bytes, 1)) return false;
-    own.waiting.push({ trace, createdAt });
-    this.#lists.set(workspaceId, own);
-    for (const held of [own.held, this.#held]) count(held, 1, bytes);
+    const list = this.#lists.get(workspaceId) ?? { waiting: [], held: { traces: 0, bytes: 0 } };
+    if (!hasRoom(list.held, bytes, MOST_OF_WORKSPACE) || !hasRoom(this.#held, bytes, 1)) return false;
+    list.waiting.push({ trace, createdAt });
+    this.#lists.set(workspaceId, list);
+    for (const held of [list.held, this.#held]) count(held, 1, bytes);
     return true;
   }
 
   /** The traces of the workspace, the oldest first, until the caller has enough. */
   *take(workspaceId: string): Generator<Buffered> {
-    const own = this.#lists.get(workspaceId);
+    const list = this.#lists.get(workspaceId);
     let taken = 0;
     try {
-      for (const buffered of own?.waiting ?? []) {
+      for (const buffered of list?.waiting ?? []) {
         taken++;
-        for (const held of [own!.held, this.#held]) count(held, -1, -(buffered.trace.bytes ?? 0));
+        for (const held of [list!.held, this.#held]) count(held, -1, -(buffered.trace.bytes ?? 0));
         yield buffered;
       }
     } finally {
-      own?.waiting.splice(0, taken);
-      if (own?.waiting.length === 0) this.#lists.delete(workspaceId);
+      list?.waiting.splice(0, taken);
+      if (list?.waiting.length === 0) this.#lists.delete(workspaceId);
     }
   }
 

@@ -77,33 +77,33 @@ type Clean = <T>(value: T) => T;
 
 /** Most traces have nothing to clean, and make nothing for it. */
 function cleaner(ctx: Ctx, { workspaceId, redact = [] }: NewTrace): Clean {
-  let made: Clean | undefined;
+  let clean: Clean | undefined;
   return (value) => {
-    made ??= redactorFor(ctx, redact).cleaner(secretsOf(ctx, workspaceId));
-    return made(value);
+    clean ??= redactorFor(ctx, redact).cleaner(secretsOf(ctx, workspaceId));
+    return clean(value);
   };
 }
 
 export function redactorFor(ctx: Ctx, patterns: readonly string[]): Redactor {
   const { redactors } = ctx.state.traces;
   const key = JSON.stringify(patterns);
-  const known = redactors.get(key);
-  if (known) return known;
-  const made = new Redactor(patterns);
+  const cached = redactors.get(key);
+  if (cached) return cached;
+  const redactor = new Redactor(patterns);
   if (redactors.size >= MAX_REDACTORS) redactors.clear();
-  redactors.set(key, made);
-  return made;
+  redactors.set(key, redactor);
+  return redactor;
 }
 
 /** The rows are read once for each commit, and the values are opened again only after a secret was changed. */
 export function secretsOf(ctx: Ctx, workspaceId: string): readonly string[] {
   const { secrets: cache } = ctx.state.traces;
   const generation = generationOf(ctx.db);
-  const known = cache.get(workspaceId);
-  if (known?.generation === generation) return known.forms;
+  const cached = cache.get(workspaceId);
+  if (cached?.generation === generation) return cached.forms;
   const rows = secrets.sealedOf(ctx, workspaceId);
   const sealed = rows.map((row) => row.sealed).join();
-  const forms = known?.sealed === sealed ? known.forms : secretForms(rows.map((row) => secrets.open(ctx, row)));
+  const forms = cached?.sealed === sealed ? cached.forms : secretForms(rows.map((row) => secrets.open(ctx, row)));
   cache.set(workspaceId, { generation, sealed, forms });
   return forms;
 }
@@ -156,15 +156,15 @@ const insertRow = prepared((db: Db) => {
 });
 
 const touch = prepared((db: Db) => {
-  const given = (name: string) => sql`${sql.placeholder(name)}`;
+  const placeholder = (name: string) => sql`${sql.placeholder(name)}`;
   const values = {
-    workspaceId: given("workspaceId"),
-    id: given("id"),
-    createdAt: given("at"),
-    lastAt: given("at"),
+    workspaceId: placeholder("workspaceId"),
+    id: placeholder("id"),
+    createdAt: placeholder("at"),
+    lastAt: placeholder("at"),
     traceCount: 1,
-    promptTokens: given("prompt"),
-    completionTokens: given("completion"),
+    promptTokens: placeholder("prompt"),
+    completionTokens: placeholder("completion"),
   };
   const set = {
     lastAt: sql`max(last_at, excluded.last_at)`,
@@ -178,8 +178,8 @@ const touch = prepared((db: Db) => {
 
 /** The result is its `seq`. Undefined: the span was sent before. */
 export function insertTrace(tx: Tx, row: NewRow): number | undefined {
-  const given = row as Record<string, unknown>;
-  const bound = COLUMNS.map(([key, column]) => (given[key] === null ? null : column.mapToDriverValue(given[key])));
+  const values = row as Record<string, unknown>;
+  const bound = COLUMNS.map(([key, column]) => (values[key] === null ? null : column.mapToDriverValue(values[key])));
   const { changes, lastInsertRowid } = insertRow(tx).run(...(bound as SQLQueryBindings[]));
   if (changes === 0) return undefined;
   const seq = Number(lastInsertRowid);

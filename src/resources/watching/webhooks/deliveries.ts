@@ -29,14 +29,14 @@ function showAll(ctx: Ctx, rows: readonly DeliveryRow[]): Delivery[] {
   const { deliveryId, number } = webhookAttempts;
   const newest = sql`(SELECT max(a.number) - ${LISTED_ATTEMPTS} FROM webhook_attempts a WHERE a.delivery_id = ${deliveryId})`;
   const ids = rows.map(({ id }) => id);
-  const found = ctx.db
+  const attemptRows = ctx.db
     .select()
     .from(webhookAttempts)
     .where(and(inArray(deliveryId, ids), gt(number, newest)))
     .orderBy(asc(deliveryId), asc(number))
     .all();
   const attempts = new Map<string, AttemptRow[]>();
-  for (const each of found) attempts.set(each.deliveryId, [...(attempts.get(each.deliveryId) ?? []), each]);
+  for (const each of attemptRows) attempts.set(each.deliveryId, [...(attempts.get(each.deliveryId) ?? []), each]);
   return rows.map((row) => presentDelivery(row, attempts.get(row.id) ?? []));
 }
 
@@ -59,8 +59,8 @@ export function sendTest(ctx: Ctx, workspaceId: string, endpointId: string): Del
 export function resend(ctx: Ctx, workspaceId: string, endpointId: string, deliveryId: string): DeliveryRow {
   const row = write(ctx.db, (tx) => {
     endpoints.mustGet(ctx, workspaceId, endpointId);
-    const known = and(eq(webhookDeliveries.id, deliveryId), eq(webhookDeliveries.endpointId, endpointId));
-    if (!tx.select({ id: webhookDeliveries.id }).from(webhookDeliveries).where(known).get())
+    const isDelivery = and(eq(webhookDeliveries.id, deliveryId), eq(webhookDeliveries.endpointId, endpointId));
+    if (!tx.select({ id: webhookDeliveries.id }).from(webhookDeliveries).where(isDelivery).get())
       throw new AppError(
         "resource_not_found",
         `The endpoint ${endpointId} has no delivery ${deliveryId.slice(0, 80)}`,
@@ -69,7 +69,7 @@ export function resend(ctx: Ctx, workspaceId: string, endpointId: string, delive
         },
       );
     endpoints.mustBeEnabled(ctx, workspaceId, endpointId);
-    return tx.update(webhookDeliveries).set(resendPatch(ctx)).where(known).returning().get() as DeliveryRow;
+    return tx.update(webhookDeliveries).set(resendPatch(ctx)).where(isDelivery).returning().get() as DeliveryRow;
   });
   ctx.wake("webhooks.deliver");
   return row;

@@ -15,8 +15,8 @@ export function openSecrets(
   { id, secrets: sealed }: Pick<EndpointRow, "id" | "secrets">,
 ): Secrets {
   const opened = state.webhooks.openedSecrets;
-  const known = opened.get(id);
-  if (known?.sealed === sealed) return known.secrets;
+  const cached = opened.get(id);
+  if (cached?.sealed === sealed) return cached.secrets;
   const secrets = JSON.parse(new TextDecoder().decode(box.open(sealed, aad(id)))) as Secrets; // we sealed it
   if (opened.size >= MOST_OPEN) opened.clear();
   opened.set(id, { sealed, secrets });

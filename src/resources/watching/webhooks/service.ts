@@ -102,8 +102,8 @@ function add(ctx: Ctx, tx: Tx, workspaceId: string, input: NewEndpoint): Endpoin
 }
 
 function requireRoom(tx: Tx, workspaceId: string, most: number) {
-  const [found] = tx.select({ number: count() }).from(webhookEndpoints).where(livingOf(workspaceId)).all();
-  if ((found?.number ?? 0) >= most)
+  const [counted] = tx.select({ number: count() }).from(webhookEndpoints).where(livingOf(workspaceId)).all();
+  if ((counted?.number ?? 0) >= most)
     throw new AppError(
       "quota_exceeded",
       `This workspace has ${most} webhook endpoints, which is the limit. Delete one, or ask the operator to raise webhooks.max_per_workspace`,
@@ -127,12 +127,12 @@ export async function update(
 }
 
 function change(ctx: Ctx, tx: Tx, id: string, { enabled: _, event_types: eventTypes, ...rest }: UpdateWebhookEndpoint) {
-  const given = { ...rest, ...(eventTypes === undefined ? {} : { eventTypes }) };
-  if (Object.keys(given).length === 0) return;
+  const fields = { ...rest, ...(eventTypes === undefined ? {} : { eventTypes }) };
+  if (Object.keys(fields).length === 0) return;
   const now = ctx.clock.now();
   const row = tx
     .update(webhookEndpoints)
-    .set({ ...given, updatedAt: now })
+    .set({ ...fields, updatedAt: now })
     .where(eq(webhookEndpoints.id, id))
     .returning()
     .get();
@@ -200,18 +200,18 @@ export const servicePoint = ({ db }: Pick<Ctx, "db">, workspaceId: string): Endp
  * notifications go to the new address. The caller has checked the address with `requireReachable`.
  */
 export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string | null): string | undefined {
-  const known = servicePoint(ctx, workspaceId);
+  const endpoint = servicePoint(ctx, workspaceId);
   if (url === null) {
-    if (known) close(ctx, tx, known.id);
+    if (endpoint) close(ctx, tx, endpoint.id);
     return undefined;
   }
-  if (known?.status === "disabled") toggle(ctx, tx, known.id, true);
-  if (known?.url === url) return undefined;
+  if (endpoint?.status === "disabled") toggle(ctx, tx, endpoint.id, true);
+  if (endpoint?.url === url) return undefined;
   const secrets: Secrets = { current: mintSecret(), replaced: [] };
-  if (known) {
-    const sealed = { secrets: sealSecrets(ctx, known.id, secrets) };
-    tx.update(webhookEndpoints).set(sealed).where(eq(webhookEndpoints.id, known.id)).run();
-    change(ctx, tx, known.id, { url });
+  if (endpoint) {
+    const sealed = { secrets: sealSecrets(ctx, endpoint.id, secrets) };
+    tx.update(webhookEndpoints).set(sealed).where(eq(webhookEndpoints.id, endpoint.id)).run();
+    change(ctx, tx, endpoint.id, { url });
   } else {
     const input = { url, description: "", event_types: [], metadata: {}, secrets, scheme: "service" as const };
     add(ctx, tx, workspaceId, input);
@@ -221,13 +221,13 @@ export function pointService(ctx: Ctx, tx: Tx, workspaceId: string, url: string 
 
 /** Replaces the secret of the address for notifications, at once. Returns undefined if there is no address. */
 export function rotateService(ctx: Ctx, tx: Tx, workspaceId: string): string | undefined {
-  const known = servicePoint(ctx, workspaceId);
-  if (!known) return undefined;
+  const endpoint = servicePoint(ctx, workspaceId);
+  if (!endpoint) return undefined;
   const secrets: Secrets = { current: mintSecret(), replaced: [] };
   const now = ctx.clock.now();
-  const changed = { secrets: sealSecrets(ctx, known.id, secrets), updatedAt: now };
-  tx.update(webhookEndpoints).set(changed).where(eq(webhookEndpoints.id, known.id)).run();
-  emit(tx, "webhook_endpoint.updated", { workspaceId, now }, report(known));
+  const changed = { secrets: sealSecrets(ctx, endpoint.id, secrets), updatedAt: now };
+  tx.update(webhookEndpoints).set(changed).where(eq(webhookEndpoints.id, endpoint.id)).run();
+  emit(tx, "webhook_endpoint.updated", { workspaceId, now }, report(endpoint));
   return secrets.current;
 }
 

@@ -76,11 +76,11 @@ type Answer = { choices?: { message?: unknown; text?: string }[]; error?: { mess
 
 /** The schema fills in the defaults that a trace leaves out. */
 function bodyOf(trace: TraceRow, model: string) {
-  const given = { ...trace.parameters, model, stream: false, stream_options: null, metadata: { replay_of: trace.id } };
+  const fields = { ...trace.parameters, model, stream: false, stream_options: null, metadata: { replay_of: trace.id } };
   const parsed =
     trace.source === "completion"
-      ? CompletionRequest.safeParse({ ...given, prompt: trace.input })
-      : ChatCompletionRequest.safeParse({ ...given, messages: trace.input });
+      ? CompletionRequest.safeParse({ ...fields, prompt: trace.input })
+      : ChatCompletionRequest.safeParse({ ...fields, messages: trace.input });
   if (!parsed.success)
     throw new AppError(
       "unsupported_state",

@@ -15,22 +15,22 @@ function side({ attributes, events }: OtelSpan, messages: string, older: string,
 }
 
 const ofEvents = (events: OtelSpan["events"], messages: string, older: string, name: string): unknown => {
-  const found = events.find((each) => each.name === name || each.attributes[messages] !== undefined);
-  return found?.attributes[messages] ?? found?.attributes[older];
+  const event = events.find((each) => each.name === name || each.attributes[messages] !== undefined);
+  return event?.attributes[messages] ?? event?.attributes[older];
 };
 
 /** `gen_ai.prompt.0.role`, `gen_ai.prompt.0.content`, … → messages. */
 function numbered(attributes: Attributes, prefix: string): unknown {
-  const found: Record<string, unknown>[] = [];
+  const byIndex: Record<string, unknown>[] = [];
   for (const [name, value] of Object.entries(attributes)) {
     const [, index, field] =
       /^\.(\d{1,4})\.(role|content)$/.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
     if (index === undefined || field === undefined) continue;
-    const message = found[Number(index)] ?? {};
+    const message = byIndex[Number(index)] ?? {};
     message[field] = value;
-    found[Number(index)] = message;
+    byIndex[Number(index)] = message;
   }
-  const messages = found.filter((each) => each !== undefined);
+  const messages = byIndex.filter((each) => each !== undefined);
   return messages.length === 0 ? null : messages;
 }
 

@@ -99,13 +99,13 @@ function toolsOf(calls: readonly Received[], received: readonly Received[]): Map
     calls.map(({ span }) => span).sort((a, b) => b.startedAt - a.startedAt),
     ({ traceId }) => traceId,
   );
-  const found = new Map<OtelSpan, Span[]>();
+  const tools = new Map<OtelSpan, Span[]>();
   for (const { span: tool } of received) {
     if (tool.attributes["gen_ai.operation.name"] !== "execute_tool") continue;
     const call = callsOf.get(tool.traceId)?.find(({ startedAt }) => startedAt <= tool.startedAt);
-    if (call) found.set(call, [...(found.get(call) ?? []), toolSpan(tool, call)]);
+    if (call) tools.set(call, [...(tools.get(call) ?? []), toolSpan(tool, call)]);
   }
-  return found;
+  return tools;
 }
 
 const toolSpan = (tool: OtelSpan, call: OtelSpan): Span => ({
@@ -161,11 +161,11 @@ const parametersOf = (attributes: Attributes) =>
 
 /** The first of these attributes that is a text. */
 function textOf(attributes: Attributes, ...names: string[]): string | null {
-  const found = names.map((name) => attributes[name]).find((value) => typeof value === "string" && value !== "");
-  return found === undefined ? null : (found as string);
+  const text = names.map((name) => attributes[name]).find((value) => typeof value === "string" && value !== "");
+  return text === undefined ? null : (text as string);
 }
 
 function countOf(attributes: Attributes, ...names: string[]): number {
-  const found = Number(names.map((name) => attributes[name]).find((value) => typeof value === "number"));
-  return Number.isSafeInteger(found) && found > 0 ? found : 0;
+  const count = Number(names.map((name) => attributes[name]).find((value) => typeof value === "number"));
+  return Number.isSafeInteger(count) && count > 0 ? count : 0;
 }

@@ -95,12 +95,12 @@ function byScore(db: Db, workspaceId: string, { score, min_score: min, max_score
   );
   const all = and(named, ranged);
   const rows = sql`SELECT ${traceSeq} FROM ${traceScores} INDEXED BY trace_scores_value WHERE ${all}`;
-  const own = sql`SELECT 1 FROM ${traceScores} INDEXED BY trace_scores_trace WHERE ${traceId} = ${traces.id}`;
+  const scoresOfTrace = sql`SELECT 1 FROM ${traceScores} INDEXED BY trace_scores_trace WHERE ${traceId} = ${traces.id}`;
   const few = isFew(db, rows);
   return {
     index: "",
     chooses: sql`${traces.seq} IN (${rows})`,
-    checks: sql`EXISTS (${own} AND ${all})`,
+    checks: sql`EXISTS (${scoresOfTrace} AND ${all})`,
     mayChoose: few,
     isFew: few,
     walks: { named, ranged },

@@ -27,9 +27,9 @@ export function positionOf(db: Db, after: string): Position {
     return { createdAt: Number.parseInt(time, 36), seq: Number.parseInt(place, 36) };
   requireId(traces, after);
   const { id, createdAt, seq } = traces;
-  const found = db.select({ id, createdAt, seq }).from(traces).where(lte(id, after)).orderBy(desc(id)).limit(1).get();
-  if (!found) return { createdAt: timeOf(after), seq: 0 };
-  return { createdAt: found.createdAt, seq: found.id === after ? found.seq : found.seq + 1 };
+  const nearest = db.select({ id, createdAt, seq }).from(traces).where(lte(id, after)).orderBy(desc(id)).limit(1).get();
+  if (!nearest) return { createdAt: timeOf(after), seq: 0 };
+  return { createdAt: nearest.createdAt, seq: nearest.id === after ? nearest.seq : nearest.seq + 1 };
 }
 
 const { parameters: _p, spans: _s, input: _i, output: _o, externalId: _e, ...SUMMARY } = getTableColumns(traces);

@@ -70,7 +70,7 @@ export function matchesAmong(db: Db, texts: ReadonlyMap<number, string>, prefixe
   const index = scratch(db);
   return within(index, () => {
     for (const [number, text] of texts) index.insert.run(number, text);
-    const found = index.match.values(prefixes.map((each) => `${each} *`).join(" AND "));
-    return new Set(found.map(([number]) => number as number));
+    const rows = index.match.values(prefixes.map((each) => `${each} *`).join(" AND "));
+    return new Set(rows.map(([number]) => number as number));
   });
 }

@@ -32,10 +32,10 @@ export function* search(
   const query = parseQuery(q);
   const terms = query && termsOf(db, query);
   if (!terms || terms.prefixes.some(({ words }) => words.length === 0)) return;
-  const given = conditions(db, workspaceId, filter);
+  const filters = conditions(db, workspaceId, filter);
   const { order } = slice;
   const isNewest = order === "newest";
-  const few = fewOf(db, workspaceId, given)?.sort((a, b) => (isNewest ? a - b : b - a));
+  const few = fewOf(db, workspaceId, filters)?.sort((a, b) => (isNewest ? a - b : b - a));
   const isFew = few && new Set(few);
   const sizes = terms.prefixes.length > 0 ? { ...WINDOW_SIZES, least: WITH_WORDS } : WINDOW_SIZES;
   const check = checkerOf(db, terms.broad);
@@ -52,7 +52,7 @@ export function* search(
     size = nextSize(sizeOf(window), performance.now() - begun, sizes);
     for (let i = 0; i < seqs.length; i += CHUNK) {
       const some = seqs.slice(i, i + CHUNK);
-      yield* check(positionsAmong(db, workspaceId, filter, given, some, { ...slice, limit: CHUNK }));
+      yield* check(positionsAmong(db, workspaceId, filter, filters, some, { ...slice, limit: CHUNK }));
       yield { found: [], reached: placeAt(some.at(-1) ?? start) };
     }
     rest = isNewest ? { ...rest, last: window.first - 1 } : { ...rest, first: window.last + 1 };
@@ -66,8 +66,8 @@ const placeAt = (seq: number): Position => ({ createdAt: 0, seq });
 function termsOf(db: Db, { phrases, prefixes }: TextQuery): Terms {
   const terms: Terms = { phrases, prefixes: [], broad: [] };
   for (const each of prefixes) {
-    const known = expand(db, each);
-    if (known) terms.prefixes.push(known);
+    const expansion = expand(db, each);
+    if (expansion) terms.prefixes.push(expansion);
     else terms.broad.push(each);
   }
   return terms;
@@ -105,17 +105,17 @@ function boundsOf(
   { order, after }: Pick<Slice, "order" | "after">,
 ): Bounds {
   const one = (query: ReturnType<typeof sql>) => db.all<{ seq: number | null }>(query)[0]?.seq ?? undefined;
-  const own = sql`SELECT seq FROM ${traces} INDEXED BY traces_newest WHERE workspace_id = ${workspaceId}`;
+  const seqsOfWorkspace = sql`SELECT seq FROM ${traces} INDEXED BY traces_newest WHERE workspace_id = ${workspaceId}`;
   const from = (since === undefined ? 0 : Date.parse(since)) - CLOCK_SLACK_MS;
   const to = (until === undefined ? 0 : Date.parse(until)) + CLOCK_SLACK_MS;
   const first =
     since === undefined
       ? one(sql`SELECT min(seq) AS seq FROM ${traces}`)
-      : one(sql`${own} AND created_at >= ${from} ORDER BY created_at, seq LIMIT 1`);
+      : one(sql`${seqsOfWorkspace} AND created_at >= ${from} ORDER BY created_at, seq LIMIT 1`);
   const last =
     until === undefined
       ? one(sql`SELECT max(seq) AS seq FROM ${traces}`)
-      : one(sql`${own} AND created_at < ${to} ORDER BY created_at DESC, seq DESC LIMIT 1`);
+      : one(sql`${seqsOfWorkspace} AND created_at < ${to} ORDER BY created_at DESC, seq DESC LIMIT 1`);
   if (first === undefined || last === undefined) return { first: 0, last: -1 };
   if (after === undefined) return { first, last };
   return order === "newest"
@@ -124,8 +124,8 @@ function boundsOf(
 }
 
 /** The traces of the filter that chooses the index, if they are few. */
-function fewOf(db: Db, workspaceId: string, given: readonly Condition[]): number[] | undefined {
-  const chooser = given.find(({ mayChoose, index }) => mayChoose && index !== "");
+function fewOf(db: Db, workspaceId: string, filters: readonly Condition[]): number[] | undefined {
+  const chooser = filters.find(({ mayChoose, index }) => mayChoose && index !== "");
   if (!chooser) return undefined;
   const { index, chooses } = chooser;
   const seqs = db.all<{ seq: number }>(

@@ -30,19 +30,19 @@ export function* walk(db: Db, workspaceId: string, filter: TraceFilter, slice: S
   for (let { after } = slice; ; ) {
     const begun = performance.now();
     const end = isBounded ? undefined : endOf(db, path, order, after, size);
-    const found = positionsIn(db, path, order, after, end, limit + 1);
+    const positions = positionsIn(db, path, order, after, end, limit + 1);
     size = nextSize(size, performance.now() - begun, SIZES);
-    yield { found, reached: end };
+    yield { found: positions, reached: end };
     if (end === undefined) return;
     after = end;
   }
 }
 
 function pathOf(db: Db, workspaceId: string, filter: TraceFilter): { path: Path; isBounded: boolean } {
-  const given = conditions(db, workspaceId, filter);
-  const chooser = given.find(({ mayChoose }) => mayChoose);
-  const walker = chooser ? undefined : given.find(({ walks }) => walks);
-  const rest = given.filter((each) => each !== chooser && each !== walker).map(({ checks }) => checks);
+  const filters = conditions(db, workspaceId, filter);
+  const chooser = filters.find(({ mayChoose }) => mayChoose);
+  const walker = chooser ? undefined : filters.find(({ walks }) => walks);
+  const rest = filters.filter((each) => each !== chooser && each !== walker).map(({ checks }) => checks);
   const path = walker?.walks ? alongScores(walker.walks, rest) : alongTraces(workspaceId, chooser, rest);
   const since = filter.since === undefined ? undefined : gte(path.createdAt, Date.parse(filter.since));
   const until = filter.until === undefined ? undefined : lt(path.createdAt, Date.parse(filter.until));
@@ -112,7 +112,7 @@ export function positionsAmong(
   db: Db,
   workspaceId: string,
   { since, until }: TraceFilter,
-  given: readonly Condition[],
+  filters: readonly Condition[],
   seqs: readonly number[],
   { order, limit }: Slice,
 ): Position[] {
@@ -120,7 +120,7 @@ export function positionsAmong(
   const where = and(
     sql`${hidden(traces.workspaceId)} = ${workspaceId}`,
     sql`${seq} IN (SELECT value FROM json_each(${JSON.stringify(seqs)}))`,
-    ...given.map(({ checks }) => checks),
+    ...filters.map(({ checks }) => checks),
     since === undefined ? undefined : sql`${hidden(createdAt)} >= ${Date.parse(since)}`,
     until === undefined ? undefined : sql`${hidden(createdAt)} < ${Date.parse(until)}`,
   );

@@ -81,9 +81,9 @@ export function readDue(
     for (const endpoint of inTurn) {
       if (left === 0) break;
       if (!shares.hasRoom(endpoint.workspaceId)) continue;
-      const found = waitingOf(db, endpoint, now, Math.min(share, roomOf(endpoint, limits)));
-      const due = found.filter((row) => !hasExpired(row, now));
-      if (due.length < found.length) overdue.push(endpoint);
+      const waiting = waitingOf(db, endpoint, now, Math.min(share, roomOf(endpoint, limits)));
+      const due = waiting.filter((row) => !hasExpired(row, now));
+      if (due.length < waiting.length) overdue.push(endpoint);
       if (due.length > 0 && shares.take(endpoint.workspaceId)) left--;
       rows.set(
         endpoint,

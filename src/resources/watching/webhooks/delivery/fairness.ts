@@ -45,21 +45,21 @@ export const roomOf = ({ pace, running }: Pick<EndpointLoad, "pace" | "running">
 /** Counts the attempts of each workspace, in all and in one speed class. `take` is false where its share is used up. */
 export function sharesOf(loads: readonly EndpointLoad[], speed: Speed, limits = LIMITS) {
   const all = new Map<string, number>();
-  const own = new Map<string, number>();
+  const ofSpeed = new Map<string, number>();
   const add = (to: Map<string, number>, id: string, count: number) => void to.set(id, (to.get(id) ?? 0) + count);
   for (const { workspaceId, running, pace } of loads) {
     add(all, workspaceId, running);
-    if (pace.speed === speed) add(own, workspaceId, running);
+    if (pace.speed === speed) add(ofSpeed, workspaceId, running);
   }
   const most = (limit: number) => Math.max(1, limit * limits.workspaceShare);
   const hasRoom = (id: string) =>
-    (all.get(id) ?? 0) < most(limits.total) && (speed === "quick" || (own.get(id) ?? 0) < most(limits[speed]));
+    (all.get(id) ?? 0) < most(limits.total) && (speed === "quick" || (ofSpeed.get(id) ?? 0) < most(limits[speed]));
   return {
     hasRoom,
     take(id: string): boolean {
       if (!hasRoom(id)) return false;
       add(all, id, 1);
-      add(own, id, 1);
+      add(ofSpeed, id, 1);
       return true;
     },
   };

@@ -22,16 +22,16 @@ const take = consumer(FAN_OUT_CONSUMER, { limit: BATCH, wanted: heard });
  * commit holds the deliveries and the cursor, so a crash neither loses an event nor fans it out twice.
  */
 export async function fanOut(ctx: Ctx, signal?: AbortSignal): Promise<void> {
-  let made = 0;
+  let deliveryCount = 0;
   const next = () =>
     take(ctx.db, ctx.clock.now(), (tx, batch) => {
       const now = ctx.clock.now(); // read here, so that no delivery is older than its event
       let [taken, rows] = [0, 0];
       for (; taken < batch.length && rows < COMMIT_ROWS; taken++) rows += deliverTo(tx, batch[taken]!, now);
-      made += rows;
+      deliveryCount += rows;
       return taken;
     });
-  while (!signal?.aborted && (await next()) > 0) if (made > 0) ctx.wake("webhooks.deliver");
+  while (!signal?.aborted && (await next()) > 0) if (deliveryCount > 0) ctx.wake("webhooks.deliver");
 }
 
 /** Endpoints that were enabled at the time of the event. A delivery to one that was disabled since is held. */

@@ -83,12 +83,12 @@ export class WebhooksState {
   }
 
   #endpoint(id: string, factsOf: (id: string) => Facts | undefined): Endpoint {
-    const known = this.#endpoints.get(id);
-    if (known) return known;
+    const existing = this.#endpoints.get(id);
+    if (existing) return existing;
     const { workspaceId, consecutiveFailures } = factsOf(id) ?? UNKNOWN;
-    const made = { workspaceId, pace: firstPace(consecutiveFailures), deliveries: new Map<string, number>() };
-    this.#endpoints.set(id, made);
-    return made;
+    const endpoint = { workspaceId, pace: firstPace(consecutiveFailures), deliveries: new Map<string, number>() };
+    this.#endpoints.set(id, endpoint);
+    return endpoint;
   }
 
   /** `attempt` gets a signal that aborts when the server stops, and says how the endpoint answered, or nothing. */

@@ -50,7 +50,7 @@ function recoverEnded(ctx: Ctx, { id: endpointId }: EndpointRow, sinceMs: number
   const { id, createdAt, eventCreatedAt, status } = webhookDeliveries;
   const first: Position = { createdAt: sinceMs - CLOCK_MS, id: "" }; // a row is no older than its event
   return pageByPage(ctx, first, (tx, last) => {
-    const found = tx
+    const rows = tx
       .select({ id, createdAt, eventCreatedAt, status })
       .from(webhookDeliveries)
       .where(
@@ -63,9 +63,9 @@ function recoverEnded(ctx: Ctx, { id: endpointId }: EndpointRow, sinceMs: number
       .orderBy(asc(createdAt), asc(id))
       .limit(PAGE_ROWS)
       .all();
-    const lost = found.filter((row) => row.eventCreatedAt >= sinceMs && UNDELIVERED.includes(row.status));
+    const lost = rows.filter((row) => row.eventCreatedAt >= sinceMs && UNDELIVERED.includes(row.status));
     requestResend(ctx, tx, lost);
-    return { last: found.at(-1), sent: lost.length, isFull: found.length === PAGE_ROWS };
+    return { last: rows.at(-1), sent: lost.length, isFull: rows.length === PAGE_ROWS };
   });
 }
 
@@ -78,7 +78,7 @@ function requestResend(ctx: Ctx, tx: Tx, rows: readonly Pick<DeliveryRow, "id">[
 /** A delivery whose 72 hours are over gets one attempt. The others are retried as usual. */
 function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promise<number> {
   return pageByPage(ctx, Math.max(endpoint.afterSeq, seqBefore(ctx, sinceMs - CLOCK_MS)), (tx, last) => {
-    const found = tx
+    const eventRows = tx
       .select()
       .from(events)
       .where(
@@ -91,15 +91,15 @@ function recoverMissed(ctx: Ctx, endpoint: EndpointRow, sinceMs: number): Promis
       .orderBy(asc(events.seq))
       .limit(PAGE_ROWS)
       .all();
-    const missed = found.filter((event) => event.createdAt >= sinceMs && isMissed(tx, endpoint, event));
+    const missed = eventRows.filter((event) => event.createdAt >= sinceMs && isMissed(tx, endpoint, event));
     const now = ctx.clock.now();
-    const made = missed.map((event) => enqueue(tx, event, { endpoint, trigger: "scheduled", now }));
+    const deliveries = missed.map((event) => enqueue(tx, event, { endpoint, trigger: "scheduled", now }));
     requestResend(
       ctx,
       tx,
-      made.filter((row) => row.status !== "pending"),
+      deliveries.filter((row) => row.status !== "pending"),
     );
-    return { last: found.at(-1)?.seq, sent: made.length, isFull: found.length === PAGE_ROWS };
+    return { last: eventRows.at(-1)?.seq, sent: deliveries.length, isFull: eventRows.length === PAGE_ROWS };
   });
 }
 
@@ -139,8 +139,8 @@ function seqBefore({ db }: Ctx, ms: number): number {
   ];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    const found = at(middle);
-    if (found !== undefined && found.createdAt < ms) low = Math.max(middle + 1, found.seq);
+    const event = at(middle);
+    if (event !== undefined && event.createdAt < ms) low = Math.max(middle + 1, event.seq);
     else high = middle;
   }
   return Math.max(0, low - 1);
