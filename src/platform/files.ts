@@ -269,8 +269,8 @@ export async function cleanTemp(dir: string, olderThanMs: number, nowMs = Date.n
   for (const name of await readdir(dir)) {
     if (!TEMP.test(basename(name))) continue;
     const path = join(dir, name);
-    const found = await stat(path).catch(() => undefined);
-    if (!found || nowMs - found.mtimeMs < olderThanMs) continue;
+    const stats = await stat(path).catch(() => undefined);
+    if (!stats || nowMs - stats.mtimeMs < olderThanMs) continue;
     await unlink(path).catch(() => {}); // another cleaner was faster
     removed++;
   }

@@ -30,8 +30,8 @@ const nextOf = (file: string) => `${file}.next`;
 
 /** The key of a rotation that has begun, made if there is none. It is on the disk before it seals anything. */
 export function nextMasterKey(file: string): Uint8Array {
-  const found = readMasterKey(nextOf(file));
-  if (found) return found;
+  const next = readMasterKey(nextOf(file));
+  if (next) return next;
   makeMasterKey(nextOf(file));
   return readMasterKey(nextOf(file))!;
 }
@@ -57,8 +57,8 @@ export const oldNameOf = (file: string, keyId: string) => `${file}.old-${keyId}`
 
 /** The key of this id among the file and a rotation that a kill cut off. It changes nothing: for backups. */
 export function masterKeyFor(file: string, keyId: string | undefined): Uint8Array | undefined {
-  const found = readMasterKey(file);
-  if (keyId === undefined || (found && keyIdOf(found) === keyId)) return found;
+  const key = readMasterKey(file);
+  if (keyId === undefined || (key && keyIdOf(key) === keyId)) return key;
   const next = readMasterKey(nextOf(file));
   return next && keyIdOf(next) === keyId ? next : undefined;
 }

@@ -82,25 +82,25 @@ export function observe({ family: { bounds }, counted }: Series, value: number) 
 const keyOf = (workspaceId: string, labels: readonly string[]) => [workspaceId, ...labels].join("\0");
 
 function find(db: Db, family: CountedFamily, workspaceId: string, labels: readonly string[]): Series {
-  const known = knownOf(db, family);
-  const found = known.get(keyOf(workspaceId, labels));
-  if (found) return found;
-  if (known.size < MOST_SERIES) return begin(known, { family, workspaceId, labels });
+  const familySeries = knownOf(db, family);
+  const series = familySeries.get(keyOf(workspaceId, labels));
+  if (series) return series;
+  if (familySeries.size < MOST_SERIES) return begin(familySeries, { family, workspaceId, labels });
   const others = { family, workspaceId: "", labels: family.labels.map(() => OTHER) };
-  return known.get(keyOf("", others.labels)) ?? begin(known, others);
+  return familySeries.get(keyOf("", others.labels)) ?? begin(familySeries, others);
 }
 
 function knownOf(db: Db, { name }: CountedFamily): Map<string, Series> {
   const all = db.$series;
-  const known = all.get(name) ?? new Map<string, Series>();
-  all.set(name, known);
-  return known;
+  const familySeries = all.get(name) ?? new Map<string, Series>();
+  all.set(name, familySeries);
+  return familySeries;
 }
 
-function begin(known: Map<string, Series>, what: Pick<Series, "family" | "workspaceId" | "labels">): Series {
+function begin(familySeries: Map<string, Series>, what: Pick<Series, "family" | "workspaceId" | "labels">): Series {
   const none = new Array<number>(what.family.bounds.length === 0 ? 1 : what.family.bounds.length + 2).fill(0);
   const series: Series = { ...what, counted: [...none], stored: none };
-  known.set(keyOf(what.workspaceId, what.labels), series);
+  familySeries.set(keyOf(what.workspaceId, what.labels), series);
   return series;
 }
 
@@ -110,8 +110,8 @@ export type StoredSeries = { name: string; workspaceId: string; labels: readonly
 export function restore(db: Db, { name, workspaceId, labels, counted }: StoredSeries) {
   const family = families.get(name);
   if (!family || family.labels.length !== labels.length) return;
-  const known = knownOf(db, family);
-  const series = known.get(keyOf(workspaceId, labels)) ?? begin(known, { family, workspaceId, labels });
+  const familySeries = knownOf(db, family);
+  const series = familySeries.get(keyOf(workspaceId, labels)) ?? begin(familySeries, { family, workspaceId, labels });
   if (series.counted.length !== counted.length) return;
   for (const [i, value] of counted.entries()) series.counted[i] = (series.counted[i] as number) + value;
   series.stored = counted;
@@ -121,6 +121,6 @@ export const isDirty = ({ counted, stored }: Series) => counted.some((value, i) 
 
 /** Removes all series of these workspaces. */
 export function forget(db: Db, workspaceIds: ReadonlySet<string>) {
-  for (const known of db.$series.values())
-    for (const [key, series] of known) if (workspaceIds.has(series.workspaceId)) known.delete(key);
+  for (const familySeries of db.$series.values())
+    for (const [key, series] of familySeries) if (workspaceIds.has(series.workspaceId)) familySeries.delete(key);
 }

@@ -84,10 +84,10 @@ export function requireMasterKey(file: string, sample: string | undefined): Uint
   const keyId = sealerOf(sample);
   const key = masterKeyFor(file, keyId);
   if (key || keyId === undefined) return key;
-  const found = readMasterKey(file);
-  if (found)
+  const otherKey = readMasterKey(file);
+  if (otherKey)
     throw new UsageError(
-      `The master key ${file} is not the one that sealed the secrets of the database (it is ${keyIdOf(found)}, theirs is ${keyId}). ` +
+      `The master key ${file} is not the one that sealed the secrets of the database (it is ${keyIdOf(otherKey)}, theirs is ${keyId}). ` +
         "Put the right file back from your backup (or set secrets.master_key_file to where it is) and start again.",
     );
   throw new UsageError(

@@ -70,10 +70,10 @@ export class Semaphore {
 
   /** For callers of one workspace or one process. `reason` says why no other workspace waits here. */
   static unshared(reason: string, { permits, mostEach = permits }: UnsharedOptions): Semaphore {
-    const made = new Semaphore({ name: reason, permits, mostEach, mostWaitingEach: NONE });
-    made.#kept = 0;
-    made.isShared = false;
-    return made;
+    const semaphore = new Semaphore({ name: reason, permits, mostEach, mostWaitingEach: NONE });
+    semaphore.#kept = 0;
+    semaphore.isShared = false;
+    return semaphore;
   }
 
   get free(): number {
@@ -248,8 +248,8 @@ export class Semaphore {
   }
 
   #lineOf(workspaceId: string): Line {
-    const known = this.#lines.get(workspaceId);
-    if (known) return known;
+    const existing = this.#lines.get(workspaceId);
+    if (existing) return existing;
     const line: Line = { workspaceId, waiting: new Set(), held: 0, servedAt: this.#served.get(workspaceId) ?? 0 };
     this.#lines.set(workspaceId, line);
     return line;

@@ -13,14 +13,14 @@ export function openBucketTarget(address: string, { backup, storage, network }: 
   const [, name = "", folder = ""] = ADDRESS.exec(address) ?? [];
   if (name === "") throw new UsageError(`Expected s3://BUCKET/FOLDER, not ${JSON.stringify(address)}`);
   const { s3_endpoint, s3_region, s3_path_style, s3_access_key_id, s3_secret_access_key } = backup;
-  const own = { s3_endpoint, s3_region, s3_path_style, s3_access_key_id, s3_secret_access_key };
-  const settings = { ...storage, ...own, s3_bucket: name, s3_prefix: folder === "" ? "" : `${folder}/` };
+  const access = { s3_endpoint, s3_region, s3_path_style, s3_access_key_id, s3_secret_access_key };
+  const settings = { ...storage, ...access, s3_bucket: name, s3_prefix: folder === "" ? "" : `${folder}/` };
   const bucket = openBucket(settings, { ca: readCaFile(network.ca_file), section: "backup" });
   return {
     name: address,
     async head(object) {
-      const found = await bucket.orMissing("read", () => bucket.client.send(new HeadObjectCommand(bucket.at(object))));
-      return found && { bytes: found.ContentLength ?? 0, updatedAt: found.LastModified?.getTime() ?? 0 };
+      const head = await bucket.orMissing("read", () => bucket.client.send(new HeadObjectCommand(bucket.at(object))));
+      return head && { bytes: head.ContentLength ?? 0, updatedAt: head.LastModified?.getTime() ?? 0 };
     },
     read: (object, mostBytes) =>
       bucket.orMissing("read", async () => {

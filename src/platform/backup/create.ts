@@ -181,14 +181,14 @@ async function copyRows(db: Database, options: BackupOptions, take: Take, kept: 
         if (fault) to.broken.push(fault);
         else if (file) kept.set(name, { file, lastRow: head });
       });
-    const found = kept.get(name);
-    if (found) to.files.push(found.file);
+    const keptFile = kept.get(name);
+    if (keptFile) to.files.push(keptFile.file);
   }
   const here = new Set(names);
   for (const [id, head] of stored) {
-    const found = kept.get(`${id}.db`);
-    if ((found?.lastRow ?? -1) < head) to.missing.push(`The dataset ${id} has no row file`);
-    else if (found && !here.has(`${id}.db`)) to.files.push(found.file); // deleted after an earlier attempt had copied it
+    const keptFile = kept.get(`${id}.db`);
+    if ((keptFile?.lastRow ?? -1) < head) to.missing.push(`The dataset ${id} has no row file`);
+    else if (keptFile && !here.has(`${id}.db`)) to.files.push(keptFile.file); // deleted after an earlier attempt had copied it
   }
 }
 

@@ -30,11 +30,11 @@ export function openLog(options: LogOptions) {
   const counter: Counter = { storedBytes: 0 };
   const take: Take = async (from, path) => {
     if (path !== "verk.db" && !path.startsWith("datasets/")) return readChunks(repository, from, path, counter);
-    const known = pages.get(path);
-    const next = known && (await patchOf(repository, from, known));
+    const previous = pages.get(path);
+    const next = previous && (await patchOf(repository, from, previous));
     if (next) {
       pages.set(path, next);
-      counter.storedBytes += next.patchBytes - known.patchBytes;
+      counter.storedBytes += next.patchBytes - previous.patchBytes;
       return next.file;
     }
     const file = await readChunks(repository, from, path, counter);
@@ -68,24 +68,24 @@ function markOf(dataDir: string): string {
   const parts = ["verk.db", "verk.db-wal", CURRENT_ADAPTATION].map((path) =>
     statSync(join(dataDir, path), { bigint: true, throwIfNoEntry: false }),
   );
-  return parts.map((found) => `${found?.ino} ${found?.size} ${found?.mtimeNs}`).join();
+  return parts.map((stats) => `${stats?.ino} ${stats?.size} ${stats?.mtimeNs}`).join();
 }
 
 /** Objects are named by their hash, so those of the newest backup and of the log need not be read again. */
 async function storedObjects(repository: Repository): Promise<Map<string, BackupFile>> {
-  const found = new Map<string, BackupFile>();
+  const objects = new Map<string, BackupFile>();
   const [backup, entry] = [(await repository.list()).at(-1), (await repository.listLog()).at(-1)];
   const files = [
     ...(backup === undefined ? [] : (await repository.getManifest(backup)).files),
     ...(entry === undefined ? [] : (await wholeEntry(repository, entry)).files),
   ];
-  for (const file of files) if (file.path.startsWith("storage/objects/")) found.set(file.path, file);
-  return found;
+  for (const file of files) if (file.path.startsWith("storage/objects/")) objects.set(file.path, file);
+  return objects;
 }
 
 function difference(before: readonly BackupFile[], now: readonly BackupFile[]) {
-  const known = new Map(before.map((file) => [file.path, JSON.stringify(file)]));
-  const files = now.filter((file) => known.get(file.path) !== JSON.stringify(file));
+  const texts = new Map(before.map((file) => [file.path, JSON.stringify(file)]));
+  const files = now.filter((file) => texts.get(file.path) !== JSON.stringify(file));
   const here = new Set(now.map(({ path }) => path));
   return { files, removed: before.map(({ path }) => path).filter((path) => !here.has(path)) };
 }

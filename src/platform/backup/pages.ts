@@ -19,7 +19,11 @@ const seed = crypto.getRandomValues(new BigUint64Array(1))[0] as bigint;
 export type KnownPages = { file: BackupFile; pageBytes: number; hashes: BigUint64Array; patchBytes: number };
 
 /** Reads all pages of a file that does not change. `visit` gets those whose hash is not the known one. */
-async function readPages(path: string, known: BigUint64Array, visit: (index: number, page: Buffer) => Promise<void>) {
+async function readPages(
+  path: string,
+  knownHashes: BigUint64Array,
+  visit: (index: number, page: Buffer) => Promise<void>,
+) {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
@@ -36,7 +40,7 @@ async function readPages(path: string, known: BigUint64Array, visit: (index: num
         const page = buffer.subarray(i, Math.min(i + pageBytes, bytesRead));
         const index = (at + i) / pageBytes;
         hashes[index] = Bun.hash.wyhash(page, seed);
-        if (hashes[index] !== known[index]) await visit(index, page);
+        if (hashes[index] !== knownHashes[index]) await visit(index, page);
       }
       at += bytesRead;
     }
@@ -56,10 +60,10 @@ export async function rememberPages(path: string, file: BackupFile): Promise<Kno
 export async function patchOf(
   repository: Repository,
   path: string,
-  known: KnownPages,
+  previous: KnownPages,
 ): Promise<KnownPages | undefined> {
-  const patches = [...(known.file.patches ?? [])];
-  let { patchBytes } = known;
+  const patches = [...(previous.file.patches ?? [])];
+  let { patchBytes } = previous;
   let parts: Buffer[] = [];
   let waiting = 0;
   const flush = async () => {
@@ -67,7 +71,7 @@ export async function patchOf(
     parts = [];
     waiting = 0;
   };
-  const { bytes, pageBytes, hashes } = await readPages(path, known.hashes, async (index, page) => {
+  const { bytes, pageBytes, hashes } = await readPages(path, previous.hashes, async (index, page) => {
     const head = Buffer.alloc(INDEX_BYTES);
     head.writeUInt32BE(index);
     parts.push(head, Buffer.from(page));
@@ -75,10 +79,10 @@ export async function patchOf(
     patchBytes += INDEX_BYTES + page.length;
     if (waiting + INDEX_BYTES + page.length > PATCH_BYTES) await flush();
   });
-  if (pageBytes !== known.pageBytes) return undefined;
+  if (pageBytes !== previous.pageBytes) return undefined;
   await flush();
   if (patches.length > MOST_PATCHES || patchBytes > Math.max(bytes, PATCH_BYTES)) return undefined;
-  const { path: name, chunks } = known.file;
+  const { path: name, chunks } = previous.file;
   return { file: { path: name, bytes, chunks, patches }, pageBytes, hashes, patchBytes };
 }
 

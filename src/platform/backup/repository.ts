@@ -45,10 +45,10 @@ export function openRepository(place: BackupTarget): Repository {
   let named: Promise<Set<string>> | undefined; // chunks of the manifests; read once, by the first chunk that is there
 
   async function ids(folder: Folder): Promise<string[]> {
-    const found: string[] = [];
+    const names: string[] = [];
     for await (const { name } of place.list(folder))
-      if (name.endsWith(".json") && ID.test(name.slice(0, -".json".length))) found.push(name.slice(0, -".json".length));
-    return found.sort();
+      if (name.endsWith(".json") && ID.test(name.slice(0, -".json".length))) names.push(name.slice(0, -".json".length));
+    return names.sort();
   }
 
   async function read<M>(name: string, form: Outside<M>): Promise<M | undefined> {
@@ -93,9 +93,9 @@ export function openRepository(place: BackupTarget): Repository {
   }
 
   async function isReusable(sha256: string, bytes: number): Promise<boolean> {
-    const found = await place.head(chunkName(sha256));
-    if (found?.bytes !== bytes) return false; // a file system that lost its content leaves a size of 0
-    if (Date.now() - found.updatedAt < REUSE_MS) return true;
+    const chunk = await place.head(chunkName(sha256));
+    if (chunk?.bytes !== bytes) return false; // a file system that lost its content leaves a size of 0
+    if (Date.now() - chunk.updatedAt < REUSE_MS) return true;
     named ??= chunksOf(["backups", "log"]).catch(() => new Set()); // a damaged manifest: every old chunk is stored again
     return (await named).has(sha256);
   }
@@ -119,8 +119,8 @@ export function openRepository(place: BackupTarget): Repository {
     getLogEntry: (id) => read(`log/${id}.json`, LOG_ENTRY),
     listLog: () => ids("log"),
     async getManifest(id) {
-      const found = ID.test(id) ? await read(`backups/${id}.json`, MANIFEST) : undefined;
-      if (found) return found;
+      const manifest = ID.test(id) ? await read(`backups/${id}.json`, MANIFEST) : undefined;
+      if (manifest) return manifest;
       throw new UsageError(
         `There is no backup ${JSON.stringify(id)} in ${place.name}. \`verk backup list\` shows all.`,
       );

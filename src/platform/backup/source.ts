@@ -63,9 +63,9 @@ export async function withCopy<T>(
   const copy = tempPath(tempDir);
   try {
     if (!(await copyUnlessDeleted(path, copy, meter))) return undefined;
-    const own = new Database(copy, { readwrite: true, create: false });
-    own.run("PRAGMA wal_checkpoint(TRUNCATE)");
-    own.close();
+    const database = new Database(copy, { readwrite: true, create: false });
+    database.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    database.close();
     return await body(copy);
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });

@@ -39,15 +39,15 @@ export async function openDirectory(root: string, { create = false } = {}): Prom
   return {
     name: root,
     async head(name) {
-      const found = await stat(join(root, name)).catch(missing(join(root, name), "read"));
-      return found && { bytes: found.size, updatedAt: found.mtimeMs };
+      const stats = await stat(join(root, name)).catch(missing(join(root, name), "read"));
+      return stats && { bytes: stats.size, updatedAt: stats.mtimeMs };
     },
     async read(name, mostBytes) {
       const path = join(root, name);
-      const found = await stat(path).catch(missing(path, "read"));
-      if (found && !found.isFile()) throw new UsageError(`${path} is no file`, 1); // a device would never end
-      if (found && found.size > mostBytes) throw tooLong(path, mostBytes);
-      return found && (await readFile(path).catch(missing(path, "read")));
+      const stats = await stat(path).catch(missing(path, "read"));
+      if (stats && !stats.isFile()) throw new UsageError(`${path} is no file`, 1); // a device would never end
+      if (stats && stats.size > mostBytes) throw tooLong(path, mostBytes);
+      return stats && (await readFile(path).catch(missing(path, "read")));
     },
     async write(name, content) {
       const dir = dirname(join(root, name));
@@ -61,9 +61,9 @@ export async function openDirectory(root: string, { create = false } = {}): Prom
       );
       for (const entry of entries ?? []) {
         const path = join(entry.parentPath, entry.name);
-        const found = entry.isFile() ? await stat(path).catch(missing(path, "read")) : undefined;
+        const stats = entry.isFile() ? await stat(path).catch(missing(path, "read")) : undefined;
         const name = path.slice(join(root, folder).length + 1);
-        if (found) yield { name, bytes: found.size, updatedAt: found.mtimeMs };
+        if (stats) yield { name, bytes: stats.size, updatedAt: stats.mtimeMs };
       }
     },
   };

@@ -53,7 +53,7 @@ export const isOfSqlite = (error: unknown): boolean => codeOf(error).startsWith(
 export function storageError(error: unknown): unknown {
   if (error instanceof AppError) return error;
   const code = codeOf(error);
-  const known = STORAGE_TROUBLE.find(([pattern]) => pattern.test(code));
-  if (!known) return error;
-  return new AppError("storage_unavailable", known[1], { cause: error, retryAfterSeconds: 5 });
+  const trouble = STORAGE_TROUBLE.find(([pattern]) => pattern.test(code));
+  if (!trouble) return error;
+  return new AppError("storage_unavailable", trouble[1], { cause: error, retryAfterSeconds: 5 });
 }

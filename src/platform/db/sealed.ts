@@ -16,8 +16,8 @@ export function someSealed(sqlite: Database): string | undefined {
   for (const [table, column] of Object.entries(SEALED)) {
     if (!sqlite.query("SELECT 1 FROM sqlite_schema WHERE name = ?").get(table)) continue; // an older schema
     const some = `SELECT ${column} AS text FROM ${table} WHERE ${column} <> '' LIMIT 1`;
-    const found = sqlite.query(some).get() as { text: string } | null;
-    if (found) return found.text;
+    const sample = sqlite.query(some).get() as { text: string } | null;
+    if (sample) return sample.text;
   }
   return undefined;
 }

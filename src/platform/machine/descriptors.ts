@@ -7,10 +7,10 @@ export type Descriptors = { soft: number; hard: number; used: number };
 export function descriptorsOf(pid: number | "self" = "self"): Descriptors | undefined {
   let limits: number[] = [];
   try {
-    const found = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m.exec(
+    const match = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m.exec(
       readFileSync(`/proc/${pid}/limits`, "utf8"),
     );
-    limits = (found?.slice(1) ?? []).map((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)));
+    limits = (match?.slice(1) ?? []).map((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)));
     const [soft, hard] = limits;
     if (soft === undefined || hard === undefined) return undefined;
     return { soft, hard, used: readdirSync(`/proc/${pid}/fd`).length };
@@ -32,9 +32,9 @@ export function mostConnections(soft: number): number {
 
 /** Connections that this process may still accept. Undefined: there is no limit. */
 export function connectionsLeft(): number | undefined {
-  const found = descriptorsOf();
-  if (found === undefined || found.soft === Number.POSITIVE_INFINITY) return undefined;
-  return mostConnections(found.soft) - found.used;
+  const descriptors = descriptorsOf();
+  if (descriptors === undefined || descriptors.soft === Number.POSITIVE_INFINITY) return undefined;
+  return mostConnections(descriptors.soft) - descriptors.used;
 }
 
 const ENOUGH = 4096;

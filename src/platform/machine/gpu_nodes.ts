@@ -16,14 +16,14 @@ const SHARED = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"];
 export function gpuNodes(uuids: readonly string[], { cards, nodes }: Driver): string[] {
   if (uuids.length === 0) return [];
   const minors = new Map(cards.map((text) => [fieldOf(text, "GPU UUID"), fieldOf(text, "Device Minor")]));
-  const own = uuids.map((uuid) => {
+  const cardNodes = uuids.map((uuid) => {
     const minor = minors.get(uuid);
     if (minor === undefined || !/^\d+$/.test(minor))
       throw new Error(`the driver does not say which device node belongs to ${uuid}`);
     if (!nodes.includes(`nvidia${minor}`)) throw new Error(`/dev/nvidia${minor}, the node of ${uuid}, is missing`);
     return `nvidia${minor}`;
   });
-  return [...own, ...SHARED.filter((name) => nodes.includes(name))].map((name) => `/dev/${name}`);
+  return [...cardNodes, ...SHARED.filter((name) => nodes.includes(name))].map((name) => `/dev/${name}`);
 }
 
 const fieldOf = (text: string, name: string): string | undefined =>

@@ -37,11 +37,11 @@ async function deviceFiles(root: string): Promise<string[]> {
 async function pciDevices(root: string): Promise<string[]> {
   const base = join(root, "sys/bus/pci/devices");
   const textOf = (slot: string, name: string) => readFile(join(base, slot, name), "utf8").catch(() => "");
-  const found = await Promise.all(
+  const devices = await Promise.all(
     (await entriesOf(base)).map(async (slot) => {
       const [vendor, kind] = await Promise.all([textOf(slot, "vendor"), textOf(slot, "class")]);
       return vendor.trim() === NVIDIA && DISPLAY_CLASS.test(kind) ? [`PCI device ${slot}`] : [];
     }),
   );
-  return found.flat();
+  return devices.flat();
 }

@@ -33,14 +33,14 @@ export function networkPolicy(network: { allow_private: boolean; allow: readonly
 }
 
 const OWN_MS = 1_000;
-let known: { at: number; addresses: ReadonlySet<string> } | undefined;
+let lastRead: { at: number; addresses: ReadonlySet<string> } | undefined;
 
 /** The kernel is asked at most once a second: webhooks connect thousands of times in one. */
 function interfaceAddresses(): ReadonlySet<string> {
   const now = performance.now();
-  if (known && now - known.at < OWN_MS) return known.addresses;
-  known = { at: now, addresses: new Set(ownAddresses()) };
-  return known.addresses;
+  if (lastRead && now - lastRead.at < OWN_MS) return lastRead.addresses;
+  lastRead = { at: now, addresses: new Set(ownAddresses()) };
+  return lastRead.addresses;
 }
 
 export const PUBLIC_ONLY: Policy = { allowPrivate: false, hosts: new Set(), cidrs: [] };
@@ -102,8 +102,8 @@ export function judgeName(host: string, policy: Policy): Verdict {
   const name = normalizeHost(host);
   if (name === undefined) return refuse(1, "not a host name");
   if (policy.hosts.has(name)) return ALLOWED;
-  const known = ranges.REFUSED_NAMES.get(name) ?? (name.endsWith(".localhost") ? "loopback" : undefined);
-  return known ? refuse(1, known) : ALLOWED;
+  const range = ranges.REFUSED_NAMES.get(name) ?? (name.endsWith(".localhost") ? "loopback" : undefined);
+  return range ? refuse(1, range) : ALLOWED;
 }
 
 /** The URL parser drops or rewrites these; another reader of the same text might not. */

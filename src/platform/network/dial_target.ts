@@ -23,8 +23,8 @@ type Options = { policy: Policy; allowHttp?: boolean; keepAlive?: boolean; targe
 export function targetOf(input: string | URL, { policy, allowHttp = false, keepAlive, targets }: Options): Target {
   if (!keepAlive || !targets || typeof input !== "string") return judgedTarget(input, policy, allowHttp);
   const key = `${allowHttp} ${input}`;
-  const found = targets.get(key);
-  if (found && !(found.pinned && policy.own?.().has(found.pinned.address))) return found;
+  const cached = targets.get(key);
+  if (cached && !(cached.pinned && policy.own?.().has(cached.pinned.address))) return cached;
   const target = judgedTarget(input, policy, allowHttp);
   if (targets.size >= MOST_TARGETS) targets.clear();
   targets.set(key, target);

@@ -29,13 +29,13 @@ function fromRuntime(): string[] {
 
 /** An address of an interface is a leaf of the routing trie, followed by a line `/32 host LOCAL`. */
 export function localIpv4(trie: string): string[] {
-  const found = new Set<string>();
+  const addresses = new Set<string>();
   let leaf = "";
   for (const line of trie.split("\n")) {
     leaf = /\|-- ([\d.]+)$/.exec(line)?.[1] ?? leaf;
-    if (line.trim() === "/32 host LOCAL") found.add(leaf);
+    if (line.trim() === "/32 host LOCAL") addresses.add(leaf);
   }
-  return [...found];
+  return [...addresses];
 }
 
 /** Each line begins with the address as 32 hex digits. */

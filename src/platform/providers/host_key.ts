@@ -22,7 +22,7 @@ export async function scanHostKey(address: string, port: number): Promise<string
 /** Pure. Lines of ssh-keyscan: host, type, base64. */
 export function bestKey(text: string): string | undefined {
   const lines = text.split("\n").map((line) => line.split(" "));
-  const found = TYPES.flatMap((type) => lines.filter(([, each]) => each === type));
-  const [best] = found;
+  const keys = TYPES.flatMap((type) => lines.filter(([, each]) => each === type));
+  const [best] = keys;
   return best?.[2] === undefined ? undefined : `${best[1]} ${best[2].trim()}`;
 }

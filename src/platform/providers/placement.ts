@@ -36,10 +36,10 @@ export const fits = (offer: Offer, { gpuType, gpuCount, memoryBytes }: Need): bo
 
 /** This machine comes first among equals: nothing is copied. A region without a price comes last: it may be dear. */
 function byPrice(a: Offer, b: Offer): number {
-  const known = Number(a.rateMicros === null) - Number(b.rateMicros === null);
+  const unpriced = Number(a.rateMicros === null) - Number(b.rateMicros === null);
   const price = (a.rateMicros ?? 0) - (b.rateMicros ?? 0);
   const near = Number(b.provider === "local") - Number(a.provider === "local");
-  return known || price || near || (a.region < b.region ? -1 : Number(a.region > b.region));
+  return unpriced || price || near || (a.region < b.region ? -1 : Number(a.region > b.region));
 }
 
 function reasonFor(best: Offer, fitting: readonly Offer[], { region, provider }: PlacementRequest): string {

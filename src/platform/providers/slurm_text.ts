@@ -62,8 +62,8 @@ export function sbatchArgs(
     mem: settings.memory_mib === null ? null : `${settings.memory_mib}M`,
     gres: gpus === 0 || gres === undefined ? null : `${gres}:${gpus / nodes}`,
   };
-  const given = Object.entries(options).filter(([, value]) => value !== null);
-  return ["sbatch", "--parsable", requeue, ...given.map(([name, value]) => `--${name}=${value}`)];
+  const flags = Object.entries(options).filter(([, value]) => value !== null);
+  return ["sbatch", "--parsable", requeue, ...flags.map(([name, value]) => `--${name}=${value}`)];
 }
 
 /**
@@ -125,14 +125,14 @@ const countsOf = (nodes: readonly SlurmNode[], type: string) =>
 
 /** The fewest nodes that share the devices of a job equally. Undefined if the nodes do not have that many. */
 export function nodesFor(nodes: readonly SlurmNode[], type: string, devices: number): number | undefined {
-  const fits = (own: number, i: number) => devices % (i + 1) === 0 && own >= devices / (i + 1);
+  const fits = (count: number, i: number) => devices % (i + 1) === 0 && count >= devices / (i + 1);
   const at = countsOf(nodes, type).findIndex(fits);
   return at < 0 ? undefined : at + 1;
 }
 
 /** The most devices of a type that one job can get. */
 export const mostDevices = (nodes: readonly SlurmNode[], type: string) =>
-  Math.max(...countsOf(nodes, type).map((own, i) => own * (i + 1)));
+  Math.max(...countsOf(nodes, type).map((count, i) => count * (i + 1)));
 
 export type QueueRow = { id: string; name: string; state: string; reason: string };
 
@@ -155,8 +155,8 @@ export const isActive = (row: QueueRow) => isWaiting(row) || GOING_ON.includes(r
 
 /** A job that was submitted twice by accident has two rows: the second ends at once. */
 export const rowOf = (rows: readonly QueueRow[], jobName: string): QueueRow | undefined => {
-  const own = rows.filter(({ name }) => name === jobName);
-  return own.find(isActive) ?? own[0];
+  const jobRows = rows.filter(({ name }) => name === jobName);
+  return jobRows.find(isActive) ?? jobRows[0];
 };
 
 /** Files of the attempt. `asked`: the server has asked the run to save or to stop. */

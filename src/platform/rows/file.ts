@@ -56,8 +56,8 @@ export function openRows(path: string, mode: Mode) {
   let walFd: number | undefined;
   let sinceCheckpoint = 0;
   let broken: unknown; // why nothing is taken any more
-  const made: Statement[] = [];
-  const lazy = (sql: string) => prepareOnce(sqlite, sql, made);
+  const prepared: Statement[] = [];
+  const lazy = (sql: string) => prepareOnce(sqlite, sql, prepared);
   const statements = {
     insert: lazy("INSERT INTO blocks VALUES (?, ?, ?, ?)"),
     change: lazy("INSERT INTO changes (target, row_id, op) VALUES (?, ?, ?)"),
@@ -197,7 +197,7 @@ export function openRows(path: string, mode: Mode) {
       if (walFd !== undefined) closeSync(walFd);
       walFd = undefined;
       if (mode === "append") sqlite.run("PRAGMA synchronous = FULL"); // the last checkpoint is made by closing
-      for (const statement of made) statement.finalize(); // or the file stays open until they are collected
+      for (const statement of prepared) statement.finalize(); // or the file stays open until they are collected
       sqlite.close();
     },
   };
@@ -232,12 +232,12 @@ async function flushPath(path: string) {
   await datasync(fd).finally(() => closeSync(fd));
 }
 
-function prepareOnce(sqlite: Database, sql: string, made: Statement[]): () => Statement {
+function prepareOnce(sqlite: Database, sql: string, prepared: Statement[]): () => Statement {
   let one: Statement | undefined;
   return () => {
     if (one) return one;
     one = sqlite.prepare(sql);
-    made.push(one);
+    prepared.push(one);
     return one;
   };
 }

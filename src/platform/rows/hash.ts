@@ -11,16 +11,16 @@ const nothing = () => ({ head: 0, rows: 0, bytes: 0, hasher: new Bun.CryptoHashe
  * the next snapshot of a stream costs what was appended since.
  */
 export function createHashing(file: RowsFile) {
-  let known = nothing();
+  let cached = nothing();
 
   return {
     /** A change was recorded that speaks of `target`. */
     touch(target: number) {
-      if (target <= known.head) known = nothing();
+      if (target <= cached.head) cached = nothing();
     },
     /** Over the live rows as of `head`, one a line: the same as of an export. */
     async digest(head: number, signal?: AbortSignal): Promise<Digest> {
-      const from = head >= known.head ? known : nothing();
+      const from = head >= cached.head ? cached : nothing();
       const hasher = from.hasher.copy();
       let { rows, bytes } = from;
       const turn = takingTurns();
@@ -34,7 +34,7 @@ export function createHashing(file: RowsFile) {
         signal?.throwIfAborted();
       }
       // A remembered hash must hold for every later head: no entry beyond it may change a row up to it.
-      if (head >= known.head && !file.isChangedBeyond(head)) known = { head, rows, bytes, hasher: hasher.copy() };
+      if (head >= cached.head && !file.isChangedBeyond(head)) cached = { head, rows, bytes, hasher: hasher.copy() };
       return { rows, bytes, sha256: hasher.digest("hex") };
     },
   };

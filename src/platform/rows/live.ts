@@ -30,8 +30,8 @@ export function* liveBytes(file: RowsFile, head: number, fromRow = 1): Generator
     const last = Math.min(block.firstRow + block.rows - 1, head);
     const whole = block.firstRow >= fromRow && last === block.firstRow + block.rows - 1;
     const news = changed ? file.changesOf(block.firstRow, last, head) : NONE;
-    const own = changed ? file.changesBy(block.firstRow, last) : NONE;
-    if (whole && news.size === 0 && own.size === 0) {
+    const changeRows = changed ? file.changesBy(block.firstRow, last) : NONE;
+    if (whole && news.size === 0 && changeRows.size === 0) {
       yield { bytes: block.body, rows: block.rows };
       continue;
     }
@@ -39,7 +39,7 @@ export function* liveBytes(file: RowsFile, head: number, fromRow = 1): Generator
     let lookups = 0;
     for (const { rowId, bytes } of linesOf(block)) {
       if (rowId > last) break;
-      if (rowId < fromRow || own.has(rowId)) continue;
+      if (rowId < fromRow || changeRows.has(rowId)) continue;
       const change = news.get(rowId);
       if (change?.op === "tombstone") continue;
       kept.push(change ? entries.bytes(change.rowId) : bytes);
@@ -74,10 +74,10 @@ export async function liveRowsAfter(file: RowsFile, root: number, limit: number,
     await turn();
     const last = Math.min(block.firstRow + block.rows - 1, head);
     const news = file.changesOf(block.firstRow, last, head);
-    const own = file.changesBy(block.firstRow, last);
+    const changeRows = file.changesBy(block.firstRow, last);
     for (const { rowId, bytes } of linesOf(block)) {
       if (rowId > last) break;
-      if (rowId <= root || own.has(rowId)) continue;
+      if (rowId <= root || changeRows.has(rowId)) continue;
       const change = news.get(rowId);
       if (change?.op === "tombstone") continue;
       if (isFull()) return { entries, hasMore: true };
@@ -91,12 +91,12 @@ export async function liveRowsAfter(file: RowsFile, root: number, limit: number,
 export function logEntries(file: RowsFile, after: number, limit: number, head: number): Page {
   const { entries, isFull, add } = createPage(limit);
   for (const block of file.blocks(after + 1, head)) {
-    const own = file.changesBy(block.firstRow, block.firstRow + block.rows - 1);
+    const changes = file.changesBy(block.firstRow, block.firstRow + block.rows - 1);
     for (const { rowId, bytes } of linesOf(block)) {
       if (rowId <= after) continue;
       if (rowId > head) break;
       if (isFull()) return { entries, hasMore: true };
-      const change = own.get(rowId);
+      const change = changes.get(rowId);
       const entry = plain(rowId, bytes, block);
       add(change ? { ...entry, op: change.op, target: change.target } : entry);
     }
@@ -142,20 +142,20 @@ export function createLookup(file: RowsFile) {
   const kept = new Map<number, { block: Block; starts: number[] }>();
   let keptBytes = 0;
   function at(rowId: number): { bytes: Uint8Array; block: Block } {
-    let found = among(kept.values(), rowId);
-    if (!found) {
+    let entry = among(kept.values(), rowId);
+    if (!entry) {
       const [block] = file.blocks(rowId, rowId);
       if (!block) throw new Error(`row ${rowId} is missing from ${file.path}`);
-      found = { block, starts: startsOf(block.body) };
+      entry = { block, starts: startsOf(block.body) };
       for (const [firstRow, { block: old }] of kept) {
         if (keptBytes + block.body.byteLength <= KEPT_BYTES) break;
         kept.delete(firstRow);
         keptBytes -= old.body.byteLength;
       }
-      kept.set(block.firstRow, found);
+      kept.set(block.firstRow, entry);
       keptBytes += block.body.byteLength;
     }
-    const { block, starts } = found;
+    const { block, starts } = entry;
     const i = rowId - block.firstRow;
     return { bytes: block.body.subarray(starts[i], starts[i + 1]), block };
   }

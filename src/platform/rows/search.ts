@@ -33,10 +33,10 @@ export async function searchRows(file: RowsFile, { root, limit, head, text }: Se
       scannedTo = last;
       continue;
     }
-    const own = file.changesBy(block.firstRow, last);
+    const changeRows = file.changesBy(block.firstRow, last);
     for (const { rowId, bytes: line } of linesOf(block)) {
       if (rowId > last) break;
-      if (rowId <= root || own.has(rowId)) continue;
+      if (rowId <= root || changeRows.has(rowId)) continue;
       const change = news.get(rowId);
       if (change?.op === "tombstone") continue;
       const content = change ? lookup.bytes(change.rowId) : line;

@@ -24,8 +24,8 @@ export class DamagedError extends StorageError {
 
 export type OnDamage = (error: DamagedError) => void;
 
-export const wrongSize = (found: number, bytes: number) => `it has ${found} bytes instead of ${bytes}`;
-export const wrongHash = (found: string, sha256: string) => `its sha256 is ${found} instead of ${sha256}`;
+export const wrongSize = (actual: number, bytes: number) => `it has ${actual} bytes instead of ${bytes}`;
+export const wrongHash = (actual: string, sha256: string) => `its sha256 is ${actual} instead of ${sha256}`;
 
 /**
  * Passes a whole content on and compares its hash. The last bytes are held back until the hash is known to be right, so
@@ -47,8 +47,8 @@ export function verifying(
           if (done) return controller.close();
           hasher.update(value);
           left -= value.byteLength;
-          const found = left > 0 ? sha256 : hasher.digest("hex");
-          if (found !== sha256) throw damaged(wrongHash(found, sha256));
+          const actual = left > 0 ? sha256 : hasher.digest("hex");
+          if (actual !== sha256) throw damaged(wrongHash(actual, sha256));
           controller.enqueue(value);
           if (left === 0) controller.close();
         } catch (error) {

@@ -38,8 +38,8 @@ export type LocalOptions = { now?: () => number; onDamage?: OnDamage };
 export function openLocalStorage(root: string, { now = Date.now, onDamage = () => {} }: LocalOptions = {}): Storage {
   const dirs = { objects: join(root, "objects"), refs: join(root, "refs"), tmp: join(root, "tmp") };
   try {
-    const made = Object.values(dirs).filter((dir) => mkdirSync(dir, { recursive: true, mode: 0o700 }));
-    if (made.length > 0) files.syncDirSync(root);
+    const created = Object.values(dirs).filter((dir) => mkdirSync(dir, { recursive: true, mode: 0o700 }));
+    if (created.length > 0) files.syncDirSync(root);
   } catch (error) {
     throw files.asStorageError(root, "create", error);
   }
@@ -93,8 +93,8 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
     await files.writeTemp(temp, [new TextEncoder().encode(JSON.stringify(ref))], { meter: files.UNCOUNTED });
     try {
       for (let left = 5; ; left--) {
-        const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-        if (made) durable.clear();
+        const created = await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+        if (created) durable.clear();
         try {
           await files.renameDurably(temp, path);
           break;
@@ -116,8 +116,8 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
   async function head(key: string): Promise<Head | undefined> {
     const path = refPath(key);
     const ref = await files.readJson(path, Ref);
-    const found = ref && (await stat(path).catch(() => undefined));
-    return found ? { key, ...ref, updatedAt: Math.round(found.mtimeMs) } : undefined;
+    const stats = ref && (await stat(path).catch(() => undefined));
+    return stats ? { key, ...ref, updatedAt: Math.round(stats.mtimeMs) } : undefined;
   }
 
   async function get(key: string, range: ByteRange = { offset: 0 }): Promise<Opened | undefined> {
@@ -167,8 +167,8 @@ export function openLocalStorage(root: string, { now = Date.now, onDamage = () =
     const items: Head[] = [];
     for await (const key of keysBelow(dirs.refs, "", prefix, after)) {
       if (items.length === limit) return { items, next: items.at(-1)?.key };
-      const found = await head(key);
-      if (found) items.push(found); // else it was deleted while we looked
+      const item = await head(key);
+      if (item) items.push(item); // else it was deleted while we looked
     }
     return { items, next: undefined };
   }

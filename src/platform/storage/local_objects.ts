@@ -29,8 +29,8 @@ export function openObjects(root: string, onDamage: OnDamage) {
   const shards = new Map<string, Promise<void>>();
 
   function shard(dir: string): Promise<void> {
-    const known = shards.get(dir);
-    if (known) return known;
+    const existing = shards.get(dir);
+    if (existing) return existing;
     const making = mkdir(dir, { recursive: true, mode: 0o700 }).then(() => files.syncDir(dirs.objects));
     shards.set(dir, making);
     making.catch(() => shards.delete(dir)); // the callers that wait get the error; the next one tries again
@@ -81,8 +81,8 @@ export function openObjects(root: string, onDamage: OnDamage) {
       const { size, ino } = await file.stat();
       if (size !== bytes) throw quarantine(sha256, ino, wrongSize(size, bytes));
       if (bytes <= HASHED_FIRST_BYTES) {
-        const found = files.sha256Bytes(await readAll(file, bytes));
-        if (found !== sha256) throw quarantine(sha256, ino, wrongHash(found, sha256));
+        const actual = files.sha256Bytes(await readAll(file, bytes));
+        if (actual !== sha256) throw quarantine(sha256, ino, wrongHash(actual, sha256));
       }
       return { file, ino };
     } catch (error) {
@@ -108,9 +108,9 @@ export function openObjects(root: string, onDamage: OnDamage) {
     const running = examinations.get(sha256);
     if (running) return running;
     const examination = (async () => {
-      const found = await hashFile(pathOf(sha256));
-      if (found.sha256 !== sha256) throw quarantine(sha256, ino, `the block at byte ${at} has changed`);
-      await sums.write(sha256, found.sums);
+      const hashed = await hashFile(pathOf(sha256));
+      if (hashed.sha256 !== sha256) throw quarantine(sha256, ino, `the block at byte ${at} has changed`);
+      await sums.write(sha256, hashed.sums);
     })().finally(() => examinations.delete(sha256));
     examinations.set(sha256, examination);
     return examination;
@@ -157,13 +157,13 @@ export function openObjects(root: string, onDamage: OnDamage) {
           const { ino, size } = await file.stat();
           const isLarge = size > HASHED_FIRST_BYTES;
           if (!shardIsDue && !(isLarge && !(await sums.exists({ sha256, bytes: size })))) continue;
-          const found = await hash(file, { pauseMs: PAUSE_MS, signal });
+          const hashed = await hash(file, { pauseMs: PAUSE_MS, signal });
           if (signal?.aborted) return result;
           result.objects++;
-          result.bytes += found.bytes;
-          if (found.sha256 === sha256 && isLarge) await sums.ensure(sha256, found.sums);
-          if (found.sha256 === sha256) continue;
-          quarantine(sha256, ino, wrongHash(found.sha256, sha256));
+          result.bytes += hashed.bytes;
+          if (hashed.sha256 === sha256 && isLarge) await sums.ensure(sha256, hashed.sums);
+          if (hashed.sha256 === sha256) continue;
+          quarantine(sha256, ino, wrongHash(hashed.sha256, sha256));
           result.damaged++;
         } finally {
           await file.close();

@@ -49,8 +49,8 @@ export function openSums(root: string) {
 
   /** Writes the sums unless the file has them. */
   async function ensure(sha256: string, sums: BigUint64Array) {
-    const found = await readFile(pathOf(sha256)).catch(() => undefined);
-    if (!found?.equals(bytesOf(sums))) await write(sha256, sums);
+    const stored = await readFile(pathOf(sha256)).catch(() => undefined);
+    if (!stored?.equals(bytesOf(sums))) await write(sha256, sums);
   }
 
   /** At once, so that no put of the same content comes in between. */

@@ -10,11 +10,11 @@ const decode = (name: string) => name.replaceAll(/%25|%3D/g, (code) => (code ===
 
 /** Keys in byte order: a directory sorts as `name/`, which is how its keys go on. */
 export async function* keysBelow(dir: string, base: string, prefix: string, after: string): AsyncGenerator<string> {
-  const found = await readdir(dir, { withFileTypes: true }).catch((error): Dirent[] => {
+  const dirents = await readdir(dir, { withFileTypes: true }).catch((error): Dirent[] => {
     if (["ENOENT", "ENOTDIR"].includes(errorCode(error) ?? "")) return []; // pruned while we looked
     throw new StorageError(dir, "read", error);
   });
-  const entries = found.flatMap((entry): { key: string; name: string | undefined }[] => {
+  const entries = dirents.flatMap((entry): { key: string; name: string | undefined }[] => {
     if (entry.isDirectory()) return [{ key: `${base}${decode(entry.name)}/`, name: entry.name }];
     return entry.name.endsWith(LEAF) ? [{ key: base + decode(entry.name.slice(0, -1)), name: undefined }] : [];
   });

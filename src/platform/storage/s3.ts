@@ -31,8 +31,10 @@ import {
  */
 export type S3Options = FetchOptions & { now?: () => number; onDamage?: OnDamage };
 
-export function openS3Storage(settings: S3Settings, given: S3Options = {}): Storage {
-  const { now = Date.now, onDamage = () => {}, ...options } = given;
+export function openS3Storage(
+  settings: S3Settings,
+  { now = Date.now, onDamage = () => {}, ...options }: S3Options = {},
+): Storage {
   checkSettings(settings);
   const bucket = openBucket(settings, options);
   const refs = openRefs(bucket);
@@ -83,7 +85,7 @@ export function openS3Storage(settings: S3Settings, given: S3Options = {}): Stor
     const items: Head[] = [];
     let some: string[] = [];
     const take = async () => {
-      for (const found of await eachOf(some, refs.head)) if (found) items.push(found); // else deleted while we looked
+      for (const item of await eachOf(some, refs.head)) if (item) items.push(item); // else deleted while we looked
       some = [];
     };
     for await (const key of refs.keys(prefix, after, Math.min(1000, limit + 1))) {

@@ -45,13 +45,13 @@ export async function* verifiedPieces(blocks: Blocks, { offset, bytes }: Part): 
 function sumsWindow({ readSums }: Blocks, limit: number) {
   let from = 0;
   let sums: BigUint64Array | undefined;
-  let known = 0;
+  let until = 0;
   return async (first: number, count: number) => {
-    if (first + count > known) {
+    if (first + count > until) {
       from = first;
       const many = Math.min(SUMS_AT_ONCE, limit - first);
       sums = await readSums(first, many);
-      known = first + many;
+      until = first + many;
     }
     return sums?.subarray(first - from, first - from + count);
   };

@@ -37,9 +37,9 @@ const base64url = (data: string | Uint8Array) => Buffer.from(data).toString("bas
 export async function orderCertificate(options: AcmeOptions): Promise<string> {
   const session = await openSession(options);
   const identifiers = options.names.map((value) => ({ type: parseIp(value) === undefined ? "dns" : "ip", value }));
-  const made = await session.post(session.directory.newOrder, { identifiers });
-  const order = read(ORDER, made);
-  const orderUrl = made.headers.get("location") ?? "";
+  const answer = await session.post(session.directory.newOrder, { identifiers });
+  const order = read(ORDER, answer);
+  const orderUrl = answer.headers.get("location") ?? "";
   for (const url of order.authorizations) await authorize(session, options, url);
   await session.post(order.finalize, { csr: base64url(options.csr) });
   const ready = await poll(session, ORDER, orderUrl, "order");
@@ -53,13 +53,13 @@ async function authorize(session: Session, { kind, prove, accountKey, names }: A
   const name = names.find((each) => each.toLowerCase() === identifier.value.toLowerCase());
   if (name === undefined)
     throw new UsageError(`The authority asks for a proof of ${identifier.value}, which was not ordered`, 1);
-  const found = challenges.find(({ type }) => type === kind);
-  if (found?.token === undefined)
+  const challenge = challenges.find(({ type }) => type === kind);
+  if (challenge?.token === undefined)
     throw new UsageError(`The authority offers no ${kind} for ${name}: choose another with --challenge`, 1);
-  const keyAuthorization = `${found.token}.${thumbprint(accountKey)}`;
-  const remove = await prove({ name, token: found.token, keyAuthorization });
+  const keyAuthorization = `${challenge.token}.${thumbprint(accountKey)}`;
+  const remove = await prove({ name, token: challenge.token, keyAuthorization });
   try {
-    await session.post(found.url, {});
+    await session.post(challenge.url, {});
     await poll(session, AUTHORIZATION, url, `proof of ${name}`);
   } finally {
     await remove();
@@ -137,16 +137,16 @@ async function openSession({ dial, directory: address, accountKey, email }: Acme
     }
   };
   const contact = email === undefined ? {} : { contact: [`mailto:${email}`] };
-  const made = await post(directory.newAccount, { termsOfServiceAgreed: true, ...contact });
-  account = made.headers.get("location") ?? undefined;
+  const answer = await post(directory.newAccount, { termsOfServiceAgreed: true, ...contact });
+  account = answer.headers.get("location") ?? undefined;
   return { directory, post };
 }
 
 function problemIn(answer: GuardedResponse): Problem {
   if (answer.truncated) return { detail: "the answer is too long" };
-  const found = tryOutside(PROBLEM, answer);
-  return found
-    ? { detail: "no reason given", ...found }
+  const problem = tryOutside(PROBLEM, answer);
+  return problem
+    ? { detail: "no reason given", ...problem }
     : { detail: new TextDecoder().decode(answer.body.subarray(0, 300)) };
 }
 

@@ -53,9 +53,9 @@ export function copyDatabase(dataDir: string, version: number): string {
  * database, which the old program refuses, or the old one; calling this again goes on from there.
  */
 export function restoreDatabase(dataDir: string, copy: string, version: number): string | undefined {
-  const found = databaseVersion(dataDir);
-  if (found <= version) return undefined;
-  const [file, replaced] = [fileOf(dataDir), join(dataDir, "backups", `replaced-${found}.db`)];
+  const current = databaseVersion(dataDir);
+  if (current <= version) return undefined;
+  const [file, replaced] = [fileOf(dataDir), join(dataDir, "backups", `replaced-${current}.db`)];
   const temp = tempPath(dataDir);
   copyFlushed(copy, temp);
   rmSync(replaced, { force: true });

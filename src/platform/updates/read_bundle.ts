@@ -64,10 +64,10 @@ async function read(path: string, handle: FileHandle, keys: readonly PublicKey[]
     if ((await bytesAt(totalBytes - END_BYTES, END_BYTES)).some((byte) => byte !== 0)) throw damaged(path, "its end");
   }
   async function extract(file: BundleFile, to: string) {
-    const found = entries.find((each) => each.file === file);
-    if (!found) throw new Error(`${file.path} is not a file of this bundle`);
+    const entry = entries.find((each) => each.file === file);
+    if (!entry) throw new Error(`${file.path} is not a file of this bundle`);
     const options = { mode: modeOf(file), expectedSha256: file.sha256 };
-    await writeStreamAtomic(to, contentOf(bytesAt, found), { ...options, meter: UNCOUNTED }).catch((error) => {
+    await writeStreamAtomic(to, contentOf(bytesAt, entry), { ...options, meter: UNCOUNTED }).catch((error) => {
       throw error instanceof ContentError ? damaged(path, file.path) : error;
     });
   }

@@ -32,8 +32,8 @@ export function readStamp(path: string): Stamp {
     for (let at = 0; ; at += 4 * MIB) {
       const length = readSync(fd, window, 0, window.length, at);
       if (length === 0) break;
-      const found = stampIn(window.subarray(0, length));
-      if (found) return found;
+      const stamp = stampIn(window.subarray(0, length));
+      if (stamp) return stamp;
     }
   } finally {
     closeSync(fd);
@@ -44,8 +44,8 @@ export function readStamp(path: string): Stamp {
 /** The code that searches holds the mark too, so a mark alone is not a stamp. */
 function stampIn(bytes: Buffer): Stamp | undefined {
   for (let at = bytes.indexOf(MARK); at !== -1; at = bytes.indexOf(MARK, at + 1)) {
-    const found = parseStamp(bytes.toString("latin1", at, at + LONGEST));
-    if (found) return found;
+    const stamp = parseStamp(bytes.toString("latin1", at, at + LONGEST));
+    if (stamp) return stamp;
   }
   return undefined;
 }

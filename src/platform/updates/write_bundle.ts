@@ -79,9 +79,9 @@ async function describe(
   kind: BundleFile["kind"],
   target: string | null,
 ): Promise<BundleFile> {
-  const found = statSync(from, { throwIfNoEntry: false });
-  if (!found?.isFile()) throw new UsageError(`${from} is not a file`);
-  return { path, kind, target, bytes: found.size, sha256: await sha256File(from) };
+  const stats = statSync(from, { throwIfNoEntry: false });
+  if (!stats?.isFile()) throw new UsageError(`${from} is not a file`);
+  return { path, kind, target, bytes: stats.size, sha256: await sha256File(from) };
 }
 
 export const nameInBundle = (from: string) => basename(from).replaceAll(/[^\w.+@-]/g, "_");

@@ -62,8 +62,8 @@ export function makeFolder({ id, socketDir, givenDir }: FolderOptions): WorkerFo
 }
 
 /** In the worker's folder, or in a private temporary directory when that path is too long for a socket. */
-function placeSocket(own: string): { path: string; dir?: string } {
-  const path = join(own, "s");
+function placeSocket(folder: string): { path: string; dir?: string } {
+  const path = join(folder, "s");
   if (Buffer.byteLength(path) <= SUN_PATH_BYTES) return { path };
   const dir = mkdtempSync(join(tmpdir(), "verk-"));
   return { path: join(dir, "s"), dir };

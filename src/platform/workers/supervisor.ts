@@ -55,7 +55,7 @@ export function createSupervisor(deps: Deps): Supervisor {
     tailBytes: deps.stderr_tail_bytes,
   };
   const { confine, givenDir = join(socketDir, "given"), program } = deps;
-  const given = {
+  const shared = {
     log,
     clock,
     socketDir,
@@ -68,7 +68,7 @@ export function createSupervisor(deps: Deps): Supervisor {
   return {
     spawn<In extends WorkerMessage, Out>(options: SpawnOptions<In>) {
       if (stopping) throw new Error(`No new ${options.kind} worker: the server is stopping`);
-      const worker = spawnWorker<In, Out>({ ...limits, ...given, ...options });
+      const worker = spawnWorker<In, Out>({ ...limits, ...shared, ...options });
       workers.set(worker.id, worker as unknown as Worker);
       log.info("worker started", { worker: worker.id, worker_kind: worker.kind, pid: worker.pid });
       void worker.exited.then(({ kind, message, code, signal, forced }) => {

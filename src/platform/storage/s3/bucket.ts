@@ -17,8 +17,8 @@ export type Listed = { name: string; bytes: number; updatedAt: number };
 export type Bucket = ReturnType<typeof openBucket>;
 
 /** One bucket below our prefix, and the few requests that are more than one line. Every failure is a BucketError. */
-export function openBucket(settings: S3Settings, given: FetchOptions & { section?: string } = {}) {
-  const { section = "storage", ...options } = given; // the settings that messages name
+export function openBucket(settings: S3Settings, bucketOptions: FetchOptions & { section?: string } = {}) {
+  const { section = "storage", ...options } = bucketOptions; // the settings that messages name
   const { s3_bucket: name, s3_prefix: prefix, s3_endpoint: endpoint } = settings;
   const place = `${endpoint || "s3:/"}/${name}`;
   const client = new S3Client({
@@ -69,7 +69,7 @@ export function openBucket(settings: S3Settings, given: FetchOptions & { section
     for (let token: string | undefined, first = true; first || token !== undefined; first = false) {
       const start =
         token === undefined ? (after === "" ? {} : { StartAfter: from + after }) : { ContinuationToken: token };
-      const found = await call("list", () =>
+      const listing = await call("list", () =>
         client.send(
           new ListObjectsV2Command({
             Bucket: name,
@@ -80,19 +80,21 @@ export function openBucket(settings: S3Settings, given: FetchOptions & { section
           }),
         ),
       );
-      for (const each of found.Contents ?? []) {
+      for (const each of listing.Contents ?? []) {
         const object = decodeURIComponent((each.Key ?? "").replaceAll("+", " ")).slice(from.length);
         yield { name: object, bytes: each.Size ?? 0, updatedAt: each.LastModified?.getTime() ?? 0 };
       }
-      token = found.IsTruncated ? found.NextContinuationToken : undefined;
+      token = listing.IsTruncated ? listing.NextContinuationToken : undefined;
     }
   }
 
   /** All uploads in parts of one object. Some servers list them by the whole name only. */
   async function abortUploads(object: string) {
     const { Key } = at(object);
-    const found = await call("list", () => client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: Key })));
-    for (const { Key: key, UploadId } of found.Uploads ?? [])
+    const listing = await call("list", () =>
+      client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: Key })),
+    );
+    for (const { Key: key, UploadId } of listing.Uploads ?? [])
       if (key === Key)
         await orMissing("delete from", () => client.send(new AbortMultipartUploadCommand({ ...at(object), UploadId })));
   }

@@ -23,8 +23,8 @@ export async function openContent(content: Content, piece: Piece): Promise<Bytes
   if (!stream || piece.bytes < ref.bytes) return stream;
   if (ref.bytes > HASHED_FIRST_BYTES) return verifying(stream, ref, damaged);
   const bytes = await new Response(stream).bytes();
-  const found = sha256Bytes(bytes);
-  if (found !== ref.sha256) throw damaged(wrongHash(found, ref.sha256));
+  const actual = sha256Bytes(bytes);
+  if (actual !== ref.sha256) throw damaged(wrongHash(actual, ref.sha256));
   return streamOfBytes(bytes);
 }
 
@@ -37,16 +37,16 @@ async function openObject({ bucket, pins, ref }: Content, { offset, bytes }: Pie
   pins.hold(object);
   try {
     const Range = `bytes=${offset}-${offset + bytes - 1}`;
-    const found = await bucket.orMissing("read", () =>
+    const answer = await bucket.orMissing("read", () =>
       bucket.client.send(new GetObjectCommand({ ...bucket.at(`objects/${object}`), Range })).catch((error: unknown) => {
         if (isNamed(error, "InvalidRange")) return "too short" as const;
         throw error;
       }),
     );
-    if (!found) return undefined;
-    if (found === "too short") throw damaged(`it has fewer than ${offset + 1} bytes instead of ${ref.bytes}`);
-    const body = found.Body as unknown as Bytes;
-    const size = totalOf(found.ContentRange);
+    if (!answer) return undefined;
+    if (answer === "too short") throw damaged(`it has fewer than ${offset + 1} bytes instead of ${ref.bytes}`);
+    const body = answer.Body as unknown as Bytes;
+    const size = totalOf(answer.ContentRange);
     if (size !== undefined && size !== ref.bytes) {
       body.cancel().catch(() => {}); // the damage is the error to report
       throw damaged(wrongSize(size, ref.bytes));

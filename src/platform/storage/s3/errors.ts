@@ -65,8 +65,8 @@ export function asBucketError(place: string, doing: string, error: unknown, sect
 }
 
 function fixFor(error: Failure): string {
-  const known = FIXES[error.name ?? ""];
-  if (known !== undefined) return known;
+  const fix = FIXES[error.name ?? ""];
+  if (fix !== undefined) return fix;
   const status = statusOf(error);
   if (status === 401 || status === 403) return REFUSED;
   if (status === 301) return REGION;

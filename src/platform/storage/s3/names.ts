@@ -11,7 +11,7 @@ export const escapeKey = (key: string) => escapePrefix(key) + LEAF;
 /** Undefined when we did not write it. */
 export function unescapeKey(name: string): string | undefined {
   if (!name.endsWith(LEAF)) return undefined;
-  return name.slice(0, -LEAF.length).replaceAll(/![12]/g, (found) => CHARACTERS[found]!);
+  return name.slice(0, -LEAF.length).replaceAll(/![12]/g, (escaped) => CHARACTERS[escaped]!);
 }
 
 export type Section = { prefix: string; after: string };
@@ -49,7 +49,7 @@ export function newStaging({ parts, expiresAt }: Staging): string {
 }
 
 export function readStaging(name: string): Staging | undefined {
-  const found = /^(?:put|parts(\d{1,5}))-([0-9a-z]{1,10})-[0-9a-f]{32}$/.exec(name);
-  if (!found) return undefined;
-  return { parts: found[1] === undefined ? undefined : Number(found[1]), expiresAt: Number.parseInt(found[2]!, 36) };
+  const match = /^(?:put|parts(\d{1,5}))-([0-9a-z]{1,10})-[0-9a-f]{32}$/.exec(name);
+  if (!match) return undefined;
+  return { parts: match[1] === undefined ? undefined : Number(match[1]), expiresAt: Number.parseInt(match[2]!, 36) };
 }

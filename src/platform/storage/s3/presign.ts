@@ -112,14 +112,14 @@ export function presigner({ bucket, refs, pins, now }: Parts): Presign {
   async function take(staging: string, object: string, options: PutOptions): Promise<Written | undefined> {
     const from = bucket.at(`staging/${staging}`);
     for (;;) {
-      const found = await bucket.orMissing("read", () =>
+      const staged = await bucket.orMissing("read", () =>
         client.send(new HeadObjectCommand({ ...from, ChecksumMode: "ENABLED" })),
       );
-      if (!found) return undefined;
-      const { ETag, ContentLength: bytes = 0, ChecksumSHA256: checksum } = found;
+      if (!staged) return undefined;
+      const { ETag, ContentLength: bytes = 0, ChecksumSHA256: checksum } = staged;
       requireSize(bytes, options);
-      const known = checksum && Buffer.from(checksum, "base64").toString("hex");
-      const sha256 = known || (await hashOf(`staging/${staging}`, ETag));
+      const sentHash = checksum && Buffer.from(checksum, "base64").toString("hex");
+      const sha256 = sentHash || (await hashOf(`staging/${staging}`, ETag));
       if (sha256 === undefined) continue; // the client has written again
       requireHash(sha256, options);
       failpoint("storage.before_copy");
@@ -155,11 +155,11 @@ export function presigner({ bucket, refs, pins, now }: Parts): Presign {
       );
       if (!done) return undefined;
     }
-    const found = await bucket.orMissing("read", () => client.send(new HeadObjectCommand(bucket.at(object))));
-    if (!found) return undefined;
-    const bytes = found.ContentLength ?? 0;
+    const joined = await bucket.orMissing("read", () => client.send(new HeadObjectCommand(bucket.at(object))));
+    if (!joined) return undefined;
+    const bytes = joined.ContentLength ?? 0;
     requireSize(bytes, options);
-    const sha256 = await hashOf(object, found.ETag);
+    const sha256 = await hashOf(object, joined.ETag);
     if (sha256 === undefined) return undefined;
     requireHash(sha256, options);
     return { bytes, sha256 };
@@ -170,11 +170,11 @@ export function presigner({ bucket, refs, pins, now }: Parts): Presign {
     const parts: Part[] = [];
     for (let marker: string | undefined, more = true; more; ) {
       const page = { ...bucket.at(object), UploadId, ...(marker === undefined ? {} : { PartNumberMarker: marker }) };
-      const found = await bucket.orMissing("read", () => client.send(new ListPartsCommand(page)));
-      if (!found) return undefined;
-      parts.push(...(found.Parts ?? []));
-      more = found.IsTruncated === true;
-      marker = found.NextPartNumberMarker;
+      const listing = await bucket.orMissing("read", () => client.send(new ListPartsCommand(page)));
+      if (!listing) return undefined;
+      parts.push(...(listing.Parts ?? []));
+      more = listing.IsTruncated === true;
+      marker = listing.NextPartNumberMarker;
     }
     return parts.sort((a, b) => (a.PartNumber ?? 0) - (b.PartNumber ?? 0));
   }

@@ -22,10 +22,10 @@ export type Refs = ReturnType<typeof openRefs>;
 /** Key → which content. One small object each, which a PUT replaces as a whole. */
 export function openRefs(bucket: Bucket) {
   async function read(key: string): Promise<(Ref & { updatedAt: number }) | undefined> {
-    const found = await bucket.readText(`refs/${escapeKey(key)}`);
-    if (!found) return undefined;
+    const content = await bucket.readText(`refs/${escapeKey(key)}`);
+    if (!content) return undefined;
     try {
-      return { ...readOutside(REF, found.text), updatedAt: found.updatedAt };
+      return { ...readOutside(REF, content.text), updatedAt: content.updatedAt };
     } catch (cause) {
       const fix = `what it says of ${JSON.stringify(key)} was not written by us. Give verk a bucket or a prefix of its own`;
       throw new BucketError(bucket.place, "read", fix, cause);
