@@ -69,10 +69,10 @@ const DEFAULTS: Readonly<Record<string, Config>> = {
 export function textConfig(config: Config, family: Family): Config {
   const { text_config: text } = config;
   const inner = typeof text === "object" && text !== null ? (text as Config) : {};
-  const given = Object.entries({ ...config, ...inner }).filter(([, value]) => value !== null);
-  const found: Config = { ...DEFAULTS[family.architecture], ...Object.fromEntries(given) };
-  const { num_experts: experts = found.num_local_experts } = found; // transformers 5 writes the second for every family
-  return experts === undefined ? found : { ...found, num_experts: experts };
+  const entries = Object.entries({ ...config, ...inner }).filter(([, value]) => value !== null);
+  const values: Config = { ...DEFAULTS[family.architecture], ...Object.fromEntries(entries) };
+  const { num_experts: experts = values.num_local_experts } = values; // transformers 5 writes the second for every family
+  return experts === undefined ? values : { ...values, num_experts: experts };
 }
 
 const keysOf = ({ architecture }: Family): readonly Key[] => [...COMMON, ...(OWN[architecture] ?? [])];
@@ -130,8 +130,8 @@ export function configOf(metadata: ReadonlyMap<string, unknown>, family: Family,
 }
 
 export function headLength(config: Config): number {
-  const { head_dim: given } = config;
-  if (given !== undefined && given !== null) return count(config, "head_dim");
+  const { head_dim: length } = config;
+  if (length !== undefined && length !== null) return count(config, "head_dim");
   const [hidden, heads] = [count(config, "hidden_size"), count(config, "num_attention_heads")];
   if (hidden % heads !== 0)
     throw new CheckpointError(`config.json: hidden_size ${hidden} is not a multiple of num_attention_heads ${heads}`);

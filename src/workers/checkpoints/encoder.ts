@@ -63,14 +63,14 @@ export function poolingTypeOf({ ranks }: Encoder, { modules, pooling }: SmallPoo
       );
   }
   if (typeof pooling !== "object" || pooling === null) return POOLING_MODES[0][1];
-  const given = pooling as Readonly<Record<string, unknown>>;
-  const on = Object.keys(given).filter((key) => key.startsWith("pooling_mode_") && given[key] === true);
-  const known = POOLING_MODES.find(([key]) => on.length === 1 && on[0] === key);
-  if (!known)
+  const settings = pooling as Readonly<Record<string, unknown>>;
+  const on = Object.keys(settings).filter((key) => key.startsWith("pooling_mode_") && settings[key] === true);
+  const mode = POOLING_MODES.find(([key]) => on.length === 1 && on[0] === key);
+  if (!mode)
     throw new CheckpointError(
       `1_Pooling/config.json has ${on.join(", ").slice(0, 120) || "no mode"}: one of mean, cls and last token is supported`,
     );
-  return known[1];
+  return mode[1];
 }
 
 export type EncoderFacts = { encoder: Encoder; config: Config; pooling: number; labels: number };
@@ -93,8 +93,8 @@ export function encoderMetadata({ encoder, config, pooling, labels }: EncoderFac
 }
 
 function labelNames({ id2label: names }: Config, labels: number): NewValue {
-  const given = typeof names === "object" && names !== null ? (names as Record<string, unknown>) : {};
-  const values = Array.from({ length: labels }, (_, i) => String(given[String(i)] ?? `LABEL_${i}`).slice(0, 80));
+  const labelTexts = typeof names === "object" && names !== null ? (names as Record<string, unknown>) : {};
+  const values = Array.from({ length: labels }, (_, i) => String(labelTexts[String(i)] ?? `LABEL_${i}`).slice(0, 80));
   return { type: "array", of: "string", values };
 }
 

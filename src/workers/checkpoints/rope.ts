@@ -6,9 +6,9 @@ type Rope = Readonly<Record<string, unknown>>;
 
 /** Older configs have `rope_theta` and `rope_scaling`; newer ones `rope_parameters`, for Gemma one for each kind of layer. */
 export function ropeParameters(config: Config): Rope {
-  const given = (config.rope_parameters ?? config.rope_scaling ?? {}) as Rope;
-  const full = (given.full_attention ?? given) as Rope;
-  const local = (given.sliding_attention as Rope | undefined)?.rope_theta ?? config.rope_local_base_freq;
+  const parameters = (config.rope_parameters ?? config.rope_scaling ?? {}) as Rope;
+  const full = (parameters.full_attention ?? parameters) as Rope;
+  const local = (parameters.sliding_attention as Rope | undefined)?.rope_theta ?? config.rope_local_base_freq;
   return {
     rope_theta: config.rope_theta,
     original_max_position_embeddings: config.original_max_position_embeddings,

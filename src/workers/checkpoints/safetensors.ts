@@ -80,11 +80,15 @@ function readJson(bytes: Uint8Array): object {
   }
 }
 
-function readMetadata(given: unknown): ReadonlyMap<string, string> {
-  if (given === undefined) return new Map();
-  if (typeof given !== "object" || given === null || Object.values(given).some((value) => typeof value !== "string"))
+function readMetadata(metadata: unknown): ReadonlyMap<string, string> {
+  if (metadata === undefined) return new Map();
+  if (
+    typeof metadata !== "object" ||
+    metadata === null ||
+    Object.values(metadata).some((value) => typeof value !== "string")
+  )
     throw new SafetensorsError("__metadata__ must be an object of strings");
-  return new Map(Object.entries(given as Record<string, string>));
+  return new Map(Object.entries(metadata as Record<string, string>));
 }
 
 function place(name: string, entry: unknown, dataStart: number): PlacedTensor {

@@ -21,11 +21,11 @@ export function requireSupported(config: Config, family: Family) {
 }
 
 function requireAttentionScale(config: Config) {
-  const { query_pre_attn_scalar: given } = config;
+  const { query_pre_attn_scalar: scalar } = config;
   const expected = attentionScalar(config);
-  if (given !== undefined && given !== expected)
+  if (scalar !== undefined && scalar !== expected)
     throw new CheckpointError(
-      `config.json: query_pre_attn_scalar is ${String(given).slice(0, 40)}, but only ${expected} is supported for this size`,
+      `config.json: query_pre_attn_scalar is ${String(scalar).slice(0, 40)}, but only ${expected} is supported for this size`,
     );
 }
 

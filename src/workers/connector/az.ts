@@ -16,11 +16,11 @@ export const open: Open = ({ source, credentials, dialer, limits }) => {
       "source_uri must look like az://account/container/path. A container name has lower-case letters and digits",
     );
   const { sas, endpoint: named } = signatureOf(credentials);
-  const given = address.options.get("endpoint") ?? credentialOf(credentials, "endpoint") ?? named;
+  const endpoint = address.options.get("endpoint") ?? credentialOf(credentials, "endpoint") ?? named;
   const store = azStore({
     account,
     container,
-    endpoint: endpointOf(given) ?? azure(account),
+    endpoint: endpointOf(endpoint) ?? azure(account),
     key: sas === undefined ? keyOf(credentials, account) : undefined,
     sas,
     dialer,

@@ -42,18 +42,18 @@ export const open: Open = (opening) => {
 };
 
 function jobFor({ source, credentials, dialer, limits }: Opening): Job {
-  const { db_connection: given } = source;
-  if (typeof given !== "object" || given === null)
+  const { db_connection: connection } = source;
+  if (typeof connection !== "object" || connection === null)
     throw new SourceError("invalid_source", 'db_connection must be an object such as {"project_id": "…"}', CONNECTION);
-  onlyKnown(given, CONNECTION_FIELDS, CONNECTION);
+  onlyKnown(connection, CONNECTION_FIELDS, CONNECTION);
   const hide = hiding(credentials);
   const { authorize, ownProject } = authorizing({ source, credentials, dialer, limits });
-  const project = textIn(given, "project_id", CONNECTION) ?? ownProject;
+  const project = textIn(connection, "project_id", CONNECTION) ?? ownProject;
   if (project === undefined)
     throw new SourceError("invalid_source", "project_id is missing in db_connection", `${CONNECTION}/project_id`);
-  const dataset = textIn(given, "dataset", CONNECTION);
-  const location = textIn(given, "location", CONNECTION);
-  const bytes = given["maximum_bytes_billed"];
+  const dataset = textIn(connection, "dataset", CONNECTION);
+  const location = textIn(connection, "location", CONNECTION);
+  const bytes = connection["maximum_bytes_billed"];
   return {
     project,
     query: oneStatement(source.db_query ?? "", "bigquery"),
@@ -66,7 +66,7 @@ function jobFor({ source, credentials, dialer, limits }: Opening): Job {
     hide,
     warehouse: {
       name: "BigQuery",
-      endpoint: endpointIn(textIn(given, "endpoint", CONNECTION), PUBLIC),
+      endpoint: endpointIn(textIn(connection, "endpoint", CONNECTION), PUBLIC),
       authorize,
       refusal: (status, body) => bigqueryFault(status, body, hide),
       dialer,

@@ -21,11 +21,11 @@ export type ServiceAccount = z.infer<typeof ServiceAccount>;
 const PARAM = "/credentials/service_account";
 
 /** Reads the key file, as an object or as its text. */
-export function readServiceAccount(given: unknown, param = PARAM): ServiceAccount {
-  let value = given;
-  if (typeof given === "string")
+export function readServiceAccount(account: unknown, param = PARAM): ServiceAccount {
+  let value = account;
+  if (typeof account === "string")
     try {
-      value = JSON.parse(given);
+      value = JSON.parse(account);
     } catch {
       // No cause: the parser's message quotes the key.
       throw new SourceError("invalid_source", "The service account is not JSON. Paste the whole key file", param);

@@ -75,13 +75,13 @@ export async function openSource(
 
 /** A driver's own message is passed on too, without any credential. */
 function refusalOf(error: unknown, credentials: Credentials): FromConnector {
-  const known = error instanceof SourceError;
-  const said = known ? error.message : `The source failed: ${errorText(error)}`;
-  const param = known ? error.param : null;
-  const detail = known && error.cause instanceof DialError ? error.cause.detail : undefined;
+  const isSourceError = error instanceof SourceError;
+  const said = isSourceError ? error.message : `The source failed: ${errorText(error)}`;
+  const param = isSourceError ? error.param : null;
+  const detail = isSourceError && error.cause instanceof DialError ? error.cause.detail : undefined;
   return {
     type: "refused",
-    code: known ? error.code : "broken",
+    code: isSourceError ? error.code : "broken",
     message: hiding(credentials, MAX_MESSAGE)(said),
     param,
     ...(detail === undefined

@@ -41,8 +41,8 @@ function keysOf(credentials: Parameters<typeof credentialOf>[0]) {
   const accessKeyId = credentialOf(credentials, "access_key_id", "aws_access_key_id");
   const secretAccessKey = credentialOf(credentials, "secret_access_key", "aws_secret_access_key");
   const sessionToken = credentialOf(credentials, "session_token", "aws_session_token");
-  const given = { access_key_id: accessKeyId, secret_access_key: secretAccessKey };
-  requireBoth(given, "access_key_id", "secret_access_key");
+  const keys = { access_key_id: accessKeyId, secret_access_key: secretAccessKey };
+  requireBoth(keys, "access_key_id", "secret_access_key");
   if (accessKeyId === undefined || secretAccessKey === undefined) return undefined;
   return { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
 }

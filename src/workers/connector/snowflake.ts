@@ -41,21 +41,21 @@ export const open: Open = (opening) => {
 };
 
 function sessionFor({ source, credentials, dialer, limits }: Opening): Session {
-  const { db_connection: given } = source;
-  if (typeof given !== "object" || given === null)
+  const { db_connection: connection } = source;
+  if (typeof connection !== "object" || connection === null)
     throw new SourceError(
       "invalid_source",
       'db_connection must be an object such as {"account": "org-account", "user": "…", "warehouse": "…"}',
       CONNECTION,
     );
-  onlyKnown(given, ["account", "user", "endpoint", ...CONTEXT], CONNECTION);
+  onlyKnown(connection, ["account", "user", "endpoint", ...CONTEXT], CONNECTION);
   onlyKnown(credentials, ["user", "username", "private_key", "private_key_passphrase", "token"], CREDENTIALS);
-  const account = needed(given, "account", CONNECTION);
+  const account = needed(connection, "account", CONNECTION);
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(account))
     throw new SourceError("invalid_source", "account must look like organisation-account", `${CONNECTION}/account`);
   const host = `https://${account.toLowerCase().replaceAll("_", "-")}.snowflakecomputing.com`;
   const context = CONTEXT.flatMap((name) => {
-    const value = textIn(given, name, CONNECTION);
+    const value = textIn(connection, name, CONNECTION);
     return value === undefined ? [] : [[name, value]];
   });
   const hide = hiding(credentials);
@@ -65,8 +65,8 @@ function sessionFor({ source, credentials, dialer, limits }: Opening): Session {
     hide,
     warehouse: {
       name: "Snowflake",
-      endpoint: endpointIn(textIn(given, "endpoint", CONNECTION), host),
-      authorize: authorizing(given, credentials, account),
+      endpoint: endpointIn(textIn(connection, "endpoint", CONNECTION), host),
+      authorize: authorizing(connection, credentials, account),
       refusal: (status, body) => snowflakeFault(status, body, hide),
       dialer,
       limits,
@@ -74,7 +74,7 @@ function sessionFor({ source, credentials, dialer, limits }: Opening): Session {
   };
 }
 
-function authorizing(given: Record<string, unknown>, credentials: Opening["credentials"], account: string) {
+function authorizing(connection: Record<string, unknown>, credentials: Opening["credentials"], account: string) {
   const inCredentials = (name: string) => textIn(credentials, name, CREDENTIALS);
   const token = inCredentials("token");
   // Snowflake detects the kind of token
@@ -82,7 +82,7 @@ function authorizing(given: Record<string, unknown>, credentials: Opening["crede
   const privateKey = inCredentials("private_key");
   if (privateKey === undefined)
     throw new SourceError("invalid_source", "credentials must contain private_key (PEM) or token", CREDENTIALS);
-  const user = inCredentials("user") ?? inCredentials("username") ?? needed(given, "user", CONNECTION);
+  const user = inCredentials("user") ?? inCredentials("username") ?? needed(connection, "user", CONNECTION);
   const tokens = keyPairToken({ account, user, privateKey, passphrase: inCredentials("private_key_passphrase") });
   return async () => ({
     authorization: `Bearer ${tokens()}`,

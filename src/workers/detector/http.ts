@@ -52,8 +52,8 @@ export function createRequestHandler(world: World): Fetch {
 function modelsOf(list: string | null): ModelName[] {
   const names = [...new Set((list ?? "").split(",").filter((name) => name !== ""))];
   const models = names.map((name) => {
-    const known = ModelName.safeParse(name);
-    if (known.success) return known.data;
+    const parsed = ModelName.safeParse(name);
+    if (parsed.success) return parsed.data;
     throw new Refusal(
       "UNKNOWN_MODEL",
       `The model ${name.slice(0, 100)} does not exist. Use one of ${MODELS.join(", ")}`,

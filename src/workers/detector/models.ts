@@ -59,12 +59,12 @@ const usersOfWhole = ({ found }: Models) =>
 
 /** All networks that the models need. */
 export function networksOf({ found, whole }: Models): LaneModel[] {
-  const own = [...found].map(([name, { weights, features }]) => ({
+  const networks = [...found].map(([name, { weights, features }]) => ({
     name,
     weights,
     ...(features === undefined ? {} : { features }),
   }));
-  return whole ? [...own, { name: WHOLE, weights: whole }] : own;
+  return whole ? [...networks, { name: WHOLE, weights: whole }] : networks;
 }
 
 /** Removes a network that cannot be used, and with the one for whole images every model that needs it. */

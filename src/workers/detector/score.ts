@@ -153,9 +153,9 @@ async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, options:
 }
 
 function versionsOf({ models }: World, available: readonly ModelName[]): Scored["versions"] {
-  const known = available.flatMap((name) => {
+  const versions = available.flatMap((name) => {
     const version = models.found.get(name)?.calibration.version;
     return version === undefined ? [] : [[name, version]];
   });
-  return Object.fromEntries(known) as Scored["versions"];
+  return Object.fromEntries(versions) as Scored["versions"];
 }

@@ -43,16 +43,16 @@ async function serve(host: InspectorHost) {
       } else if (message.type === "hash") host.send({ type: "hashed", path, ...(await hash(path, host)) });
       else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {
-      const known =
+      const isExpected =
         error instanceof GgufError ||
         error instanceof ArchiveError ||
         error instanceof CheckpointError ||
         ((message.type === "place" || message.type === "convert") && error instanceof StorageError);
-      if (!known && !errorCode(error)) throw error;
+      if (!isExpected && !errorCode(error)) throw error;
       host.send({
         type: "refused",
         path,
-        error: known ? error.message : `The file cannot be read (${errorCode(error)})`,
+        error: isExpected ? error.message : `The file cannot be read (${errorCode(error)})`,
       });
     }
   }

@@ -37,17 +37,17 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
   const central = await read(offset, size);
   const entries: ZipEntry[] = [];
   let [at, seen, free] = [0, 0, 0]; // free: the earliest start of the next entry
-  const found: (Central & { end: number })[] = [];
+  const listed: (Central & { end: number })[] = [];
   while (at < central.length) {
     const entry = readCentral(central, at);
     at += entry.length;
     seen++;
     if (entry.isFolder) ledger.folder(entry.name);
     else ledger.file(entry.name);
-    found.push({ ...entry, end: 0 });
+    listed.push({ ...entry, end: 0 });
   }
   if (seen !== count) throw damaged("its directory does not have the number of entries that it claims");
-  for (const entry of found.sort((a, b) => a.local - b.local)) {
+  for (const entry of listed.sort((a, b) => a.local - b.local)) {
     if (entry.local < free) throw new ArchiveError(`${JSON.stringify(entry.name)} shares its bytes with another entry`);
     requireNoGap(free, entry.local);
     const start = await checkLocal(read, entry, offset);
@@ -56,7 +56,7 @@ export async function readZip(read: ReadZip, fileBytes: number, ledger: Ledger):
     if (entry.isFolder && entry.bytes > 0) throw damaged(`the folder ${JSON.stringify(entry.name)} has content`);
     if (!entry.isFolder) entries.push({ ...entry, offset: start });
   }
-  if ((found[0]?.local ?? 0) !== 0) throw damaged("it does not begin with its first entry");
+  if ((listed[0]?.local ?? 0) !== 0) throw damaged("it does not begin with its first entry");
   requireNoGap(free, offset);
   return entries;
 }

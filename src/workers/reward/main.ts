@@ -158,8 +158,8 @@ async function callIsolated(renew: () => Promise<Interpreter>, code: RewardCode,
   for (const [index, sample] of samples.entries()) {
     const startedAt = performance.now();
     const interpreter = await renew();
-    const given = scoreAlone(interpreter, code, entry, sample);
-    say({ op: "outcomes", nonce, from: index, outcomes: [readOutcome(given, performance.now() - startedAt)] });
+    const outcome = scoreAlone(interpreter, code, entry, sample);
+    say({ op: "outcomes", nonce, from: index, outcomes: [readOutcome(outcome, performance.now() - startedAt)] });
     Bun.gc(true); // each one held about 40 MB
   }
 }

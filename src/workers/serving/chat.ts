@@ -25,8 +25,8 @@ import { streamed } from "./sse.ts";
 import { planAnswer, shownTools } from "./tools.ts";
 import { takePictures, withPictures } from "./vision/prompt.ts";
 
-export async function chat(served: Served, given: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
-  const request = withTools(given);
+export async function chat(served: Served, input: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
+  const request = withTools(input);
   const { text, plan, thoughts, generation } = await toGeneration(served, request, exchange.signal);
   exchange.signal.throwIfAborted();
   const { tally } = exchange;
@@ -71,14 +71,14 @@ function withTools(request: ChatCompletionRequest): ChatCompletionRequest {
 }
 
 /** Variables of the template that follow from other fields. */
-function variablesOf({ reasoning_effort: effort, chat_template_kwargs: given }: ChatCompletionRequest) {
-  if (!effort) return given ?? {};
-  return { reasoning_effort: effort, enable_thinking: effort !== "none", ...given };
+function variablesOf({ reasoning_effort: effort, chat_template_kwargs: variables }: ChatCompletionRequest) {
+  if (!effort) return variables ?? {};
+  return { reasoning_effort: effort, enable_thinking: effort !== "none", ...variables };
 }
 
 /** The prompt of a chat request: its text, and its tokens. */
-export async function renderPrompt(served: Served, given: ChatCompletionRequest, signal: AbortSignal) {
-  return await promptOf(served, withTools(given), signal);
+export async function renderPrompt(served: Served, input: ChatCompletionRequest, signal: AbortSignal) {
+  return await promptOf(served, withTools(input), signal);
 }
 
 async function promptOf(served: Served, request: ChatCompletionRequest, signal: AbortSignal) {

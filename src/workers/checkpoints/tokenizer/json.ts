@@ -39,7 +39,7 @@ export function vocabularyOfJson(file: unknown, rows: number, more: readonly Add
     model: "llama",
     pre: "default",
     ...whole,
-    scores: scoresOf(whole, tables.known, merges),
+    scores: scoresOf(whole, tables.ids, merges),
     addSpacePrefix: prefix,
   };
 }
@@ -64,9 +64,9 @@ function spmType(text: string, { unk_token: unknown }: Json): number {
 type Merge = readonly [left: string, right: string];
 
 /** Older files write a pair as one text with a space, newer ones as a list. */
-function mergesOf(given: unknown): Merge[] {
-  if (!Array.isArray(given)) throw new CheckpointError("tokenizer.json has no merges");
-  return given.map((each: unknown, i): Merge => {
+function mergesOf(merges: unknown): Merge[] {
+  if (!Array.isArray(merges)) throw new CheckpointError("tokenizer.json has no merges");
+  return merges.map((each: unknown, i): Merge => {
     const pair = typeof each === "string" ? each.split(" ") : each;
     if (!Array.isArray(pair) || pair.length !== 2 || pair.some((part) => typeof part !== "string" || part === ""))
       throw new CheckpointError(`tokenizer.json: merge ${i} is not a pair of texts`);
@@ -85,13 +85,13 @@ const joined = (merges: readonly Merge[]): string[] =>
 /** The first merge that makes a token decides its score: an earlier merge has a higher one. */
 function scoresOf(
   { tokens, types }: Pick<Vocabulary, "tokens" | "types">,
-  known: ReadonlyMap<string, number>,
+  ids: ReadonlyMap<string, number>,
   merges: readonly Merge[],
 ): number[] {
   const scores: number[] = tokens.map((_, id) => (types[id] === TOKEN.normal ? UNKNOWN_SCORE : 0));
   const seen = new Set<number>();
   for (const [rank, [left, right]] of merges.entries()) {
-    const id = known.get(left + right);
+    const id = ids.get(left + right);
     if (id === undefined)
       throw new CheckpointError(
         `tokenizer.json: merge ${rank} makes ${shown(left + right)}, which is not in the vocabulary`,
@@ -115,10 +115,10 @@ function requireNormalizer(normalizer: unknown) {
 }
 
 function spmRules(normalizer: unknown, pre: unknown): { prefix: boolean } {
-  const list = (given: unknown, key: string): Json[] => {
-    if (!isObject(given)) return [];
-    const inner = given[key];
-    return given.type === "Sequence" && Array.isArray(inner) ? inner.filter(isObject) : [given];
+  const list = (rule: unknown, key: string): Json[] => {
+    if (!isObject(rule)) return [];
+    const inner = rule[key];
+    return rule.type === "Sequence" && Array.isArray(inner) ? inner.filter(isObject) : [rule];
   };
   let [prefix, spaces] = [false, false];
   for (const each of list(normalizer, "normalizers")) {

@@ -44,11 +44,11 @@ const NAMES: ReadonlyMap<string, string> = new Map([
 type Json = Readonly<Record<string, unknown>>;
 
 export function preTokenizerName(preTokenizer: unknown, ignoreMerges: boolean): string {
-  const found = steps(...stepsOf(preTokenizer));
-  if (found === steps(`split ${LLAMA3}`, "bytes")) return ignoreMerges ? "llama-bpe" : "dbrx";
-  const name = NAMES.get(found);
+  const joined = steps(...stepsOf(preTokenizer));
+  if (joined === steps(`split ${LLAMA3}`, "bytes")) return ignoreMerges ? "llama-bpe" : "dbrx";
+  const name = NAMES.get(joined);
   if (name !== undefined) return name;
-  const rules = found.replace(/\s+/g, " ").slice(0, 160);
+  const rules = joined.replace(/\s+/g, " ").slice(0, 160);
   throw new CheckpointError(
     `tokenizer.json splits text by rules that are not supported (${rules || "none"}). Supported: the rules of Llama 3, Qwen, GPT-2, GPT-4o, SmolLM and Mistral`,
   );
@@ -58,8 +58,8 @@ function steps(...list: string[]): string {
   return list.join("\n");
 }
 
-function stepsOf(given: unknown): string[] {
-  const { type, ...rest } = (given ?? {}) as Json;
+function stepsOf(preTokenizer: unknown): string[] {
+  const { type, ...rest } = (preTokenizer ?? {}) as Json;
   if (type === "Sequence" && Array.isArray(rest.pretokenizers)) return rest.pretokenizers.slice(0, 8).flatMap(stepsOf);
   if (type === "Digits") return rest.individual_digits === true ? ["digits"] : ["groups of digits"];
   if (type === "ByteLevel") {
@@ -74,6 +74,6 @@ function stepsOf(given: unknown): string[] {
 function splitStep({ pattern, behavior, invert }: Json): string {
   const regex = (pattern as Json | undefined)?.Regex;
   if (typeof regex !== "string") return "a split at a text";
-  const known = (behavior === "Isolated" && invert !== true) || (behavior === "Removed" && invert === true);
-  return known ? `split ${regex}` : `split (${String(behavior)}) ${regex}`;
+  const isSupported = (behavior === "Isolated" && invert !== true) || (behavior === "Removed" && invert === true);
+  return isSupported ? `split ${regex}` : `split (${String(behavior)}) ${regex}`;
 }

@@ -34,18 +34,18 @@ export function vocabularyOfSentencepiece(bytes: Uint8Array, rows: number, added
 }
 
 export function parseSentencepiece(bytes: Uint8Array): Sentencepiece {
-  const found: Sentencepiece = { pieces: [], modelType: UNIGRAM, addDummyPrefix: true };
+  const model: Sentencepiece = { pieces: [], modelType: UNIGRAM, addDummyPrefix: true };
   for (const field of fieldsOf(bytes, damaged)) {
-    if (field.number === 1) found.pieces.push(pieceOf(bytesIn(field)));
+    if (field.number === 1) model.pieces.push(pieceOf(bytesIn(field)));
     if (field.number === 2)
       for (const inner of fieldsOf(bytesIn(field), damaged))
-        if (inner.number === 3) found.modelType = Number(inner.value);
+        if (inner.number === 3) model.modelType = Number(inner.value);
     if (field.number === 3)
       for (const inner of fieldsOf(bytesIn(field), damaged))
-        if (inner.number === 3) found.addDummyPrefix = Number(inner.value) !== 0;
+        if (inner.number === 3) model.addDummyPrefix = Number(inner.value) !== 0;
   }
-  if (found.pieces.length === 0) throw damaged("it has no tokens");
-  return found;
+  if (model.pieces.length === 0) throw damaged("it has no tokens");
+  return model;
 }
 
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true }); // a byte order mark is a token

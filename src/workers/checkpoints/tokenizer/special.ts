@@ -29,14 +29,14 @@ export type Specials = {
 
 /** Tokens of tokenizer_config.json and added_tokens.json: older folders name them only there. */
 export function otherAddedTokens({ tokenizerConfig, addedTokens }: SmallFiles): AddedToken[] {
-  const found: AddedToken[] = [];
+  const added: AddedToken[] = [];
   for (const [content, id] of Object.entries(object(addedTokens)))
-    if (typeof id === "number") found.push({ id, content, special: false });
+    if (typeof id === "number") added.push({ id, content, special: false });
   for (const [id, each] of Object.entries(object(object(tokenizerConfig).added_tokens_decoder))) {
     const { content, special } = object(each);
-    if (typeof content === "string") found.push({ id: Number(id), content, special: special === true });
+    if (typeof content === "string") added.push({ id: Number(id), content, special: special === true });
   }
-  return found;
+  return added;
 }
 
 export function specialsOf(files: SmallFiles, tokens: readonly string[]): Specials {
@@ -49,8 +49,8 @@ export function specialsOf(files: SmallFiles, tokens: readonly string[]): Specia
     ["unknown", "unk_token"],
     ["padding", "pad_token"],
   ] as const) {
-    const given = settings[name] ?? object(files.specialTokensMap)[name];
-    const text = typeof given === "string" ? given : object(given).content;
+    const token = settings[name] ?? object(files.specialTokensMap)[name];
+    const text = typeof token === "string" ? token : object(token).content;
     const byText = typeof text === "string" ? idOf.get(text) : undefined;
     const id = byText ?? firstId(files.config[`${name}_id`]) ?? firstId(object(files.generationConfig)[`${name}_id`]);
     if (id === undefined) continue;
@@ -89,10 +89,10 @@ function templatesOf(processor: unknown): unknown[] | undefined {
 }
 
 /** A file of its own wins over tokenizer_config.json, as in transformers. */
-function templateOf({ chatTemplate }: SmallFiles, { chat_template: given }: Json): string | undefined {
+function templateOf({ chatTemplate }: SmallFiles, { chat_template: template }: Json): string | undefined {
   if (chatTemplate !== undefined) return chatTemplate;
-  if (typeof given === "string") return given;
-  if (!Array.isArray(given)) return undefined;
-  const named = given.map(object).find(({ name }) => name === "default") ?? object(given[0]);
+  if (typeof template === "string") return template;
+  if (!Array.isArray(template)) return undefined;
+  const named = template.map(object).find(({ name }) => name === "default") ?? object(template[0]);
   return typeof named.template === "string" ? named.template : undefined;
 }

@@ -32,37 +32,37 @@ export function createTables(size: number) {
     throw new CheckpointError(`The vocabulary has ${size} tokens. Expected 1 to ${MAX_TOKENS}`);
   const tokens: (string | undefined)[] = Array(size);
   const types: number[] = Array(size).fill(TOKEN.unused);
-  const known = new Map<string, number>();
+  const ids = new Map<string, number>();
   const put = (id: number, text: string, type: number) => {
     if (!Number.isSafeInteger(id) || id < 0 || id >= size)
       throw new CheckpointError(
         `The tokenizer has the token ${shown(text)} with the id ${id}, but the embedding has ${size} rows`,
       );
-    const other = known.get(text);
+    const other = ids.get(text);
     if (other !== undefined && other !== id)
       throw new CheckpointError(`The tokenizer has the token ${shown(text)} twice, with the ids ${other} and ${id}`);
     const before = tokens[id];
-    if (before !== undefined) known.delete(before);
+    if (before !== undefined) ids.delete(before);
     tokens[id] = text;
     types[id] = type;
-    known.set(text, id);
+    ids.set(text, id);
   };
   return {
     put,
     types,
-    known,
+    ids,
     addAll(added: readonly AddedToken[]) {
       for (const { id, content, special } of added)
         put(id, content, special || looksSpecial(content) ? TOKEN.control : TOKEN.userDefined);
     },
-    finish: (): string[] => Array.from(tokens, (text, id) => text ?? unusedName(id, known)),
+    finish: (): string[] => Array.from(tokens, (text, id) => text ?? unusedName(id, ids)),
   };
 }
 
 /** Names must differ: native code rejects duplicates. */
-function unusedName(id: number, known: ReadonlyMap<string, number>): string {
+function unusedName(id: number, ids: ReadonlyMap<string, number>): string {
   let name = `[PAD${id}]`;
-  while (known.has(name)) name += "_";
+  while (ids.has(name)) name += "_";
   return name;
 }
 

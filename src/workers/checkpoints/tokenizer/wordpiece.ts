@@ -43,9 +43,9 @@ export function wordPieceMetadata(files: Files, rows: number, more: readonly Add
     ["tokenizer.ggml.pre", textValue("default")],
   ]);
   for (const [key, field, name] of SPECIALS) {
-    const given = object(files.tokenizerConfig)[field];
-    const text = typeof given === "string" ? given : (object(given).content ?? name);
-    const id = tables.known.get(String(text));
+    const token = object(files.tokenizerConfig)[field];
+    const text = typeof token === "string" ? token : (object(token).content ?? name);
+    const id = tables.ids.get(String(text));
     if (id !== undefined) all.set(`tokenizer.ggml.${key}_token_id`, uint32Value(id));
     else if (key !== "padding" && key !== "mask")
       throw new CheckpointError(`tokenizer.json has no token ${shown(String(text))}, which this architecture needs`);
@@ -71,9 +71,9 @@ const spelled = (text: string) => (text.startsWith(MARK) ? text.slice(MARK.lengt
 function distinct(tokens: readonly string[]): string[] {
   const seen = new Set<string>();
   return tokens.map((text, id) => {
-    const own = text === "" || seen.has(text) ? `[unused-${id}]` : text;
-    seen.add(own);
-    return own;
+    const name = text === "" || seen.has(text) ? `[unused-${id}]` : text;
+    seen.add(name);
+    return name;
   });
 }
 

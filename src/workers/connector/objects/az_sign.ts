@@ -21,7 +21,7 @@ const SIGNED_HEADERS = [
  * Returns the header `Authorization` of a request without a body, signed with the account's key (Azure's "Shared Key").
  */
 export function sharedKey({ account, key }: AzKey, method: string, url: URL, headers: Record<string, string>): string {
-  const own = Object.keys(headers)
+  const azureHeaders = Object.keys(headers)
     .filter((name) => name.startsWith("x-ms-"))
     .sort()
     .map((name) => `${name}:${headers[name]}\n`);
@@ -30,6 +30,6 @@ export function sharedKey({ account, key }: AzKey, method: string, url: URL, hea
     query.set(name.toLowerCase(), [...(query.get(name.toLowerCase()) ?? []), value]);
   const parameters = [...query.keys()].sort().map((name) => `\n${name}:${query.get(name)?.sort().join(",")}`);
   const standard = SIGNED_HEADERS.map((name) => headers[name] ?? "");
-  const text = `${[method, ...standard].join("\n")}\n${own.join("")}/${account}${url.pathname}${parameters.join("")}`;
+  const text = `${[method, ...standard].join("\n")}\n${azureHeaders.join("")}/${account}${url.pathname}${parameters.join("")}`;
   return `SharedKey ${account}:${createHmac("sha256", key).update(text, "utf8").digest("base64")}`;
 }

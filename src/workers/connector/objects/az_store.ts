@@ -47,9 +47,9 @@ export function azStore(settings: Settings): Store {
 }
 
 function asking({ key, sas, dialer }: Settings): SendRequest {
-  return (method, url, given, signal) => {
+  return (method, url, sent, signal) => {
     if (sas !== undefined) for (const [name, value] of new URLSearchParams(sas)) url.searchParams.set(name, value);
-    const headers = { ...given, "x-ms-version": VERSION, "x-ms-date": new Date().toUTCString() };
+    const headers = { ...sent, "x-ms-version": VERSION, "x-ms-date": new Date().toUTCString() };
     const authorization = key ? { authorization: sharedKey(key, method, url, headers) } : {};
     return dialer.fetch(url, { method, headers: { ...headers, ...authorization }, signal });
   };

@@ -16,10 +16,10 @@ type Files = {
 /** Reads the rows of many files as one source. */
 export function objectConnector(files: Files): Connector {
   const { nameOf, open, limits } = files;
-  let known: StoredObject[] | undefined;
+  let listed: StoredObject[] | undefined;
   const objects = async (signal: AbortSignal) => {
-    known ??= await files.objects(signal);
-    return known;
+    listed ??= await files.objects(signal);
+    return listed;
   };
   const readerOf = (signal: AbortSignal) => {
     const reader: Reader = createReader(open, signal);

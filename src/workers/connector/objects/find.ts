@@ -19,26 +19,26 @@ export async function findObjects(store: Store, path: string, signal: AbortSigna
   }
   const beginning = pattern ? literalOf(path) : path;
   const matches = pattern ? globMatcher(path) : () => true;
-  const found: StoredObject[] = [];
+  const objects: StoredObject[] = [];
   let pages = 0;
   for await (const page of store.list(beginning, signal)) {
-    for (const object of page) if (isFile(object, beginning) && matches(object.key)) found.push(object);
+    for (const object of page) if (isFile(object, beginning) && matches(object.key)) objects.push(object);
     if (++pages > MOST_PAGES)
       throw new SourceError(
         "invalid_source",
         `${store.prefix}${beginning} lists more than ${MOST_PAGES} pages. Choose a narrower prefix`,
         "/source_uri",
       );
-    if (found.length > MOST_OBJECTS)
+    if (objects.length > MOST_OBJECTS)
       throw new SourceError(
         "invalid_source",
         `${store.prefix}${path} has more than ${MOST_OBJECTS} objects. Choose a narrower prefix, or use fewer and larger objects`,
         "/source_uri",
       );
   }
-  if (found.length === 0)
+  if (objects.length === 0)
     throw new SourceError("not_found", `There is no object at or under ${store.prefix}${path}`, "/source_uri");
-  return found.sort((a, b) => byBytes(a.key, b.key));
+  return objects.sort((a, b) => byBytes(a.key, b.key));
 }
 
 /** False for folder markers and for files that Spark and Hive hide: `_SUCCESS`, `_temporary/…`, `.part.crc`. */

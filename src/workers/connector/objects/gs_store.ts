@@ -61,8 +61,8 @@ async function json<T>(client: Client, { url, form, what }: JsonRequest<T>, sign
   const response = await ask(client, url, { accept: "application/json" }, signal);
   const text = await readText(response, ANSWER_BYTES);
   if (response.status !== 200) throw refusal({ status: response.status, host, what, said: reasonOf(text) });
-  const found = tryOutside(form, text);
-  if (found !== undefined) return found;
+  const value = tryOutside(form, text);
+  if (value !== undefined) return value;
   throw new SourceError(
     "unreachable",
     `${host} does not answer like Google Cloud Storage for ${what}. Check the endpoint`,

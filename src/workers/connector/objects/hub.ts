@@ -114,9 +114,9 @@ export function openFiles(hub: Hub, shaOf: () => string): OpenObject {
   return async (object, span, signal) => {
     const first = fileUrl(hub, shaOf(), object.key);
     const range = { range: `bytes=${span.from}-${span.to - 1}` };
-    const known = locations.get(object.key);
-    let answer = await get(hub, known ?? first, range, signal);
-    if (known !== undefined && ![200, 206].includes(answer.status)) {
+    const location = locations.get(object.key);
+    let answer = await get(hub, location ?? first, range, signal);
+    if (location !== undefined && ![200, 206].includes(answer.status)) {
       await answer.stream.cancel();
       answer = await get(hub, first, range, signal); // the address had expired
     }

@@ -55,8 +55,8 @@ function splitsOf({ data_files, data_dir }: Config, files: readonly string[]): S
   const splits: Splits = new Map();
   const add = (split: string, patterns: z.infer<typeof Paths>) => {
     const matchers = [patterns].flat().map((pattern) => globMatcher(folder + pattern.replace(/^\.?\//, "")));
-    const found = files.filter((path) => matchers.some((matches) => matches(path)));
-    splits.set(split, [...(splits.get(split) ?? []), ...found]);
+    const paths = files.filter((path) => matchers.some((matches) => matches(path)));
+    splits.set(split, [...(splits.get(split) ?? []), ...paths]);
   };
   if (typeof data_files === "string") add("train", data_files);
   else if (Array.isArray(data_files))

@@ -32,9 +32,9 @@ export function createShaping(mapping: ColumnMap = {}, begun?: Shape | null): Sh
       if (!isMapped && !converts) return undefined;
       const before = renamed(hasOddNumbers(text) ? (parseExact(text) as Row) : row);
       try {
-        const made = converts ? convertRow(before, shape as Shape) : before;
-        replaceContent(row, made);
-        return JSON.stringify(made);
+        const converted = converts ? convertRow(before, shape as Shape) : before;
+        replaceContent(row, converted);
+        return JSON.stringify(converted);
       } catch (error) {
         throw error instanceof ConversionError ? new RowError(line, error.message) : error;
       }
@@ -47,11 +47,11 @@ export function createShaping(mapping: ColumnMap = {}, begun?: Shape | null): Sh
 
 /** Rows that fit a shape of our own are stored as they are, whatever else they fit. */
 export function shapeOf(rows: readonly Row[]): Shape | undefined {
-  const found = detectShape(rows);
-  if (found.type !== "ambiguous") return found.type === "found" ? found.shape : undefined;
-  const own = found.shapes.find((each) => !isForeign(each));
-  if (own !== undefined) return own;
-  const labels = found.shapes.map((each) => SHAPE_FACTS[each].label);
+  const detection = detectShape(rows);
+  if (detection.type !== "ambiguous") return detection.type === "found" ? detection.shape : undefined;
+  const ownShape = detection.shapes.find((each) => !isForeign(each));
+  if (ownShape !== undefined) return ownShape;
+  const labels = detection.shapes.map((each) => SHAPE_FACTS[each].label);
   throw new RowError(1, `the rows fit ${labels.join(" and ")}. Remove or rename a column, so that one shape is left`);
 }
 

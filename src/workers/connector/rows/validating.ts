@@ -36,8 +36,8 @@ const isBilled = ({ source }: Task) => source.source_type === "snowflake" || sou
 function sampleOfNames(columns: readonly string[]): Sample {
   const talk = [{ role: "user", content: "x" }];
   const turns = [{ from: "human", value: "x" }];
-  const known: Readonly<Record<string, unknown>> = { messages: talk, conversations: turns };
-  const row = Object.fromEntries(columns.map((name) => [name, known[name] ?? "x"]));
+  const samples: Readonly<Record<string, unknown>> = { messages: talk, conversations: turns };
+  const row = Object.fromEntries(columns.map((name) => [name, samples[name] ?? "x"]));
   const shape = shapeOf([row]);
   if (shape === "alpaca" || shape === "sharegpt") return { rows: 0, error: null };
   return { rows: 0, error: rowFault(row, formatOf(row))?.message ?? null };
@@ -70,8 +70,8 @@ async function count(connector: Connector, { ms, atLeast, stopping }: Counting) 
   const signal = AbortSignal.any([late, stopping]);
   let rows = 0;
   try {
-    const known = await connector.count(signal);
-    if (known !== null) return { num_rows: known, num_rows_exact: true };
+    const total = await connector.count(signal);
+    if (total !== null) return { num_rows: total, num_rows_exact: true };
     for await (const { lines } of connector.rows({ signal })) {
       signal.throwIfAborted();
       rows += lines.length;

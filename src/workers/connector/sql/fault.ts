@@ -27,26 +27,26 @@ export function told(verdict: Verdict, said: string): SourceError {
 }
 
 /** Rejects an unknown field, so that a typing mistake is not ignored. */
-export function onlyKnown(given: Record<string, unknown>, known: readonly string[], param: string) {
-  const stranger = Object.keys(given).find((name) => !known.includes(name));
+export function onlyKnown(fields: Record<string, unknown>, names: readonly string[], param: string) {
+  const stranger = Object.keys(fields).find((name) => !names.includes(name));
   if (stranger === undefined) return;
   throw new SourceError(
     "invalid_source",
-    `${stranger.slice(0, 100)} is not a known field. Use ${known.join(", ")}`,
+    `${stranger.slice(0, 100)} is not a known field. Use ${names.join(", ")}`,
     `${param}/${stranger.slice(0, 100)}`,
   );
 }
 
 /** Reads a string of a description or of credentials; undefined if it is absent. */
-export function textIn(given: Record<string, unknown>, name: string, param: string): string | undefined {
-  const value = given[name];
+export function textIn(fields: Record<string, unknown>, name: string, param: string): string | undefined {
+  const value = fields[name];
   if (value === undefined || value === null || value === "") return undefined;
   if (typeof value === "string" && !value.includes("\0")) return value;
   throw new SourceError("invalid_source", `${name} must be a string`, `${param}/${name}`);
 }
 
-export function needed(given: Record<string, unknown>, name: string, param: string): string {
-  const value = textIn(given, name, param);
+export function needed(fields: Record<string, unknown>, name: string, param: string): string {
+  const value = textIn(fields, name, param);
   if (value !== undefined) return value;
   throw new SourceError("invalid_source", `${name} is missing in ${param.slice(1)}`, `${param}/${name}`);
 }

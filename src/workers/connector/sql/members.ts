@@ -39,11 +39,11 @@ class Cutter {
       }
       const pattern = this.inString ? STRING_ENDS : MARKS;
       pattern.lastIndex = scanFrom;
-      const found = pattern.exec(text);
-      if (!found) break;
-      scanFrom = found.index + 1;
-      if (this.inString || found[0] === '"') this.quote(found[0]);
-      else at = this.mark(text, at, found.index);
+      const match = pattern.exec(text);
+      if (!match) break;
+      scanFrom = match.index + 1;
+      if (this.inString || match[0] === '"') this.quote(match[0]);
+      else at = this.mark(text, at, match.index);
     }
     this.take(text.slice(at));
     const { cut } = this;

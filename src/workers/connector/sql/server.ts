@@ -28,22 +28,22 @@ const invalid = (message: string, param: string) => new SourceError("invalid_sou
 
 export function readServer({ source, credentials }: Opening, kind: ServerKind): Server {
   const connection = source.db_connection ?? "";
-  const given = typeof connection === "string" ? fromUrl(connection, kind) : connection;
-  onlyKnown(given, ["host", "port", "database", "user", "sslmode", ...kind.fields], CONNECTION);
+  const fields = typeof connection === "string" ? fromUrl(connection, kind) : connection;
+  onlyKnown(fields, ["host", "port", "database", "user", "sslmode", ...kind.fields], CONNECTION);
   onlyKnown(credentials, ["user", "username", "password", "ca_cert"], CREDENTIALS);
-  const host = hostIn(given);
+  const host = hostIn(fields);
   const inCredentials = (name: string) => textIn(credentials, name, CREDENTIALS);
-  const user = inCredentials("user") ?? inCredentials("username") ?? textIn(given, "user", CONNECTION);
+  const user = inCredentials("user") ?? inCredentials("username") ?? textIn(fields, "user", CONNECTION);
   if (user === undefined)
     throw invalid("user is missing. Set it in db_connection or in credentials", `${CONNECTION}/user`);
   return {
     host,
-    port: portIn(given["port"], kind.port),
+    port: portIn(fields["port"], kind.port),
     user,
     password: inCredentials("password") ?? "",
-    database: textIn(given, "database", CONNECTION),
-    schema: textIn(given, "schema", CONNECTION),
-    sslmode: modeIn(given),
+    database: textIn(fields, "database", CONNECTION),
+    schema: textIn(fields, "schema", CONNECTION),
+    sslmode: modeIn(fields),
     caCert: certificateIn(inCredentials("ca_cert")),
   };
 }
@@ -57,17 +57,17 @@ function fromUrl(text: string, kind: ServerKind): Record<string, string> {
       CONNECTION,
     );
   const url = new URL(text);
-  const given: Record<string, string> = {};
+  const parameters: Record<string, string> = {};
   for (const [name, value] of url.searchParams) {
     if (!["sslmode", ...kind.fields].includes(name))
       throw invalid(
         `db_connection has an unknown parameter ${name.slice(0, 100)}. Use sslmode${kind.fields.map((each) => `, ${each}`).join("")}`,
         CONNECTION,
       );
-    given[name] = value;
+    parameters[name] = value;
   }
   return {
-    ...given,
+    ...parameters,
     host: decoded(url.hostname).replace(/^\[|\]$/g, ""),
     ...(url.port === "" ? {} : { port: url.port }),
     ...(url.username === "" ? {} : { user: decoded(url.username) }),
@@ -83,20 +83,20 @@ function decoded(text: string): string {
   }
 }
 
-function hostIn(given: Record<string, unknown>): string {
-  const host = needed(given, "host", CONNECTION);
+function hostIn(fields: Record<string, unknown>): string {
+  const host = needed(fields, "host", CONNECTION);
   if (!/[/\\@\s]/.test(host)) return host;
   throw invalid("host must be a name or an IP address. Local sockets are not supported", `${CONNECTION}/host`);
 }
 
-function portIn(given: unknown, otherwise: number): number {
-  const port = given === undefined || given === "" ? otherwise : Number(given);
+function portIn(value: unknown, otherwise: number): number {
+  const port = value === undefined || value === "" ? otherwise : Number(value);
   if (Number.isInteger(port) && port > 0 && port < 65_536) return port;
   throw invalid("port must be a number from 1 to 65535", `${CONNECTION}/port`);
 }
 
-function modeIn(given: Record<string, unknown>): SslMode | undefined {
-  const text = textIn(given, "sslmode", CONNECTION);
+function modeIn(fields: Record<string, unknown>): SslMode | undefined {
+  const text = textIn(fields, "sslmode", CONNECTION);
   const mode = SSL_MODES.find((each) => each === text);
   if (text === undefined || mode) return mode;
   throw invalid(`sslmode must be one of ${SSL_MODES.join(", ")}`, `${CONNECTION}/sslmode`);

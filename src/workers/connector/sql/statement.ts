@@ -83,8 +83,8 @@ const several = () => refused("it contains more than one statement");
 
 function skip(text: string, at: number, dialect: Dialect): number {
   for (const pattern of SKIPPED[dialect]) {
-    const found = match(pattern, text, at);
-    if (found) return at + found.length;
+    const skipped = match(pattern, text, at);
+    if (skipped) return at + skipped.length;
   }
   return at;
 }

@@ -94,15 +94,15 @@ function readNode(bytes: Uint8Array): Node {
 }
 
 function readAttribute(bytes: Uint8Array): [name: string, value: number] {
-  let [name, found] = ["", Number.NaN];
+  let [name, attribute] = ["", Number.NaN];
   for (const field of partsOf(bytes)) {
     const { number, value } = field;
     if (number === 1) name = text(field);
     if (number === 2 && value instanceof Uint8Array)
-      found = new DataView(value.buffer, value.byteOffset).getFloat32(0, true);
-    if (number === 3 && typeof value === "number") found = value;
+      attribute = new DataView(value.buffer, value.byteOffset).getFloat32(0, true);
+    if (number === 3 && typeof value === "number") attribute = value;
   }
-  return [name, found];
+  return [name, attribute];
 }
 
 function readTensor(bytes: Uint8Array): Tensor {

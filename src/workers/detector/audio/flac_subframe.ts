@@ -40,8 +40,8 @@ function readLinear(bits: Bits, samples: Float64Array, order: number, width: num
 }
 
 /** Replaces each residual by its sample, in place. Sums stay below 2^53. */
-function predict(samples: Float64Array, given: readonly number[], shift: number) {
-  const weights = Float64Array.from(given);
+function predict(samples: Float64Array, coefficients: readonly number[], shift: number) {
+  const weights = Float64Array.from(coefficients);
   const order = weights.length;
   const scale = 2 ** -shift;
   for (let i = order; i < samples.length; i++) {

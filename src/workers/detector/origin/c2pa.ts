@@ -103,8 +103,8 @@ function sourceTypeOf(assertions: readonly Box[]): string | null {
     if (!/^c2pa\.actions(\.v\d+)?(__\d+)?$/.test(box.label)) continue;
     const content = contentOf(box);
     for (const action of asList(isMap(content) ? content["actions"] : null)) {
-      const found = isMap(action) ? text(action["digitalSourceType"]) : null;
-      if (found) return found.slice(found.lastIndexOf("/") + 1); // a name in IPTC's or C2PA's vocabulary
+      const type = isMap(action) ? text(action["digitalSourceType"]) : null;
+      if (type) return type.slice(type.lastIndexOf("/") + 1); // a name in IPTC's or C2PA's vocabulary
     }
   }
   return null;

@@ -29,8 +29,10 @@ export function verifySignature(cose: Uint8Array, content: Uint8Array): Verdict 
   const headers: CborMap[] = [readCbor(protectedBytes), unprotectedMap].map((value) => (isMap(value) ? value : {}));
   const algorithm = ALGORITHMS[String(headers[0]![ALGORITHM])]; // an algorithm that is not signed over does not count
   if (!algorithm) return { valid: null, problem: "The signature's algorithm is not supported" };
-  const found = headers.flatMap((header) => CHAIN.map((name) => header[name])).find((value) => value !== undefined);
-  const chain = readChain([found].flat().filter((item) => item instanceof Uint8Array));
+  const certificates = headers
+    .flatMap((header) => CHAIN.map((name) => header[name]))
+    .find((value) => value !== undefined);
+  const chain = readChain([certificates].flat().filter((item) => item instanceof Uint8Array));
   if (!chain) return { valid: null, problem: "The signer's certificate cannot be read" };
   const key = publicKeyOf(chain[0]);
   if (!fits(key, algorithm)) return { valid: false, chain };

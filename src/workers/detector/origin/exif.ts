@@ -21,7 +21,7 @@ export function readExif(bytes: Uint8Array): Exif {
   const little = hasText(tiff, 0, "II");
   if (!little && !hasText(tiff, 0, "MM")) return {};
   const view = viewOf(tiff);
-  const found: Exif = {};
+  const exif: Exif = {};
   const pending = [view.getUint32(4, little)];
   const seen = new Set<number>();
   for (let at = pending.pop(); at !== undefined; at = pending.pop()) {
@@ -33,10 +33,10 @@ export function readExif(bytes: Uint8Array): Exif {
       const tag = view.getUint16(entry, little);
       if (tag === EXIF_DIRECTORY) pending.push(view.getUint32(entry + 8, little));
       const field = FIELDS[tag];
-      if (field && found[field] === undefined) found[field] = textAt(tiff, view, entry, little);
+      if (field && exif[field] === undefined) exif[field] = textAt(tiff, view, entry, little);
     }
   }
-  return found;
+  return exif;
 }
 
 function textAt(tiff: Uint8Array, view: DataView, entry: number, little: boolean): string {

@@ -75,45 +75,46 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     }
   };
 
-  const judged = (found: unknown): InsideValue => {
-    if (found === null || found === undefined) return { fault: fault("none", `the function returned ${found}`) };
-    const number = typeof found === "boolean" || typeof found === "bigint" ? Number(found) : found;
-    if (typeof number !== "number") return { fault: fault("not_a_number", `the function returned ${shown(found)}`) };
+  const judged = (returned: unknown): InsideValue => {
+    if (returned === null || returned === undefined)
+      return { fault: fault("none", `the function returned ${returned}`) };
+    const number = typeof returned === "boolean" || typeof returned === "bigint" ? Number(returned) : returned;
+    if (typeof number !== "number") return { fault: fault("not_a_number", `the function returned ${shown(returned)}`) };
     if (Number.isFinite(number)) return { value: number };
     return { fault: fault("not_finite", `the function returned ${number}`) };
   };
 
   /** Reads at most one item more than expected, because an iterator may be endless. */
-  const listed = (found: unknown, count: number): InsideValue[] => {
+  const listed = (returned: unknown, count: number): InsideValue[] => {
     const all = (kind: string, message: string): InsideValue[] =>
       new Array(count).fill({ fault: fault(kind, message.slice(0, 300)) });
-    const iterable = typeof found === "object" && found !== null && Symbol.iterator in found;
-    if (!iterable || found instanceof Map || found instanceof Set) {
-      return all("not_a_number", `the function returned ${shown(found)} and not an array of ${count} numbers`);
+    const iterable = typeof returned === "object" && returned !== null && Symbol.iterator in returned;
+    if (!iterable || returned instanceof Map || returned instanceof Set) {
+      return all("not_a_number", `the function returned ${shown(returned)} and not an array of ${count} numbers`);
     }
     const taken: unknown[] = [];
-    for (const value of found as Iterable<unknown>) {
+    for (const value of returned as Iterable<unknown>) {
       taken.push(value);
       if (taken.length > count) break;
     }
     if (taken.length === count) return taken.map(judged);
-    const got = Array.isArray(found) ? found.length : taken.length < count ? taken.length : `more than ${count}`;
+    const got = Array.isArray(returned) ? returned.length : taken.length < count ? taken.length : `more than ${count}`;
     return all("wrong_length", `the function returned ${got} values for ${count} completions`);
   };
 
-  const call = (known: Record<string, unknown>, columns: Record<string, unknown>): unknown => {
+  const call = (inputs: Record<string, unknown>, columns: Record<string, unknown>): unknown => {
     const calling = settings.callings[batch.entry]!;
-    const everything = { ...settings.params, ...columns, ...known };
+    const everything = { ...settings.params, ...columns, ...inputs };
     const values = calling.parameters.map((place) => {
       if (place.kind === "object") return everything;
-      const given = hasOwn(everything, place.name);
-      if (place.required && !given) {
+      const isPresent = hasOwn(everything, place.name);
+      if (place.required && !isPresent) {
         const have = Object.keys(columns).sort().slice(0, 20).join(", ") || "no columns";
         throw new TypeError(
           `${batch.entry} needs \`${place.name}\`, which is neither a column nor a parameter. The rows have: ${have}`,
         );
       }
-      return given ? everything[place.name] : undefined;
+      return isPresent ? everything[place.name] : undefined;
     });
     return functions.get(batch.entry)!(...values);
   };
@@ -137,10 +138,10 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   /** Finishes at once, or later for a promise. */
   const finish = (make: () => unknown, ok: (value: unknown) => unknown, failed: (thrown: unknown) => unknown): void => {
     try {
-      const found = make();
-      if (!isThenable(found)) answer(ok(found));
+      const returned = make();
+      if (!isThenable(returned)) answer(ok(returned));
       else
-        Later.resolve(found)
+        Later.resolve(returned)
           .then((value) => answer(ok(value)))
           .then(undefined, (thrown) => answer(failed(thrown)));
     } catch (thrown) {
@@ -152,8 +153,8 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     const values: InsideValue[] = [];
     for (let index = 0; index < batch.rows.length; index++) {
       try {
-        const found = alone(index);
-        values.push(judged(isThenable(found) ? await found : found));
+        const returned = alone(index);
+        values.push(judged(isThenable(returned) ? await returned : returned));
       } catch (thrown) {
         const failed = failure(thrown);
         values.push({ fault: { ...failed, message: failed.message.slice(0, 300) } });
@@ -174,7 +175,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     if (whole)
       finish(
         () => together(batch),
-        (found) => ok(listed(found, count)),
+        (returned) => ok(listed(returned, count)),
         failed,
       );
     else finish(each, ok, refused);
@@ -184,14 +185,14 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     const one = { prompts: [prompts[index]], completions: [completions[index]], rows: [rows[index]!] };
     finish(
       () => (whole ? together(one) : alone(index)),
-      (found) => ({ ok: true, value: whole ? listed(found, 1)[0] : judged(found) }),
+      (returned) => ({ ok: true, value: whole ? listed(returned, 1)[0] : judged(returned) }),
       refused,
     );
   };
 
-  const rowsFrom = (found: unknown): unknown[] => {
-    if (found === null || found === undefined) return [];
-    const rows = Array.isArray(found) ? found : [found];
+  const rowsFrom = (returned: unknown): unknown[] => {
+    if (returned === null || returned === undefined) return [];
+    const rows = Array.isArray(returned) ? returned : [returned];
     for (const row of rows)
       if (typeof row !== "object" || row === null || Array.isArray(row))
         throw new TypeError(`the function returned ${shown(row)} and not a row, an array of rows or null`);
@@ -200,7 +201,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const answerMap = (index: number): void =>
     finish(
       () => functions.get("resolve")!(batch.rows[index]),
-      (found) => ({ ok: true, results: [{ rows: rowsFrom(found), fault: null }] }),
+      (returned) => ({ ok: true, results: [{ rows: rowsFrom(returned), fault: null }] }),
       refused,
     );
 
@@ -224,7 +225,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   Object.assign(globalThis, { console, print: say });
   return {
     exports: (namespace) => {
-      const found: Exported[] = [];
+      const exportedFunctions: Exported[] = [];
       const byName = Object.keys(namespace).filter((name) => name !== "default");
       for (const exported of [...byName, "default"]) {
         const value = namespace[exported];
@@ -234,9 +235,9 @@ export function harness(print: (text: string, rest: number) => void): Inside {
         if ([...functions.values()].includes(value as () => unknown) || functions.has(name)) continue;
         functions.set(name, value as () => unknown);
         const text = textOf(value);
-        found.push({ name, text, is_async: /^async\b/.test(text) });
+        exportedFunctions.push({ name, text, is_async: /^async\b/.test(text) });
       }
-      return stringify(found);
+      return stringify(exportedFunctions);
     },
     adopt: (text) => {
       settings = parse(text);

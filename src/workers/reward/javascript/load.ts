@@ -59,8 +59,8 @@ const RESOLVER_FORMS =
   "`export function resolve(row)` that returns a row, an array of rows, or null to leave the row out";
 
 function loadResolver(vm: Vm, { source, params, seed }: HarnessRequest & { op: "load" }, all: Exported[]): LoadReply {
-  const found = all.find(({ name }) => name === RESOLVE);
-  if (!found) return rejected("signature", `No function named \`resolve\` is exported. Write ${RESOLVER_FORMS}.`);
+  const resolver = all.find(({ name }) => name === RESOLVE);
+  if (!resolver) return rejected("signature", `No function named \`resolve\` is exported. Write ${RESOLVER_FORMS}.`);
   const settings: Settings = { callings: {}, params, seed };
   using text = vm.context.newString(JSON.stringify(settings));
   const adopted = ask(vm, "adopt", text);
@@ -68,7 +68,7 @@ function loadResolver(vm: Vm, { source, params, seed }: HarnessRequest & { op: "
   const line = definition(source, RESOLVE)?.line ?? 0;
   return {
     ok: true,
-    entrypoints: [{ name: RESOLVE, signature: `${RESOLVE}(row)`, form: "sample", is_async: found.is_async, line }],
+    entrypoints: [{ name: RESOLVE, signature: `${RESOLVE}(row)`, form: "sample", is_async: resolver.is_async, line }],
   };
 }
 
@@ -140,8 +140,8 @@ function definition(source: string, name: string): Location | null {
     `^[ \\t]*export[ \\t]*\\{[^}]*\\b${escaped}(?![\\w$])`,
   ];
   for (const pattern of patterns) {
-    const found = new RegExp(pattern, "m").exec(source);
-    if (found !== null) return placeIn(source, found.index);
+    const match = new RegExp(pattern, "m").exec(source);
+    if (match !== null) return placeIn(source, match.index);
   }
   return null;
 }

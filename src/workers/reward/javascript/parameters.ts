@@ -40,7 +40,7 @@ export function callingOf(name: string, text: string): Calling | string {
 }
 
 function formOf(names: string[], body: string): "batch" | "sample" | "both" | null {
-  const has = (known: string[]): boolean => known.some((name) => names.includes(name));
+  const has = (candidates: string[]): boolean => candidates.some((name) => names.includes(name));
   if (names.includes("completions")) return "batch";
   if (has(MANY)) return has(ONE) ? "both" : "batch";
   if (has(ONE)) return "sample";

@@ -22,20 +22,20 @@ export function alignment(code: string, source: string): (place: Location) => Lo
     aligned ??= align(tokens(code), tokens(source));
     const { pairs, end } = aligned;
     const offset = (lines[place.line - 1] ?? 0) + place.column - 1;
-    const found = pairs[lastAtOrBefore(pairs, offset)];
-    return found === undefined || offset >= end ? null : placeAt(sourceLines, found.to);
+    const pair = pairs[lastAtOrBefore(pairs, offset)];
+    return pair === undefined || offset >= end ? null : placeAt(sourceLines, pair.to);
   };
 }
 
 function tokens(text: string): Token[] {
-  const found: Token[] = [];
+  const list: Token[] = [];
   for (const match of text.matchAll(TOKEN)) {
     const [token] = match;
     if (token.startsWith("//") || token.startsWith("/*")) continue;
-    found.push({ text: /^["'`]/.test(token) ? token.replace(/["'`]/g, '"') : token, at: match.index });
-    if (found.length > MOST_TOKENS) break;
+    list.push({ text: /^["'`]/.test(token) ? token.replace(/["'`]/g, '"') : token, at: match.index });
+    if (list.length > MOST_TOKENS) break;
   }
-  return found;
+  return list;
 }
 
 /** A longest common subsequence. For texts that are too long, only the beginning, up to `end`. */

@@ -50,12 +50,12 @@ function refusal(transpiler: Bun.Transpiler, source: string): Rejection | null {
   } catch (error) {
     return syntax(error);
   }
-  const found = imports.find((i) => i.kind === "import-statement");
-  if (found === undefined) return null;
+  const statement = imports.find((i) => i.kind === "import-statement");
+  if (statement === undefined) return null;
   const before = source.slice(0, Math.max(0, source.search(/^[ \t]*(import|export)\b[^;(]*?["']/m)));
   return {
     kind: "exception",
-    message: `"${found.path.slice(0, 200)}" cannot be imported: there are no modules in the sandbox, only the language itself`,
+    message: `"${statement.path.slice(0, 200)}" cannot be imported: there are no modules in the sandbox, only the language itself`,
     line: before.split("\n").length,
     column: 1,
   };

@@ -36,6 +36,6 @@ export function runJobs(vm: Vm): Fault | null {
 }
 
 export function innermost(stack: string): Location | null {
-  const found = new RegExp(`${FILE}:(\\d{1,9}):(\\d{1,9})`).exec(stack);
-  return found === null ? null : { line: Number(found[1]), column: Number(found[2]) };
+  const match = new RegExp(`${FILE}:(\\d{1,9}):(\\d{1,9})`).exec(stack);
+  return match === null ? null : { line: Number(match[1]), column: Number(match[2]) };
 }

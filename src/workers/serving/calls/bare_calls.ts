@@ -81,7 +81,7 @@ function* mayBegin(source: Source): Reading<boolean> {
     if (source.held !== "" && !key) return false;
     const [whole, name, closed] = key ?? ["", undefined, ""];
     if (closed) return FIRST_KEYS.includes(name as string);
-    const possible = name === undefined ? whole === source.held : FIRST_KEYS.some((known) => known.startsWith(name));
+    const possible = name === undefined ? whole === source.held : FIRST_KEYS.some((first) => first.startsWith(name));
     if (!possible || source.ended) return false;
     yield;
   }

@@ -22,9 +22,9 @@ export type JsonCalls = {
 /** Reads the value as a call: its name, and its arguments as an object or as JSON text. */
 export function toCall(value: unknown): ParsedCall | undefined {
   if (!isObject(value)) return undefined;
-  const { name = value["tool_name"], arguments: given, parameters, function: inner } = value;
+  const { name = value["tool_name"], arguments: argumentsField, parameters, function: inner } = value;
   if (name === undefined && isObject(inner)) return toCall(inner);
-  const args = given ?? parameters ?? {};
+  const args = argumentsField ?? parameters ?? {};
   if (typeof name !== "string" || name === "") return undefined;
   if (typeof args === "string") return isObject(parseJson(args)) ? { name, arguments: args } : undefined;
   return isObject(args) ? { name, arguments: JSON.stringify(args) } : undefined;

@@ -93,7 +93,7 @@ const spelt = (value: unknown): string =>
   typeof value === "boolean" ? (value ? "True" : "False") : value === null ? "None" : JSON.stringify(value);
 
 /** A call as the model writes it. */
-export function spellPython({ name, arguments: given }: { name: string; arguments: unknown }): string {
-  const members = Object.entries((given ?? {}) as object).map(([key, value]) => `${key}=${spelt(value)}`);
+export function spellPython({ name, arguments: args }: { name: string; arguments: unknown }): string {
+  const members = Object.entries((args ?? {}) as object).map(([key, value]) => `${key}=${spelt(value)}`);
   return `${name}(${members.join(", ")})`;
 }

@@ -63,8 +63,8 @@ export class Vocab {
 
   /** The text that a user sees of a token; control tokens are empty. */
   piece(token: number): Piece {
-    const found = this.#pieces[token];
-    if (found) return found;
+    const cached = this.#pieces[token];
+    if (cached) return cached;
     const control = this.#llama.llama_vocab_is_control(this.#vocab, token) && !SPOKEN.has(this.#name(token));
     const bytes = control ? NOTHING : this.bytes(token);
     const piece = { bytes, text: wholeText(bytes) };

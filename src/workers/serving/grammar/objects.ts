@@ -46,8 +46,8 @@ export function objectRule(schema: Schema, { rules, visit, at }: RuleContext): s
 
 /** If the schema does not mention additional properties, there are none, unless it names no property at all. */
 function restOf(schema: Schema, names: readonly string[]): unknown {
-  const given = schema["additionalProperties"];
-  if (given !== undefined) return given;
+  const additional = schema["additionalProperties"];
+  if (additional !== undefined) return additional;
   return names.length === 0 && schema["properties"] === undefined;
 }
 
@@ -94,8 +94,8 @@ export function arrayRule(schema: Schema, { rules, visit, at }: RuleContext): st
   const key = Array.isArray(schema["items"]) ? "additionalItems" : "items";
   const rest = schema[key] ?? true;
   const min = typeof schema["minItems"] === "number" ? schema["minItems"] : 0;
-  const given = typeof schema["maxItems"] === "number" ? schema["maxItems"] : Number.POSITIVE_INFINITY;
-  const max = given > ENDLESS ? Number.POSITIVE_INFINITY : given;
+  const limit = typeof schema["maxItems"] === "number" ? schema["maxItems"] : Number.POSITIVE_INFINITY;
+  const max = limit > ENDLESS ? Number.POSITIVE_INFINITY : limit;
   const most = rest === false ? Math.min(max, prefix.length) : max;
   if (min > most) throw refuse(pointerTo(at, "minItems"), `no array has at least ${min} and at most ${most} items`);
 

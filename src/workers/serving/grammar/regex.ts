@@ -47,12 +47,12 @@ const ESCAPED: [code: number, text: string][] = [
   [0x09, "\\t"],
 ];
 
-/** A rule for the strings, quotes included, that the pattern matches. Built-in patterns (`own`) skip the cost limit. */
-export function patternRule(pattern: string, rules: Rules, own = false): string {
+/** A rule for the strings, quotes included, that the pattern matches. Built-in patterns skip the cost limit. */
+export function patternRule(pattern: string, rules: Rules, isBuiltin = false): string {
   const reader = new Reader([...pattern], rules);
   const whole = reader.alternatives(true);
   if (!reader.done) throw new UnsupportedPattern(`unexpected ${reader.peek()}`);
-  if (!own && tooHard(whole))
+  if (!isBuiltin && tooHard(whole))
     throw new UnsupportedPattern("the text can be matched in too many ways. Use fewer repetitions inside repetitions");
   return rules.define(`"\\"" (${whole.body}) "\\""`);
 }
@@ -99,10 +99,10 @@ class Reader {
 
   private repeated(): Part {
     const atom = this.atom();
-    const found = this.quantifier();
-    if (!found) return atom;
+    const range = this.quantifier();
+    if (!range) return atom;
     this.take("?"); // a lazy quantifier matches the same language
-    const [min, max] = found;
+    const [min, max] = range;
     if (max < min) throw new UnsupportedPattern(`{${min},${max}}`);
     if (min > MAX_REPEAT || (max !== Number.POSITIVE_INFINITY && max > MAX_REPEAT))
       throw new UnsupportedPattern(`more than ${MAX_REPEAT} repetitions`);

@@ -54,8 +54,8 @@ export function stringRule(schema: Schema, rules: Rules, at: string): string {
     return byPattern(pattern, pointerTo(at, "pattern"), rules);
   }
   if (typeof format === "string") {
-    const known = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
-    if (!known)
+    const formatPattern = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
+    if (!formatPattern)
       throw refuse(
         pointerTo(at, "format"),
         `${format} is not supported. Use one of ${Object.keys(FORMATS).join(", ")}`,
@@ -63,7 +63,7 @@ export function stringRule(schema: Schema, rules: Rules, at: string): string {
     const [shortest, longest] = LENGTHS[format] as readonly [number, number];
     if (min > shortest || max < longest)
       throw refuse(pointerTo(at, "format"), `cannot be combined with a length: ${format} has its own`);
-    return patternRule(`^${known}$`, rules, true);
+    return patternRule(`^${formatPattern}$`, rules, true);
   }
   if (!bounded) return "string";
   if (min > max) throw refuse(pointerTo(at, "minLength"), "is larger than maxLength");

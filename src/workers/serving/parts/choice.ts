@@ -59,9 +59,9 @@ export function readDelta(choice: Choice, delta: Delta, exchange: Exchange): Par
   return parts;
 }
 
-function partOf(choice: Choice, given: string, ends: boolean): Part {
+function partOf(choice: Choice, piece: string, ends: boolean): Part {
   const { splitter, parser } = choice;
-  const { thoughts, text } = splitter ? (ends ? splitter.end() : splitter.push(given)) : { thoughts: "", text: given };
+  const { thoughts, text } = splitter ? (ends ? splitter.end() : splitter.push(piece)) : { thoughts: "", text: piece };
   const part: Part = { thoughts, content: parser ? "" : text, calls: [], logprobs: undefined };
   const parsed = parser ? (ends ? [parser.push(text), parser.end()] : [parser.push(text)]) : [];
   for (const { content, calls, thoughts: inside = "" } of parsed) {

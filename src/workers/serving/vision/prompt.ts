@@ -19,12 +19,12 @@ const MARK = /\uE0F3(\d+)\uE0F4/u;
 type Taken = { messages: ChatMessage[]; pictures: Picture[] };
 
 /** Puts a mark in place of each image. Marks that a client wrote are removed. */
-export function takePictures(given: readonly PromptMessage[], canSee: boolean): Taken {
+export function takePictures(prompt: readonly PromptMessage[], canSee: boolean): Taken {
   const pictures: Picture[] = [];
-  const hasImages = given.some(({ content }) => Array.isArray(content) && content.some(({ type }) => type !== "text"));
-  if (!hasImages) return { messages: given as ChatMessage[], pictures };
+  const hasImages = prompt.some(({ content }) => Array.isArray(content) && content.some(({ type }) => type !== "text"));
+  if (!hasImages) return { messages: prompt as ChatMessage[], pictures };
   const clean = (text: string) => text.replaceAll(MARKS, "");
-  const messages = given.map((message, i): ChatMessage => {
+  const messages = prompt.map((message, i): ChatMessage => {
     if (typeof message.content === "string") return { ...message, content: clean(message.content) };
     if (!message.content) return message as ChatMessage;
     const content = message.content.map((part, j) => {

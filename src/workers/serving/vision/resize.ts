@@ -16,8 +16,8 @@ const sinc = (x: number) => (x === 0 ? 1 : Math.sin(x * Math.PI) / (x * Math.PI)
 
 const CURVES: Record<Filter, (x: number) => number> = {
   bilinear: (x) => Math.max(0, 1 - Math.abs(x)),
-  bicubic(given) {
-    const x = Math.abs(given);
+  bicubic(distance) {
+    const x = Math.abs(distance);
     if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0;
   },

@@ -16,14 +16,14 @@ const COLLECTED_BYTES = 32 * 2 ** 20;
 /** Memory that all pages together may take, in bytes. */
 export class Budget {
   private used = 0;
-  private given = 0;
+  private uncollected = 0;
   constructor(private readonly most: number) {}
   take(bytes: number) {
     this.used += bytes;
-    this.given += bytes;
-    if (this.given > COLLECTED_BYTES) {
+    this.uncollected += bytes;
+    if (this.uncollected > COLLECTED_BYTES) {
       Bun.gc(true); // the garbage collector does not see pages, which lie outside its heap; they would pile up
-      this.given = 0;
+      this.uncollected = 0;
     }
     this.mustFit(this.used);
   }

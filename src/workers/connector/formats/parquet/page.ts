@@ -50,8 +50,8 @@ export function readDictionary(header: PageHeader, bytes: Uint8Array, leaf: Node
   const raw = dictionaryValues(page, columnOf(leaf), count);
   const texts: (string | undefined)[] = new Array(count);
   return (index: number): string => {
-    const known = texts[index];
-    if (known !== undefined) return known;
+    const text = texts[index];
+    if (text !== undefined) return text;
     if (index >= count) throw new Error("a value is not in its dictionary");
     texts[index] = toText(raw(index));
     return texts[index];

@@ -36,8 +36,8 @@ export function bigqueryFault(status: number, body: unknown, hide: Hide): Source
       said,
     );
   const reason = errors[0]?.reason ?? "";
-  const known = VERDICTS[reason] ?? (status === 403 ? FORBIDDEN : status === 404 ? VERDICTS["notFound"] : undefined);
-  if (known) return told(known, said);
+  const verdict = VERDICTS[reason] ?? (status === 403 ? FORBIDDEN : status === 404 ? VERDICTS["notFound"] : undefined);
+  if (verdict) return told(verdict, said);
   if (status === 400) return told(VERDICTS["invalidQuery"]!, said);
   return new SourceError("unreachable", `BigQuery answered ${status} ${said}`.trim());
 }

@@ -100,7 +100,7 @@ export class MysqlSession implements AsyncDisposable {
         onAbort = () => reject(this.signal.reason);
         this.signal.addEventListener("abort", onAbort, { once: true });
         watch = this.watch(reject, () => 0);
-        ask((error, found) => (error ? reject(error) : resolve(found)));
+        ask((error, result) => (error ? reject(error) : resolve(result)));
       });
       this.running = false;
       return answer as T;

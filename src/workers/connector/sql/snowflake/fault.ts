@@ -38,8 +38,8 @@ export function snowflakeFault(status: number, body: unknown, hide: Hide): Sourc
   const parsed = Refused.safeParse(body);
   const { code, sqlState, message } = parsed.success ? parsed.data : { code: "", sqlState: "", message: "" };
   const said = hide(message);
-  const known = VERDICTS[code] ?? (status === 401 ? CLASSES["28"] : CLASSES[sqlState.slice(0, 2)]);
-  if (known) return told(known, said);
+  const verdict = VERDICTS[code] ?? (status === 401 ? CLASSES["28"] : CLASSES[sqlState.slice(0, 2)]);
+  if (verdict) return told(verdict, said);
   if (status === 403) return told(FORBIDDEN, said);
   if (status === 408) return told(VERDICTS["000630"]!, said);
   if (status === 404)
