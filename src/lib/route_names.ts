@@ -14,15 +14,15 @@ export function routeNames(patterns: readonly RoutePattern[]): (method: string, 
     const parts = path.split("/");
     const fixed = parts.filter((part) => part !== "*" && !part.startsWith(":")).length;
     const route = path.replaceAll(/:(\w+)/g, "{$1}").replace("/*", "/{path}");
-    const known = byMethod.get(method) ?? [];
-    known.push({ parts, isOpen: parts.at(-1) === "*", fixed, route });
-    byMethod.set(method, known);
+    const routes = byMethod.get(method) ?? [];
+    routes.push({ parts, isOpen: parts.at(-1) === "*", fixed, route });
+    byMethod.set(method, routes);
   }
-  for (const known of byMethod.values()) known.sort((a, b) => b.fixed - a.fixed);
+  for (const routes of byMethod.values()) routes.sort((a, b) => b.fixed - a.fixed);
   return (method, path) => {
     const segments = path.split("/");
-    const found = byMethod.get(method)?.find((each) => fits(each, segments));
-    return found && { route: found.route, params: paramsOf(found, segments) };
+    const match = byMethod.get(method)?.find((each) => fits(each, segments));
+    return match && { route: match.route, params: paramsOf(match, segments) };
   };
 }
 

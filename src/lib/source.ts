@@ -68,8 +68,8 @@ const CONNECTIONS: Partial<Record<SourceType, string>> = {
 /**
  * Moves secrets of a connection string to the credentials, which live in memory only. The rest may be stored and shown.
  */
-export function splitSecrets(source: Source, given: Credentials = {}): { source: Source; credentials: Credentials } {
-  const credentials: Credentials = { ...given };
+export function splitSecrets(source: Source, sent: Credentials = {}): { source: Source; credentials: Credentials } {
+  const credentials: Credentials = { ...sent };
   const clean = ownFields(source);
   if (source.hub_config?.token !== undefined) {
     const { token, ...rest } = source.hub_config;

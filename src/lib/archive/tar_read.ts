@@ -158,7 +158,7 @@ function mustRead(field: Uint8Array): number {
 
 /** Records `LENGTH key=value\n`, the length counting itself. */
 function readPax(bytes: Uint8Array): { path?: string; size?: number } {
-  const found: { path?: string; size?: number } = {};
+  const header: { path?: string; size?: number } = {};
   for (let at = 0; at < bytes.length; ) {
     const space = bytes.indexOf(32, at);
     const length = space < 0 ? Number.NaN : Number(ascii(bytes.subarray(at, space)));
@@ -168,12 +168,12 @@ function readPax(bytes: Uint8Array): { path?: string; size?: number } {
       throw new ArchiveError("The archive has a pax header that cannot be read");
     const key = nameOf(record.subarray(0, equals));
     const value = record.subarray(equals + 1);
-    if (key === "path") found.path = nameOf(value);
-    if (key === "size") found.size = Number(ascii(value));
+    if (key === "path") header.path = nameOf(value);
+    if (key === "size") header.size = Number(ascii(value));
     if (key.startsWith("GNU.sparse")) throw new ArchiveError("The archive has a sparse file, which is not supported");
     at += length;
   }
-  if (found.size !== undefined && !(Number.isSafeInteger(found.size) && found.size >= 0))
+  if (header.size !== undefined && !(Number.isSafeInteger(header.size) && header.size >= 0))
     throw new ArchiveError("The archive has a size that cannot be read");
-  return found;
+  return header;
 }

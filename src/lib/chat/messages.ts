@@ -5,7 +5,7 @@ import { nearest } from "../text/nearest.ts";
 
 /** A missing field and null both mean the default. */
 export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
-  schema.nullish().transform((given) => given ?? value);
+  schema.nullish().transform((field) => field ?? value);
 
 const NOT_TEXT = 'must be "text": only messages of the user have images, and no message has sounds';
 const NOT_READ = 'must be "text" or "image_url": sounds and files are not supported';

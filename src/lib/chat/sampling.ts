@@ -22,8 +22,8 @@ const MAX_GRAMMAR = 65_536; // characters: llama.cpp takes long to read a larger
 export const MaxTokens = z.int().min(-1).nullish();
 
 /** The number of tokens to generate. Undefined: the rest of the context. */
-export const tokenLimit = (...given: readonly (number | null | undefined)[]): number | undefined => {
-  const first = given.find((limit) => typeof limit === "number");
+export const tokenLimit = (...limits: readonly (number | null | undefined)[]): number | undefined => {
+  const first = limits.find((limit) => typeof limit === "number");
   return first === undefined || first < 0 ? undefined : first;
 };
 

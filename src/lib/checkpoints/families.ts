@@ -58,9 +58,11 @@ export function familyOfConfig(config: Readonly<Record<string, unknown>>): Famil
   const name = Array.isArray(architectures) ? architectures[0] : undefined;
   const family = FAMILIES.find(({ classes }) => classes.includes(name));
   if (family) return family;
-  const known = [...FAMILIES.map(({ classes }) => classes[0]), "BertModel", "BertForSequenceClassification"].join(", ");
-  const given = typeof name === "string" ? JSON.stringify(name.slice(0, 80)) : "nothing";
+  const supported = [...FAMILIES.map(({ classes }) => classes[0]), "BertModel", "BertForSequenceClassification"].join(
+    ", ",
+  );
+  const named = typeof name === "string" ? JSON.stringify(name.slice(0, 80)) : "nothing";
   throw new CheckpointError(
-    `config.json names ${given} in "architectures", which is not supported. Supported: ${known}`,
+    `config.json names ${named} in "architectures", which is not supported. Supported: ${supported}`,
   );
 }

@@ -45,12 +45,12 @@ export function expertsOf(header: Header, { architecture, layers }: Hyperparamet
   return experts > 0 ? { count: experts, used: mostUsed } : undefined;
 }
 
-export function checkArchitecture(header: Header, given: Hyperparameters) {
-  const { architecture, heads, kvHeads, keyLength, valueLength } = given;
-  const family = ARCHITECTURES.find((known) => known === architecture);
+export function checkArchitecture(header: Header, hyperparameters: Hyperparameters) {
+  const { architecture, heads, kvHeads, keyLength, valueLength } = hyperparameters;
+  const family = ARCHITECTURES.find((name) => name === architecture);
   if (!family) return;
   const key = (name: string) => `${architecture}.${name}`;
-  for (let layer = 0; layer < given.layers; layer++) {
+  for (let layer = 0; layer < hyperparameters.layers; layer++) {
     const [all = 0, kv = 0] = [heads[layer], kvHeads[layer]];
     if (all < 1 || kv < 1 || all % kv !== 0)
       throw new GgufError(`${key("attention.head_count")} is ${all} with ${kv} key heads in layer ${layer}`);
@@ -63,13 +63,13 @@ export function checkArchitecture(header: Header, given: Hyperparameters) {
     );
   float(header, key("attention.layer_norm_rms_epsilon"), { min: 0, max: 1 }) ??
     missing(key("attention.layer_norm_rms_epsilon"));
-  checkTensors(header, given, { family, key });
+  checkTensors(header, hyperparameters, { family, key });
 }
 
 type Of = { family: Family; key: (name: string) => string };
 
-function checkTensors(header: Header, given: Hyperparameters, { family, key }: Of) {
-  const { layers, embedding, heads, kvHeads, keyLength, vocab } = given;
+function checkTensors(header: Header, hyperparameters: Hyperparameters, { family, key }: Of) {
+  const { layers, embedding, heads, kvHeads, keyLength, vocab } = hyperparameters;
   const forward = countPerLayer(header, key("feed_forward_length"), layers, { min: 1, max: 1 << 22 });
   if (!forward) missing(key("feed_forward_length"));
   const experts = count(header, key("expert_count"), { min: 0, max: MAX_EXPERTS }, 0);

@@ -58,10 +58,19 @@ function describeModel(header: Header, architecture: string): ModelShape {
     Math.min(defaultLength, HEAD_LENGTH.max),
   );
   const vocab = vocabularyOf(header, architecture);
-  const given: Hyperparameters = { architecture, layers, embedding, heads, kvHeads, keyLength, valueLength, vocab };
+  const hyperparameters: Hyperparameters = {
+    architecture,
+    layers,
+    embedding,
+    heads,
+    kvHeads,
+    keyLength,
+    valueLength,
+    vocab,
+  };
   checkRope(header, key);
-  const experts = expertsOf(header, given);
-  checkArchitecture(header, given);
+  const experts = expertsOf(header, hyperparameters);
+  checkArchitecture(header, hyperparameters);
   return {
     ...common(header, architecture),
     ...encoderOf(header, architecture),
@@ -147,8 +156,8 @@ function common(header: Header, architecture: string) {
 /** Returns the quantization that the file names, or the type of most bytes. */
 function quantizationOf(header: Header): string {
   const said = header.metadata.get("general.file_type");
-  const known = said?.type === "uint32" ? FILE_TYPES.get(said.value as number) : undefined;
-  if (known) return known;
+  const name = said?.type === "uint32" ? FILE_TYPES.get(said.value as number) : undefined;
+  if (name) return name;
   const bytes = new Map<string, number>();
   for (const { type, bytes: more } of header.tensors.values()) bytes.set(type.name, (bytes.get(type.name) ?? 0) + more);
   return [...bytes].reduce((most, next) => (next[1] > most[1] ? next : most))[0];

@@ -7,19 +7,19 @@ export const has = (header: Header, key: string) => header.metadata.has(key);
 
 /** Reads a uint32, the type that native code requires. */
 export function count(header: Header, key: string, range: Range, fallback?: number): number {
-  const found = header.metadata.get(key);
-  if (!found) return fallback ?? missing(key);
-  if (found.type !== "uint32" || typeof found.value !== "number")
-    throw new GgufError(`${key} must be a uint32, not ${found.type}`);
-  return within(key, found.value, range);
+  const entry = header.metadata.get(key);
+  if (!entry) return fallback ?? missing(key);
+  if (entry.type !== "uint32" || typeof entry.value !== "number")
+    throw new GgufError(`${key} must be a uint32, not ${entry.type}`);
+  return within(key, entry.value, range);
 }
 
 /** One number for all layers, or an array with one for each. */
 export function countPerLayer(header: Header, key: string, layers: number, range: Range): number[] | undefined {
-  const found = header.metadata.get(key);
-  if (!found) return undefined;
-  if (found.type !== "array") return Array(layers).fill(count(header, key, range));
-  const { of, length, numbers } = found.value as GgufArray;
+  const entry = header.metadata.get(key);
+  if (!entry) return undefined;
+  if (entry.type !== "array") return Array(layers).fill(count(header, key, range));
+  const { of, length, numbers } = entry.value as GgufArray;
   if ((of !== "uint32" && of !== "int32") || !numbers)
     throw new GgufError(`${key} must be an array of uint32 or int32, not ${length} × ${of}`);
   if (length !== layers) throw new GgufError(`${key} has ${length} values for ${layers} layers`);
@@ -27,27 +27,27 @@ export function countPerLayer(header: Header, key: string, layers: number, range
 }
 
 export function float(header: Header, key: string, range: Range): number | undefined {
-  const found = header.metadata.get(key);
-  if (!found) return undefined;
-  if (found.type !== "float32" || typeof found.value !== "number")
-    throw new GgufError(`${key} must be a float32, not ${found.type}`);
-  return within(key, found.value, range);
+  const entry = header.metadata.get(key);
+  if (!entry) return undefined;
+  if (entry.type !== "float32" || typeof entry.value !== "number")
+    throw new GgufError(`${key} must be a float32, not ${entry.type}`);
+  return within(key, entry.value, range);
 }
 
 export function string(header: Header, key: string): string | undefined {
-  const found = header.metadata.get(key);
-  if (!found) return undefined;
-  if (typeof found.value !== "string") throw new GgufError(`${key} must be a string, not ${found.type}`);
-  return found.value;
+  const entry = header.metadata.get(key);
+  if (!entry) return undefined;
+  if (typeof entry.value !== "string") throw new GgufError(`${key} must be a string, not ${entry.type}`);
+  return entry.value;
 }
 
 export function array(header: Header, key: string, types: readonly string[]): GgufArray | undefined {
-  const found = header.metadata.get(key);
-  if (!found) return undefined;
-  const value = found.value as GgufArray;
-  if (found.type !== "array" || !types.includes(value.of))
+  const entry = header.metadata.get(key);
+  if (!entry) return undefined;
+  const value = entry.value as GgufArray;
+  if (entry.type !== "array" || !types.includes(value.of))
     throw new GgufError(
-      `${key} must be an array of ${types.join(" or ")}, not ${found.type === "array" ? value.of : found.type}`,
+      `${key} must be an array of ${types.join(" or ")}, not ${entry.type === "array" ? value.of : entry.type}`,
     );
   return value;
 }
@@ -66,22 +66,22 @@ const NOT_MATRICES = ["I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"];
 
 /** Checks that a tensor exists, has the shape that the metadata requires, and a usable type. */
 export function tensor(header: Header, name: string, dims: readonly number[]) {
-  const found = header.tensors.get(name);
-  if (!found) throw new GgufError(`Tensor ${quoted(name)} is missing: the file is incomplete`);
-  fits(found, dims);
+  const entry = header.tensors.get(name);
+  if (!entry) throw new GgufError(`Tensor ${quoted(name)} is missing: the file is incomplete`);
+  fits(entry, dims);
 }
 
 export function optionalTensor(header: Header, name: string, dims: readonly number[]) {
-  const found = header.tensors.get(name);
-  if (found) fits(found, dims);
+  const entry = header.tensors.get(name);
+  if (entry) fits(entry, dims);
 }
 
-function fits({ name, dims: given, type }: Tensor, dims: readonly number[]) {
-  const trimmed = [...given];
+function fits({ name, dims: actual, type }: Tensor, dims: readonly number[]) {
+  const trimmed = [...actual];
   while (trimmed.length > dims.length && trimmed.at(-1) === 1) trimmed.pop();
   if (trimmed.length !== dims.length || trimmed.some((size, d) => size !== dims[d]))
     throw new GgufError(
-      `Tensor ${quoted(name)} is ${given.join(" × ")}, but the metadata requires ${dims.join(" × ")}`,
+      `Tensor ${quoted(name)} is ${actual.join(" × ")}, but the metadata requires ${dims.join(" × ")}`,
     );
   if (dims.length === 1 ? type.name !== "F32" : NOT_MATRICES.includes(type.name))
     throw new GgufError(`Tensor ${quoted(name)} has the type ${type.name}, which is not supported for it`);

@@ -161,9 +161,9 @@ function walkStrings(reader: Reader, what: string, length: number, distinct: boo
 }
 
 function alignmentOf(metadata: ReadonlyMap<string, Typed>): number {
-  const found = metadata.get("general.alignment");
-  if (!found) return 32;
-  const { type, value } = found;
+  const entry = metadata.get("general.alignment");
+  if (!entry) return 32;
+  const { type, value } = entry;
   if (type !== "uint32" || typeof value !== "number")
     throw new GgufError(`general.alignment must be a uint32, not ${type}`);
   if (value === 0 || (value & (value - 1)) !== 0 || value > LIMITS.alignment)

@@ -18,10 +18,10 @@ export const partNames = ({ stem, count }: Split): string[] =>
 
 /** The split models among these names. */
 export function splitsIn(names: readonly string[]): Split[] {
-  const found = new Map<string, Split>();
+  const splits = new Map<string, Split>();
   for (const name of names) {
     const split = splitOf(name);
-    if (split) found.set(`${split.stem}/${split.count}`, split);
+    if (split) splits.set(`${split.stem}/${split.count}`, split);
   }
-  return [...found.values()];
+  return [...splits.values()];
 }

@@ -68,18 +68,18 @@ export function encodeGgufHeader(metadata: Metadata, tensors: readonly TensorPla
 }
 
 export function tensorBytes({ name, type, dims }: TensorPlan): number {
-  const known = typesByName.get(type);
-  if (!known) throw new GgufError(`Tensor ${quoted(name)} has the unknown type ${quoted(type)}`);
+  const format = typesByName.get(type);
+  if (!format) throw new GgufError(`Tensor ${quoted(name)} has the unknown type ${quoted(type)}`);
   const row = dims[0] ?? 0;
   const elements = dims.reduce((product, size) => product * size, 1);
   const sound = dims.length <= 4 && dims.every((size) => Number.isSafeInteger(size) && size > 0);
   if (row === 0 || !sound || !Number.isSafeInteger(elements * 8))
     throw new GgufError(`Tensor ${quoted(name)} has the shape [${dims.join(", ")}]. Expected 1 to 4 integers`);
-  if (row % known.block !== 0)
+  if (row % format.block !== 0)
     throw new GgufError(
-      `Tensor ${quoted(name)} has rows of ${row} elements, but type ${type} needs a multiple of ${known.block}`,
+      `Tensor ${quoted(name)} has rows of ${row} elements, but type ${type} needs a multiple of ${format.block}`,
     );
-  return (elements / known.block) * known.bytes;
+  return (elements / format.block) * format.bytes;
 }
 
 export const textValue = (value: string): NewValue => ({ type: "string", value });
@@ -97,12 +97,12 @@ function writePlan(out: Sink, { name, type, dims }: TensorPlan, offset: number) 
   out.scalar("uint64", offset);
 }
 
-function writeValue(out: Sink, given: NewValue) {
-  out.scalar("uint32", VALUE_TYPES.indexOf(given.type));
-  if (given.type !== "array") return writeScalar(out, given.type, given.value);
-  out.scalar("uint32", VALUE_TYPES.indexOf(given.of));
-  out.scalar("uint64", given.values.length);
-  for (const value of given.values) writeScalar(out, given.of, value);
+function writeValue(out: Sink, entry: NewValue) {
+  out.scalar("uint32", VALUE_TYPES.indexOf(entry.type));
+  if (entry.type !== "array") return writeScalar(out, entry.type, entry.value);
+  out.scalar("uint32", VALUE_TYPES.indexOf(entry.of));
+  out.scalar("uint64", entry.values.length);
+  for (const value of entry.values) writeScalar(out, entry.of, value);
 }
 
 function writeScalar(out: Sink, type: Scalar, value: number | bigint | boolean | string) {
@@ -128,9 +128,9 @@ function createSink() {
     return at - bytes;
   }
 
-  const bytes = (given: Uint8Array) => {
-    const start = room(given.byteLength); // this may replace the buffer
-    buffer.set(given, start);
+  const bytes = (content: Uint8Array) => {
+    const start = room(content.byteLength); // this may replace the buffer
+    buffer.set(content, start);
   };
   const scalar = (type: Exclude<Scalar, "string">, value: number | bigint) => {
     const [length, write] = WRITE[type];

@@ -101,7 +101,7 @@ export function table<V extends z.ZodType>(value: V, { most, key = 100 }: { most
   TABLES.add(entries);
   return z
     .record(z.string(), z.unknown())
-    .refine((given) => Object.keys(given).length <= most, { message: `has more than ${most} entries`, abort: true })
+    .refine((record) => Object.keys(record).length <= most, { message: `has more than ${most} entries`, abort: true })
     .pipe(entries);
 }
 

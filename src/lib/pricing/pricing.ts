@@ -14,7 +14,7 @@ const Key = z.string().regex(KEY, "expected a name of letters, digits, . _ and -
 const plain = (type: string) => type.toUpperCase().replaceAll(/[^A-Z0-9]/g, "");
 
 const GpuType = Key.superRefine((type, { addIssue }) => {
-  const meant = GPU_TYPES.find((known) => known !== type && plain(known) === plain(type));
+  const meant = GPU_TYPES.find((name) => name !== type && plain(name) === plain(type));
   if (meant) addIssue({ code: "custom", message: `this type is written ${meant}` });
 });
 const Rates = z.record(GpuType, Usd);
@@ -50,9 +50,9 @@ const Pricing = z
         path: ["providers", LOCAL],
         message: "this machine has a section of its own: [local]",
       });
-    const known = [LOCAL, ...Object.keys(providers)];
-    if (!known.includes(default_provider))
-      addIssue({ code: "custom", path: ["default_provider"], message: `expected one of ${known.join(", ")}` });
+    const names = [LOCAL, ...Object.keys(providers)];
+    if (!names.includes(default_provider))
+      addIssue({ code: "custom", path: ["default_provider"], message: `expected one of ${names.join(", ")}` });
   });
 export type Pricing = z.infer<typeof Pricing>;
 

@@ -61,8 +61,8 @@ export function addScores(first: readonly Scored[], second: readonly Scored[]): 
     const sub_rewards = { ...one.sub_rewards };
     for (const [name, value] of Object.entries(other.sub_rewards)) sub_rewards[freeName(sub_rewards, name)] = value;
     const error = one.error ?? other.error;
-    const known = [one.reward, other.reward].filter((reward) => reward !== null);
-    const sum = known.length === 0 ? null : known.reduce((total, reward) => total + reward, 0);
+    const rewards = [one.reward, other.reward].filter((reward) => reward !== null);
+    const sum = rewards.length === 0 ? null : rewards.reduce((total, reward) => total + reward, 0);
     const latency_ms = one.latency_ms + other.latency_ms;
     return { index, reward: error ? null : sum, sub_rewards, latency_ms, error };
   });

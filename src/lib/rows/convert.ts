@@ -59,10 +59,10 @@ function messageOf(turn: unknown, at: string): Message {
 /** A call is JSON text with a name and arguments. */
 function callOf(value: unknown, at: string): Row {
   try {
-    const { name, arguments: given } = JSON.parse(String(value)) as Row;
+    const { name, arguments: args } = JSON.parse(String(value)) as Row;
     return {
       type: "function",
-      function: { name, arguments: typeof given === "string" ? given : JSON.stringify(given) },
+      function: { name, arguments: typeof args === "string" ? args : JSON.stringify(args) },
     };
   } catch {
     throw new ConversionError(`${at}.value must be a call such as {"name": "…", "arguments": {…}}`);

@@ -99,13 +99,13 @@ export function createLineReader({ maxRowBytes, format, visit, first, hint }: Op
     let verbatim = true;
     for (let at = 0; at < text.length; ) {
       const end = text.indexOf("\n", at);
-      const given = text.slice(at, end < 0 ? text.length : end);
+      const rowText = text.slice(at, end < 0 ? text.length : end);
       at = end < 0 ? text.length : end + 1;
       line++;
-      const plain = given.charCodeAt(0) === 123 && given.charCodeAt(given.length - 1) === 125; // { }
-      const trimmed = plain ? given : trim(given);
+      const plain = rowText.charCodeAt(0) === 123 && rowText.charCodeAt(rowText.length - 1) === 125; // { }
+      const trimmed = plain ? rowText : trim(rowText);
       if (!plain || end < 0) verbatim = false;
-      if (given.length * 3 > maxRowBytes && lengthOf(given) > maxRowBytes) tooLong();
+      if (rowText.length * 3 > maxRowBytes && lengthOf(rowText) > maxRowBytes) tooLong();
       if (trimmed === "") continue;
       const other = checkRow(trimmed, doubtful);
       if (other !== undefined) verbatim = false;

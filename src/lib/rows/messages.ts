@@ -84,12 +84,12 @@ function callsFault(at: string, { role, tool_calls: calls }: Message): string | 
     return `${at}.tool_calls belongs to a message of the assistant, not of the role ${String(role)}`;
   for (let i = 0; i < calls.length; i++) {
     const call: unknown = calls[i];
-    const made = isRow(call) ? call["function"] : undefined;
-    if (!isRow(made) || typeof made["name"] !== "string")
+    const called = isRow(call) ? call["function"] : undefined;
+    if (!isRow(called) || typeof called["name"] !== "string")
       return `${at}.tool_calls[${i}] must be a call such as {"type": "function", "function": {"name": "…", "arguments": "{}"}}`;
-    const { arguments: given } = made;
-    if (typeof given !== "string" && !isRow(given))
-      return `${at}.tool_calls[${i}].function.arguments must be JSON text or an object, not ${kindOf(given)}`;
+    const { arguments: args } = called;
+    if (typeof args !== "string" && !isRow(args))
+      return `${at}.tool_calls[${i}].function.arguments must be JSON text or an object, not ${kindOf(args)}`;
   }
   return undefined;
 }

@@ -68,8 +68,8 @@ export function detectShape(rows: readonly Row[], format?: Format): Detection {
   const others: Shape[] = shapes.filter((shape) => shape === "sharegpt" || shape === "alpaca");
   // The columns of one shape contain those of another: the rule for the first row decides among the rest.
   const rest = shapes.filter((shape) => !others.includes(shape));
-  const own = rest.find((shape) => SHAPE_FACTS[shape].format === formatOf(first)) ?? rest[0];
-  const [one, two, ...more] = own === undefined ? others : [own, ...others];
+  const ownShape = rest.find((shape) => SHAPE_FACTS[shape].format === formatOf(first)) ?? rest[0];
+  const [one, two, ...more] = ownShape === undefined ? others : [ownShape, ...others];
   if (one === undefined) return { type: "unknown", columns: columnsOf(rows) };
   return two === undefined ? { type: "found", shape: one } : { type: "ambiguous", shapes: [one, two, ...more] };
 }
@@ -131,8 +131,8 @@ export function suggestedMap(columns: readonly string[]): Record<string, string>
   const map: Record<string, string> = {};
   for (const [field, names] of USUAL) {
     if (columns.includes(field)) continue;
-    const found = names.map((name) => lower.get(name)).find((name) => name !== undefined && !Object.hasOwn(map, name));
-    if (found !== undefined) map[found] = field;
+    const column = names.map((name) => lower.get(name)).find((name) => name !== undefined && !Object.hasOwn(map, name));
+    if (column !== undefined) map[column] = field;
   }
   const has = (field: string) => columns.includes(field) || Object.values(map).includes(field);
   const isUsable = has("prompt") && (has("completion") || (has("chosen") && has("rejected")));

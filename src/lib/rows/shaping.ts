@@ -34,8 +34,8 @@ export type Shaping = {
 
 const MOST_COLUMNS = 12; // named in a message
 
-export function createShaping({ map, shape: given, format, cells }: ShapeOptions): Shaping {
-  let shape = given;
+export function createShaping({ map, shape: requestedShape, format, cells }: ShapeOptions): Shaping {
+  let shape = requestedShape;
   let columns: string[] = [];
   const isMapped = Object.keys(map).length > 0;
   const prepared = (row: Row) => {
@@ -47,10 +47,10 @@ export function createShaping({ map, shape: given, format, cells }: ShapeOptions
     columns = columnsOf(rows);
     for (const name of Object.keys(map))
       if (!columns.includes(name)) throw new RowError(1, noColumn(name, columns), "map");
-    const found = detectShape(withoutClash(rows, prepared), format);
+    const detection = detectShape(withoutClash(rows, prepared), format);
     if (shape !== undefined) return;
-    if (found.type === "found") shape = found.shape;
-    else if (found.type === "ambiguous") throw new RowError(1, question(found.shapes), "shape");
+    if (detection.type === "found") shape = detection.shape;
+    else if (detection.type === "ambiguous") throw new RowError(1, question(detection.shapes), "shape");
   }
 
   function visit(row: Row, text: string, line: number): string | undefined {
@@ -59,9 +59,9 @@ export function createShaping({ map, shape: given, format, cells }: ShapeOptions
     const exact = hasOddNumbers(text) ? (parseExact(text) as Row) : row;
     try {
       const before = prepared(exact);
-      const made = converts ? convertRow(before, shape as Shape) : before;
-      replaceContent(row, made);
-      return JSON.stringify(made);
+      const converted = converts ? convertRow(before, shape as Shape) : before;
+      replaceContent(row, converted);
+      return JSON.stringify(converted);
     } catch (error) {
       if (error instanceof ConversionError) throw new RowError(line, error.message);
       if (error instanceof ColumnClash) throw new RowError(line, error.message, "map");

@@ -37,8 +37,8 @@ const RULES: readonly [pattern: RegExp, plain: (...groups: string[]) => string][
 
 export function plainIssue(message: string): string {
   for (const [pattern, plain] of RULES) {
-    const found = pattern.exec(message);
-    if (found) return plain(...found.slice(1));
+    const match = pattern.exec(message);
+    if (match) return plain(...match.slice(1));
   }
   return message;
 }

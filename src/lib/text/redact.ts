@@ -24,13 +24,13 @@ export function isSecretName(name: string): boolean {
 /** Field names are few and come again on every line; a caller's own keys must not fill memory. */
 const fieldNames = new Map<string, { secret: boolean; shown: string }>();
 function fieldName(name: string) {
-  let known = fieldNames.get(name);
-  if (known === undefined) {
+  let field = fieldNames.get(name);
+  if (field === undefined) {
     const shown = redactText(name);
-    known = { secret: isSecretName(name), shown: shown === "__proto__" ? "[__proto__]" : shown };
-    if (fieldNames.size < 1000) fieldNames.set(name, known);
+    field = { secret: isSecretName(name), shown: shown === "__proto__" ? "[__proto__]" : shown };
+    if (fieldNames.size < 1000) fieldNames.set(name, field);
   }
-  return known;
+  return field;
 }
 
 const QUERY =

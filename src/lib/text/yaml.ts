@@ -9,7 +9,7 @@ const isNode = (value: unknown): value is Node => typeof value === "object" && v
 /** Throws a SyntaxError also for an anchor that contains itself, and for aliases that stand for too many values. */
 export function parseYaml(text: string): unknown {
   const value = parsed(text);
-  if (isNode(value)) countValues(value, { names: [], above: [], known: new Map() });
+  if (isNode(value)) countValues(value, { names: [], above: [], counts: new Map() });
   return value;
 }
 
@@ -23,13 +23,13 @@ function parsed(text: string): unknown {
 
 const tooDeep = () => new SyntaxError(`the values are nested more than ${MOST_LEVELS} levels deep`);
 
-/** `above`: the nodes on the way from the top, by `names`. `known`: counts of nodes that were read before. */
-type Walk = { names: string[]; above: Node[]; known: Map<Node, number> };
+/** `above`: the nodes on the way from the top, by `names`. `counts`: counts of nodes that were read before. */
+type Walk = { names: string[]; above: Node[]; counts: Map<Node, number> };
 
 /** Counts a shared node each time that it occurs, because JSON writes it each time. */
 function countValues(node: Node, walk: Walk): number {
-  const { names, above, known } = walk;
-  const counted = known.get(node);
+  const { names, above, counts } = walk;
+  const counted = counts.get(node);
   if (counted !== undefined) return counted;
   const at = above.indexOf(node);
   if (at >= 0) throw new SyntaxError(circleOf(names, at));
@@ -43,7 +43,7 @@ function countValues(node: Node, walk: Walk): number {
     if (count > MOST_VALUES) throw new SyntaxError(`its aliases stand for more than ${MOST_VALUES} values`);
   }
   above.pop();
-  known.set(node, count);
+  counts.set(node, count);
   return count;
 }
 

@@ -23,13 +23,13 @@ export type BestState = { value: number | null; step: number; waited: number; st
 const PREFIX = "eval_";
 
 /** Fills in the metric if a setting needs one: the method's headline metric on held-out rows. */
-export function resolveBest(method: Method, given: BestSettings): BestSettings {
-  const isUsed = given.early_stopping_patience !== null || given.load_best_model_at_end;
-  const name = given.metric_for_best_model ?? (isUsed ? HEADLINE_METRIC[method] : null);
-  if (name === null) return given;
+export function resolveBest(method: Method, settings: BestSettings): BestSettings {
+  const isUsed = settings.early_stopping_patience !== null || settings.load_best_model_at_end;
+  const name = settings.metric_for_best_model ?? (isUsed ? HEADLINE_METRIC[method] : null);
+  if (name === null) return settings;
   const metric = name.startsWith(PREFIX) ? name : `${PREFIX}${name}`;
-  const greater = given.greater_is_better ?? !metric.endsWith("loss");
-  return { ...given, metric_for_best_model: metric, greater_is_better: greater };
+  const greater = settings.greater_is_better ?? !metric.endsWith("loss");
+  return { ...settings, metric_for_best_model: metric, greater_is_better: greater };
 }
 
 const EVALUATED: Record<Exclude<Method, "grpo" | "rloo">, readonly string[]> = {
@@ -45,8 +45,8 @@ export function metricFault(method: Method, metric: string): string | undefined 
   const name = metric.startsWith(PREFIX) ? metric.slice(PREFIX.length) : metric;
   if (method === "grpo" || method === "rloo")
     return OF_REWARDS.test(name) ? undefined : "must be eval_reward or eval_rewards/NAME/mean of a reward function";
-  const known = EVALUATED[method];
-  return known.includes(name) ? undefined : `must be one of ${known.map((each) => PREFIX + each).join(", ")}`;
+  const names = EVALUATED[method];
+  return names.includes(name) ? undefined : `must be one of ${names.map((each) => PREFIX + each).join(", ")}`;
 }
 
 /** The state after an evaluation. `improved`: this step is the best so far. A value that is not finite never is. */
@@ -55,11 +55,12 @@ export function noteEvaluation(
   { step, value }: { step: number; value: number },
   settings: BestSettings,
 ): { state: BestState; improved: boolean } {
-  const known = before?.value ?? null;
-  const gain = known === null ? Number.POSITIVE_INFINITY : (value - known) * (settings.greater_is_better ? 1 : -1);
+  const bestValue = before?.value ?? null;
+  const gain =
+    bestValue === null ? Number.POSITIVE_INFINITY : (value - bestValue) * (settings.greater_is_better ? 1 : -1);
   const improved = Number.isFinite(value) && gain > 0;
   const waited = improved && gain > settings.early_stopping_threshold ? 0 : (before?.waited ?? 0) + 1;
-  const best = improved ? { value, step } : { value: known, step: before?.step ?? step };
+  const best = improved ? { value, step } : { value: bestValue, step: before?.step ?? step };
   const { early_stopping_patience: patience } = settings;
   const stopped = patience !== null && waited >= patience ? stopReason(best, waited, settings) : null;
   return { state: { ...best, waited, stopped }, improved };

@@ -23,9 +23,9 @@ export function readHyperparameters<M extends Method>(method: M, raw: unknown): 
   if (typeof raw !== "object" || Array.isArray(raw))
     return { ok: false, problems: [{ path: [], message: "must be an object" }] };
   const fields: Record<string, z.ZodType> = FIELDS[method];
-  const given: Record<string, unknown> = {};
-  const known = Object.keys(fields);
-  const sorted = sortNames(raw, { known, aliases: ALIASES, ignored: IGNORED[method] });
+  const values: Record<string, unknown> = {};
+  const names = Object.keys(fields);
+  const sorted = sortNames(raw, { known: names, aliases: ALIASES, ignored: IGNORED[method] });
   const problems: Problem[] = [
     ...sorted.twice.map(({ from, name }) => ({
       path: [from],
@@ -33,38 +33,38 @@ export function readHyperparameters<M extends Method>(method: M, raw: unknown): 
     })),
     ...sorted.unknown
       .slice(0, MOST_PROBLEMS)
-      .map((name) => ({ path: [shortened(name)], message: unknownMessage(method, name, known) })),
+      .map((name) => ({ path: [shortened(name)], message: unknownMessage(method, name, names) })),
   ];
   for (const { name, from, value } of sorted.given) {
     if (problems.length >= MOST_PROBLEMS) break;
     const read = value === "auto" ? { success: true as const, data: value } : fields[name]!.safeParse(value);
-    if (read.success) given[name] = read.data;
+    if (read.success) values[name] = read.data;
     else
       for (const issue of read.error.issues.slice(0, MOST_PROBLEMS))
         problems.push({ path: [from, ...place(issue)], message: words(issue) });
   }
   return problems.length > 0
     ? { ok: false, problems: problems.slice(0, MOST_PROBLEMS) }
-    : { ok: true, given: given as HyperparameterInput<M>, ignored: sorted.ignored };
+    : { ok: true, given: values as HyperparameterInput<M>, ignored: sorted.ignored };
 }
 
 const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part === "number" ? part : String(part)));
 
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code !== "unrecognized_keys") return issue.message;
-  const known = Object.keys(LrSchedulerKwargs.shape);
+  const names = Object.keys(LrSchedulerKwargs.shape);
   const keys = issue.keys.slice(0, MOST_PROBLEMS);
-  return keys.map((key) => `unknown field: ${shortened(key)}${suggestion(key, known)}`).join("; ");
+  return keys.map((key) => `unknown field: ${shortened(key)}${suggestion(key, names)}`).join("; ");
 }
 
 /** Does not repeat the name: the path has it. */
-function unknownMessage(method: Method, name: string, known: readonly string[]): string {
+function unknownMessage(method: Method, name: string, names: readonly string[]): string {
   const elsewhere = Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
   if (elsewhere !== undefined) return elsewhere;
   const has = (other: Method) => Object.hasOwn(FIELDS[other], ALIASES[name] ?? name) || IGNORED[other].has(name);
   const owners = METHODS.filter(has);
   if (owners.length > 0) return `belongs to ${listed(owners)}, but this job uses ${method}`;
-  return `is not a hyperparameter of ${method}${suggestion(name, known)}`;
+  return `is not a hyperparameter of ${method}${suggestion(name, names)}`;
 }
 
 const listed = (methods: readonly Method[]) =>

@@ -18,7 +18,7 @@ const modules = z
       .min(1)
       .max(64),
   ])
-  .transform((given) => (given === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => given.includes(each))));
+  .transform((names) => (names === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => names.includes(each))));
 
 /** Strict like the hyperparameters: a typo costs GPU hours. */
 export const LoraSettings = z.strictObject({
@@ -42,9 +42,9 @@ export function loraFor(lora: LoraSettings | null, architecture: string): Fitted
   if (!HAS_EXPERTS.includes(architecture)) return { ok: lora };
   const rule = `${architecture} has experts: only adapters of its attention are trained`;
   if (lora === null) return { field: "lora", why: `${rule}; give lora` };
-  const { target_modules: given } = lora;
-  if (ALL_LINEAR.every((name) => given.includes(name))) return { ok: { ...lora, target_modules: [...ATTENTION] } };
-  const others = given.filter((name) => !ATTENTION.includes(name));
+  const { target_modules: targets } = lora;
+  if (ALL_LINEAR.every((name) => targets.includes(name))) return { ok: { ...lora, target_modules: [...ATTENTION] } };
+  const others = targets.filter((name) => !ATTENTION.includes(name));
   if (others.length === 0) return { ok: lora };
   return { field: "target_modules", why: `${rule}; leave out ${others.join(", ")}, or use ${ATTENTION.join(", ")}` };
 }

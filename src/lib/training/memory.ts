@@ -245,8 +245,8 @@ export function dimensionsOf(shape: ModelShape): Dimensions {
   const rest = shape.parameters - width - layers * (norms + biases + 2 * width * (q + kv));
   const inside = (tables: number) => (rest - tables * vocab * width) / (3 * width * layers);
   const isWhole = (x: number) => x > 0 && Math.abs(x - Math.round(x)) < 0.01; // rotation factors may be included too
-  const found = [inside(1), inside(2)].filter(isWhole);
-  const usual = found.find((x) => Math.round(x) % 32 === 0) ?? found[0];
+  const candidates = [inside(1), inside(2)].filter(isWhole);
+  const usual = candidates.find((x) => Math.round(x) % 32 === 0) ?? candidates[0];
   const all = Math.max(1, Math.round(usual ?? inside(1)));
   const dimensions = { layers, width, heads, keyHeads, headLength, forward: all, vocab, ...traits };
   if (!traits.hasExperts) return dimensions;

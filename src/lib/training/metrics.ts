@@ -114,8 +114,8 @@ export function createThinner(counts: ReadonlyMap<string, number>, maxPoints: nu
   const kept = new Map<number, MetricPoint>(); // by step
   const keep = (key: string, { point, value }: Sample) => {
     const { step, epoch, time } = point;
-    const known = kept.get(step);
-    if (known) known.values[key] = value;
+    const existing = kept.get(step);
+    if (existing) existing.values[key] = value;
     else kept.set(step, { step, epoch, time, values: { [key]: value } });
   };
   const series = new Map<string, Series>();

@@ -43,21 +43,21 @@ const MOST_EDITS = 2;
  * merely looks similar may mean something else: max_prompt_length is not max_completion_length. So a name that another
  * config has, or a typing mistake of one, gets no suggestion.
  */
-export function suggestion(name: string, known: readonly string[]): string {
+export function suggestion(name: string, names: readonly string[]): string {
   if (name.length > LONGEST_NAME) return "";
   const typed = name.toLowerCase();
   const meant = Object.hasOwn(MEANT, typed) ? MEANT[typed] : undefined;
-  const found = meant !== undefined && known.includes(meant) ? meant : similarTo(typed, known);
-  return found === undefined ? "" : `. Did you mean ${found}?`;
+  const similar = meant !== undefined && names.includes(meant) ? meant : similarTo(typed, names);
+  return similar === undefined ? "" : `. Did you mean ${similar}?`;
 }
 
-function similarTo(name: string, known: readonly string[]): string | undefined {
+function similarTo(name: string, names: readonly string[]): string | undefined {
   const distanceTo = (each: string) => editDistance(name, each, MOST_EDITS);
-  const foreign = [...FOREIGN_NAMES].filter((each) => !known.includes(each));
+  const foreign = [...FOREIGN_NAMES].filter((each) => !names.includes(each));
   const others = Math.min(...foreign.map(distanceTo));
-  const [close] = known.map((each) => ({ each, edits: distanceTo(each) })).sort((a, b) => a.edits - b.edits);
+  const [close] = names.map((each) => ({ each, edits: distanceTo(each) })).sort((a, b) => a.edits - b.edits);
   if (close && close.edits <= MOST_EDITS && close.edits < name.length && close.edits <= others) return close.each;
-  return others <= MOST_EDITS ? undefined : known.find((each) => hasWordsOf(name, each));
+  return others <= MOST_EDITS ? undefined : names.find((each) => hasWordsOf(name, each));
 }
 
 /** True if one name has all words of the other, in their order, and at least two of them. */

@@ -58,10 +58,10 @@ type Bag = Record<string, unknown>;
 
 export function resolveHyperparameters<M extends Method>(
   method: M,
-  given: HyperparameterInput<M>,
+  input: HyperparameterInput<M>,
   facts: Facts,
 ): Resolution<M> {
-  const requested = given as Bag;
+  const requested = input as Bag;
   const values: Bag = { ...DEFAULTS[method], learning_rate: LEARNING_RATES[method][facts.lora ? "lora" : "full"] };
   for (const [name, value] of Object.entries(requested)) if (value !== "auto") values[name] = value;
   const isFree = (name: string) => requested[name] === undefined || requested[name] === "auto";

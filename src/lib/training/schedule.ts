@@ -73,9 +73,9 @@ export const POLYNOMIAL_END = 1e-7;
 const wave = (halves: number) => 0.5 * (1 + Math.cos(Math.PI * halves));
 
 /** `warmup_steps` overrides `warmup_ratio`; below 1 it is a ratio itself. */
-export function warmupSteps(totalSteps: number, given: { warmup_steps: number; warmup_ratio: number }): number {
-  if (given.warmup_steps >= 1) return Math.floor(given.warmup_steps);
-  return Math.ceil(totalSteps * (given.warmup_steps || given.warmup_ratio));
+export function warmupSteps(totalSteps: number, settings: { warmup_steps: number; warmup_ratio: number }): number {
+  if (settings.warmup_steps >= 1) return Math.floor(settings.warmup_steps);
+  return Math.ceil(totalSteps * (settings.warmup_steps || settings.warmup_ratio));
 }
 
 export type StepPlan = {

@@ -64,7 +64,7 @@ export function describeProjector(header: Header): Projector {
   if (kind === "gemma3" && rows > MOST_TOGETHER)
     throw new GgufError(`An image has ${rows} rows; the maximum for gemma3 is ${MOST_TOGETHER}`);
   const isSwapped = header.tensors.get("v.blk.0.ffn_down.weight")?.dims[0] === width;
-  const given: Projector = {
+  const projector: Projector = {
     kind,
     imageSize,
     patchSize,
@@ -85,23 +85,23 @@ export function describeProjector(header: Header): Projector {
     outputs: outputsOf(header, kind),
     weightBytes: header.dataBytes,
   };
-  if (given.deviation.includes(0)) throw new GgufError(`${key("image_std")} has a zero`);
-  checkTensors(header, given);
-  return given;
+  if (projector.deviation.includes(0)) throw new GgufError(`${key("image_std")} has a zero`);
+  checkTensors(header, projector);
+  return projector;
 }
 
 /** The sentence names the projector, because its name is what a user can search for. */
 function kindOf(header: Header): ProjectorKind {
   const name = string(header, "clip.projector_type") ?? string(header, key("projector_type"));
-  const known = PROJECTORS.find((each) => each === name);
+  const kind = PROJECTORS.find((each) => each === name);
   const wants = `Verk reads images with ${PROJECTORS.join(", ")}`;
   if (flag(header, "clip.has_vision_encoder") === false) throw new GgufError(`The projector reads no images. ${wants}`);
-  if (!known) throw new GgufError(`The projector ${quoted(name ?? "without a name")} is not supported. ${wants}`);
-  if (known === "mlp" && header.metadata.has(key("image_grid_pinpoints")))
+  if (!kind) throw new GgufError(`The projector ${quoted(name ?? "without a name")} is not supported. ${wants}`);
+  if (kind === "mlp" && header.metadata.has(key("image_grid_pinpoints")))
     throw new GgufError(`The projector "mlp" with image_grid_pinpoints (LLaVA 1.6) is not supported. ${wants}`);
-  if (known === "mlp" && header.tensors.has("mm.3.weight"))
+  if (kind === "mlp" && header.tensors.has("mm.3.weight"))
     throw new GgufError(`The projector "mlp" with norms (Yi-VL) is not supported. ${wants}`);
-  return known;
+  return kind;
 }
 
 function mergeOf(header: Header, kind: ProjectorKind): number {
@@ -116,15 +116,15 @@ function outputsOf({ tensors }: Header, kind: ProjectorKind): number {
     idefics3: ["mm.model.fc.weight", 1] as const,
     gemma3: ["mm.input_projection.weight", 0] as const,
   }[kind];
-  const found = tensors.get(name)?.dims[dimension] ?? missing(`Tensor ${quoted(name)}`);
-  if (found > 1 << 20) throw new GgufError(`Tensor ${quoted(name)} has ${found} outputs`);
-  return found;
+  const outputs = tensors.get(name)?.dims[dimension] ?? missing(`Tensor ${quoted(name)}`);
+  if (outputs > 1 << 20) throw new GgufError(`Tensor ${quoted(name)} has ${outputs} outputs`);
+  return outputs;
 }
 
 function flag(header: Header, name: string): boolean | undefined {
-  const found = header.metadata.get(name);
-  if (found && found.type !== "bool") throw new GgufError(`${name} must be a bool, not ${found.type}`);
-  return found?.value as boolean | undefined;
+  const entry = header.metadata.get(name);
+  if (entry && entry.type !== "bool") throw new GgufError(`${name} must be a bool, not ${entry.type}`);
+  return entry?.value as boolean | undefined;
 }
 
 function three(header: Header, name: string): readonly number[] {

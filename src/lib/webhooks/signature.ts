@@ -101,7 +101,7 @@ export function verify({ headers, body }: ReceivedDelivery, verifier: Verifier):
   return matches ? { valid: true, id } : refuse("no_matching_signature");
 }
 
-function isSame(given: string, expected: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+function isSame(signature: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(signature), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -34,12 +34,12 @@ export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptio
   const { numGenerations, scaleRewards } = options;
   if (rewards.length % numGenerations !== 0)
     throw new RangeError(`${rewards.length} rewards are not a whole number of groups of ${numGenerations}`);
-  const given = rewards.map(cleaned);
-  const all = spreadOf(given);
-  const values = new Float64Array(given.length);
+  const usable = rewards.map(cleaned);
+  const all = spreadOf(usable);
+  const values = new Float64Array(usable.length);
   const useful: boolean[] = [];
-  for (let start = 0; start < given.length; start += numGenerations) {
-    const group = given.slice(start, start + numGenerations);
+  for (let start = 0; start < usable.length; start += numGenerations) {
+    const group = usable.slice(start, start + numGenerations);
     const { mean, std } = spreadOf(group);
     const differs = std !== null && std > ZERO_STD;
     useful.push(differs);
@@ -49,7 +49,7 @@ export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptio
       if (reward !== null) values[start + i] = (reward - mean) / scale;
     });
   }
-  return { values, scored: given.map((reward) => reward !== null), useful, metrics: rewardMetrics(all, useful) };
+  return { values, scored: usable.map((reward) => reward !== null), useful, metrics: rewardMetrics(all, useful) };
 }
 
 /**

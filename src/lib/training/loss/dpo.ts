@@ -83,7 +83,7 @@ function totals({ logp, logpRef, active }: Judged): Totals {
   return total;
 }
 
-const spread = (active: Uint8Array, weight: number) => Float32Array.from(active, (own) => (own ? weight : 0));
+const spread = (active: Uint8Array, weight: number) => Float32Array.from(active, (isActive) => (isActive ? weight : 0));
 const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
 /** log(1 + e^x), without overflow. */
 const softplus = (x: number) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));

@@ -54,7 +54,9 @@ type Fate = { tokens: number; written?: Uint8Array | undefined; scored: boolean;
  */
 export function activeTokens({ tokens, written, scored, truncated }: Fate, maskTruncated: boolean): Uint8Array {
   if (!scored || (truncated && maskTruncated)) return new Uint8Array(tokens);
-  return written === undefined ? new Uint8Array(tokens).fill(1) : Uint8Array.from(written, (own) => (own ? 1 : 0));
+  return written === undefined
+    ? new Uint8Array(tokens).fill(1)
+    : Uint8Array.from(written, (isWritten) => (isWritten ? 1 : 0));
 }
 
 type ScaleOptions = {

@@ -54,10 +54,10 @@ export function ktoMetrics(tallies: readonly KtoTally[], kl: number): Record<str
     ["chosen", true],
     ["rejected", false],
   ] as const) {
-    const own = tallies.filter((tally) => tally.isGood === isGood);
-    if (own.length === 0) continue;
-    metrics[`rewards/${name}`] = own.reduce((all, { reward }) => all + reward, 0) / own.length;
-    metrics[`logps/${name}`] = own.reduce((all, { logp }) => all + logp, 0) / own.length;
+    const group = tallies.filter((tally) => tally.isGood === isGood);
+    if (group.length === 0) continue;
+    metrics[`rewards/${name}`] = group.reduce((all, { reward }) => all + reward, 0) / group.length;
+    metrics[`logps/${name}`] = group.reduce((all, { logp }) => all + logp, 0) / group.length;
   }
   const { "rewards/chosen": chosen, "rewards/rejected": rejected } = metrics;
   if (chosen !== undefined && rejected !== undefined) metrics["rewards/margins"] = chosen - rejected;

@@ -16,10 +16,10 @@ export type LeaveOneOutOptions = {
 /** Samples of a group are adjacent. A sample without a reward is in no baseline and has advantage 0. */
 export function leaveOneOut(rewards: readonly Reward[], options: LeaveOneOutOptions): Float64Array {
   const { numGenerations, normalize } = options;
-  const given = rewards.map(cleaned);
-  const values = given.map((): Reward => null);
-  for (let start = 0; start < given.length; start += numGenerations) {
-    const group = given.slice(start, start + numGenerations);
+  const usable = rewards.map(cleaned);
+  const values = usable.map((): Reward => null);
+  for (let start = 0; start < usable.length; start += numGenerations) {
+    const group = usable.slice(start, start + numGenerations);
     const { count, mean, std } = spreadOf(group);
     group.forEach((reward, i) => {
       if (reward === null || std === null) return; // a single reward has no others to be compared with
@@ -39,10 +39,10 @@ type Compared = { logp: ArrayLike<number> | null; logpRef: ArrayLike<number> | n
 
 /** The reward, bounded, minus β times the summed log ratio to the reference. */
 export function penalized(reward: Reward, { logp, logpRef, active }: Compared, options: PenaltyOptions): Reward {
-  const given = cleaned(reward);
-  if (given === null) return null;
+  const usable = cleaned(reward);
+  if (usable === null) return null;
   const [least, most] = options.clipRange ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
-  const bounded = Math.min(Math.max(given, least), most);
+  const bounded = Math.min(Math.max(usable, least), most);
   if (options.beta === 0) return bounded;
   if (logp === null || logpRef === null) throw new TypeError("beta needs log probabilities of model and reference");
   let kl = 0;
@@ -56,7 +56,7 @@ type Bounds = { epsilon: number; epsilonHigh: number };
 export function weighCompletion(rollout: Rollout, scale: number, bounds: Bounds): WeighedRollout {
   const { logp, logpRef, active, advantage, entropy } = rollout;
   const old = rollout.logpOld ?? logp;
-  const tokens = active.reduce((sum, own) => sum + own, 0);
+  const tokens = active.reduce((sum, each) => sum + each, 0);
   const tally = newTally(tokens);
   let logRatio = 0;
   for (let t = 0; t < active.length; t++) {
@@ -73,5 +73,5 @@ export function weighCompletion(rollout: Rollout, scale: number, bounds: Bounds)
   tally.loss = scale * loss;
   if (tokens > 0) noteClips(tally, ratioOf(logRatio), advantage, bounds);
   // The log ratio is a sum over the tokens, so each has its whole slope.
-  return { weights: Float32Array.from(active, (own) => (own ? -scale * slope : 0)), loss: tally.loss, tally };
+  return { weights: Float32Array.from(active, (isActive) => (isActive ? -scale * slope : 0)), loss: tally.loss, tally };
 }
