@@ -9,9 +9,9 @@ import { GgufError, type Header } from "./parse.ts";
 export const POOLINGS = ["none", "mean", "cls", "last", "rank"] as const;
 export type Pooling = (typeof POOLINGS)[number];
 
-/** `number`: the number in the file, if there is one. A file that names no pooling gets the mean. */
-export function poolingNamed(number: number | undefined): Exclude<Pooling, "none"> {
-  const name = POOLINGS[number ?? 0];
+/** `code`: the number in the file, if there is one. A file that names no pooling gets the mean. */
+export function poolingNamed(code: number | undefined): Exclude<Pooling, "none"> {
+  const name = POOLINGS[code ?? 0];
   return name === undefined || name === "none" ? "mean" : name;
 }
 

@@ -11,8 +11,8 @@ import { Account, present, UpdateAccount } from "./schema.ts";
 /** Shows and changes the caller's own workspace without the admin scope. Only the operator renames it. */
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "self");
-  const show = (who: Principal, workspace: WorkspaceRow) =>
-    present(workspace, keys.mustGet(ctx, who.workspaceId, who.keyId));
+  const show = (principal: Principal, workspace: WorkspaceRow) =>
+    present(workspace, keys.mustGet(ctx, principal.workspaceId, principal.keyId));
   return new Elysia({ prefix: "/v1/account", tags: ["Account"] })
     .use(authed)
     .get("", ({ principal }) => show(principal, workspaces.mustGet(ctx, principal.workspaceId)), {

@@ -63,23 +63,23 @@ export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: strin
 }
 
 /** A key that is created by a key gets at most that key's scopes, expiry and budget. */
-export function createBy(ctx: Ctx, who: Principal, input: CreateApiKey) {
-  const maker = mustGet(ctx, who.workspaceId, who.keyId);
+export function createBy(ctx: Ctx, principal: Principal, input: CreateApiKey) {
+  const maker = mustGet(ctx, principal.workspaceId, principal.keyId);
   const ownership = { budgetKeyId: sharedBudget(ctx, maker), userId: maker.userId };
-  return create(ctx, who.workspaceId, boundedBy(ctx, who, input), ownership);
+  return create(ctx, principal.workspaceId, boundedBy(ctx, principal, input), ownership);
 }
 
 /** The input with the bounds of the caller's key where it names none. Throws if it asks for more than that key has. */
-export function boundedBy(ctx: Ctx, who: Principal, input: CreateApiKey): CreateApiKey {
-  if (!within(input.scopes, who.scopes))
+export function boundedBy(ctx: Ctx, principal: Principal, input: CreateApiKey): CreateApiKey {
+  if (!within(input.scopes, principal.scopes))
     throw new AppError(
       "missing_scope",
-      `scopes: this key may only create keys with its own scopes: ${who.scopes.join(", ")}`,
+      `scopes: this key may only create keys with its own scopes: ${principal.scopes.join(", ")}`,
       {
         param: "/scopes",
       },
     );
-  const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, who.workspaceId, who.keyId);
+  const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, principal.workspaceId, principal.keyId);
   const bounded = {
     ...input,
     expires_at:

@@ -90,8 +90,8 @@ function userOf({ db }: Pick<Ctx, "db">, userId: string | null): BrowserSession[
 }
 
 /** The sessions of the caller: of the same user, or made from the same key. */
-export const list = (ctx: Ctx, who: Principal, query: PageQuery, current: string | undefined) =>
-  page(ctx.db, browserSessions, isOwn(ctx, who), query, (row): ListedSession => {
+export const list = (ctx: Ctx, principal: Principal, query: PageQuery, current: string | undefined) =>
+  page(ctx.db, browserSessions, isOwn(ctx, principal), query, (row): ListedSession => {
     const lastUsedAt = Math.max(row.lastUsedAt, ctx.state.browserSessions.lastUse(row.id) ?? 0);
     return {
       object: "browser_session",
@@ -107,9 +107,9 @@ export const list = (ctx: Ctx, who: Principal, query: PageQuery, current: string
   });
 
 /** A user's sessions all have the seat as their key. */
-const isOwn = (ctx: Ctx, who: Principal) =>
+const isOwn = (ctx: Ctx, principal: Principal) =>
   and(
-    eq(browserSessions.keyId, seatOf(ctx, who) ?? who.keyId),
+    eq(browserSessions.keyId, seatOf(ctx, principal) ?? principal.keyId),
     gt(browserSessions.expiresAt, ctx.clock.now()),
     gt(browserSessions.lastUsedAt, ctx.clock.now() - IDLE_MS),
   );
@@ -121,10 +121,10 @@ export const remove = (ctx: Ctx, id: string) =>
   write(ctx.db, (tx) => tx.delete(browserSessions).where(eq(browserSessions.id, id)).run());
 
 /** Ends a session of the caller. A caller who may change the account may end every session of the workspace. */
-export function end(ctx: Ctx, who: Principal, id: string) {
-  const mine = allows(who.scopes, "account", false)
-    ? eq(browserSessions.workspaceId, who.workspaceId)
-    : eq(browserSessions.keyId, seatOf(ctx, who) ?? who.keyId);
+export function end(ctx: Ctx, principal: Principal, id: string) {
+  const mine = allows(principal.scopes, "account", false)
+    ? eq(browserSessions.workspaceId, principal.workspaceId)
+    : eq(browserSessions.keyId, seatOf(ctx, principal) ?? principal.keyId);
   const ended = write(ctx.db, (tx) =>
     tx
       .delete(browserSessions)

@@ -51,7 +51,8 @@ const ROWS_BODY = "{rows, expected_head_row} as application/json, or one row per
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
-  const mine = (principal: { workspaceId: string }, id: string) => datasets.mustGet(ctx, principal.workspaceId, id);
+  const datasetOf = (principal: { workspaceId: string }, id: string) =>
+    datasets.mustGet(ctx, principal.workspaceId, id);
   return new Elysia({ prefix: "/v1/datasets", tags: ["Datasets"] })
     .use(authed)
     .use(byName(ctx))
@@ -87,7 +88,7 @@ export const routes = (ctx: Ctx) => {
       ...asks(PageQuery),
       detail: describe("List datasets", { 200: listOf(schema.Dataset, "DatasetList") }),
     })
-    .get("/:id", ({ principal, params }) => present(mine(principal, params.id), { whole: true }), {
+    .get("/:id", ({ principal, params }) => present(datasetOf(principal, params.id), { whole: true }), {
       detail: describe("Get a dataset, with its newest snapshot and number of rows since", { 200: schema.Dataset }),
     })
     .patch(
@@ -109,7 +110,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/:id/rows",
       async ({ request, principal, params, set }) => {
-        const row = datasets.mustBeStream(mine(principal, params.id));
+        const row = datasets.mustBeStream(datasetOf(principal, params.id));
         const batch = await readBatch(ctx, request, row.format);
         const { sha256, expectedHead } = batch;
         const call = { request, principal, body: { sha256, expectedHead }, set };
@@ -123,7 +124,7 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
-    .get("/:id/rows", ({ principal, params, query }) => reading.rowsPage(ctx, mine(principal, params.id), query), {
+    .get("/:id/rows", ({ principal, params, query }) => reading.rowsPage(ctx, datasetOf(principal, params.id), query), {
       ...asks(RowsQuery),
       detail: describe("List the log entries, or the live rows", {
         200: schema.RowList,
@@ -131,7 +132,7 @@ export const routes = (ctx: Ctx) => {
     })
     .get(
       "/:id/rows/export",
-      ({ request, principal, params, query }) => reading.exported(ctx, request, mine(principal, params.id), query),
+      ({ request, principal, params, query }) => reading.exported(ctx, request, datasetOf(principal, params.id), query),
       {
         ...asks(ExportQuery),
         detail: describe("Stream the live rows as JSON lines or CSV", { 200: "application/x-ndjson" }),
@@ -142,7 +143,7 @@ export const routes = (ctx: Ctx) => {
       ({ request, principal, params, body }) => {
         keepOpen(ctx, request);
         const caller = { workspaceId: principal.workspaceId, signal: AbortSignal.any([request.signal, ctx.closing]) };
-        return previewDataset(ctx, caller, mine(principal, params.id), body);
+        return previewDataset(ctx, caller, datasetOf(principal, params.id), body);
       },
       {
         ...takes(PreviewDataset),
@@ -156,7 +157,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/:id/snapshots",
       async ({ request, principal, params, set }) => {
-        const row = datasets.mustBeStream(mine(principal, params.id));
+        const row = datasets.mustBeStream(datasetOf(principal, params.id));
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), CutSnapshot, {});
         return createsLater(ctx, { request, principal, body, set }, async (once) => {
           const how = { trigger: "manual" as const, note: body.note ?? null, once };
@@ -173,20 +174,24 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
-    .get("/:id/snapshots", ({ principal, params, query }) => snapshots.list(ctx, mine(principal, params.id), query), {
-      ...asks(PageQuery),
-      detail: describe("List snapshots, newest first", { 200: listOf(schema.Snapshot, "DatasetSnapshotList") }),
-    })
+    .get(
+      "/:id/snapshots",
+      ({ principal, params, query }) => snapshots.list(ctx, datasetOf(principal, params.id), query),
+      {
+        ...asks(PageQuery),
+        detail: describe("List snapshots, newest first", { 200: listOf(schema.Snapshot, "DatasetSnapshotList") }),
+      },
+    )
     .get(
       "/:id/snapshots/:snapshot",
       ({ principal, params }) =>
-        presentSnapshot(snapshots.mustGet(ctx, mine(principal, params.id), params.snapshot, "snapshot")),
+        presentSnapshot(snapshots.mustGet(ctx, datasetOf(principal, params.id), params.snapshot, "snapshot")),
       { detail: describe("Get a snapshot", { 200: schema.Snapshot }) },
     )
     .get(
       "/:id/snapshots/:snapshot/diff/:other",
       ({ principal, params, query }) => {
-        const row = mine(principal, params.id);
+        const row = datasetOf(principal, params.id);
         const from = snapshots.mustGet(ctx, row, params.snapshot, "snapshot");
         const to = snapshots.mustGet(ctx, row, params.other, "other");
         return reading.diff(ctx, row, { from, to, ...query });

@@ -20,14 +20,14 @@ export async function chooseHardware(ctx: Ctx, wanted: WantedHardware = {}): Pro
   const types = [...new Set(all.map((device) => device.type))];
   const type = wanted.gpu_type ?? types[0] ?? "cpu";
   const count = wanted.gpu_count ?? 1;
-  const there = all.filter((device) => device.type === type).length;
+  const present = all.filter((device) => device.type === type).length;
   const problem = (param: "/gpu/gpu_type" | "/gpu/gpu_count", message: string) => ({
     type,
     count,
     devices: all,
     problem: { param, message },
   });
-  if (there === 0) return problem("/gpu/gpu_type", `this machine has ${types.join(", ")}, not ${type}: leave it out`);
-  if (count > there) return problem("/gpu/gpu_count", `this machine has ${there} of type ${type}, not ${count}`);
+  if (present === 0) return problem("/gpu/gpu_type", `this machine has ${types.join(", ")}, not ${type}: leave it out`);
+  if (count > present) return problem("/gpu/gpu_count", `this machine has ${present} of type ${type}, not ${count}`);
   return { type, count, devices: all, problem: undefined };
 }

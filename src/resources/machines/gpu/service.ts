@@ -148,10 +148,10 @@ function lease(tx: Tx, now: number, devices: readonly Device[], request: Request
 
 function enqueue(tx: Tx, now: number, request: Request, reason: string) {
   const { holder, kind, workspaceId, gpuType = null, gpuCount, bytes, priority } = request;
-  const what = { kind, workspaceId, gpuType, gpuCount, bytes, priority, reason, updatedAt: now };
+  const fields = { kind, workspaceId, gpuType, gpuCount, bytes, priority, reason, updatedAt: now };
   tx.insert(gpuWaits)
-    .values({ holder, ...what, createdAt: now })
-    .onConflictDoUpdate({ target: gpuWaits.holder, set: what }) // `createdAt` stays: it is the position in the queue
+    .values({ holder, ...fields, createdAt: now })
+    .onConflictDoUpdate({ target: gpuWaits.holder, set: fields }) // `createdAt` stays: it is the position in the queue
     .run();
 }
 
@@ -243,11 +243,11 @@ export async function list(ctx: Ctx, workspaceId: string, { after, limit }: Page
   const start = after === undefined ? 0 : seen.findIndex(({ id }) => id === after) + 1;
   if (after !== undefined && start === 0)
     throw new AppError("invalid_cursor", `after: no item ${after.slice(0, 80)} in this list`, { param: "after" });
-  const rest = seen.slice(start);
+  const listed = seen.slice(start);
   return {
     object: "list",
-    data: rest.slice(0, limit).map((device) => present(device, view)),
-    has_more: rest.length > limit,
+    data: listed.slice(0, limit).map((device) => present(device, view)),
+    has_more: listed.length > limit,
   };
 }
 

@@ -49,8 +49,8 @@ export const named = (ctx: Pick<Ctx, "db">, workspaceId: string, text: string): 
 export async function list(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery, probe: Probe = listGpus) {
   const head = after === undefined ? [await local(ctx, probe)] : [];
   const query = { limit: limit - head.length, after: after === LOCAL ? undefined : after };
-  const rest = page(ctx.db, regions, eq(regions.workspaceId, workspaceId), query, present);
-  return { ...rest, data: [...head, ...rest.data] };
+  const regionPage = page(ctx.db, regions, eq(regions.workspaceId, workspaceId), query, present);
+  return { ...regionPage, data: [...head, ...regionPage.data] };
 }
 
 export async function mustGet(ctx: Ctx, workspaceId: string, id: string, probe: Probe = listGpus): Promise<Region> {

@@ -12,7 +12,8 @@ import * as billing from "./service.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
-  const workspaceIdOf = (who: Principal, customer: string, param: string) => mustOwn(ctx, who, customer, param);
+  const workspaceIdOf = (principal: Principal, customer: string, param: string) =>
+    mustOwn(ctx, principal, customer, param);
   return new Elysia({ prefix: "/v1/billing", tags: ["Billing"] })
     .use(authed)
     .get(

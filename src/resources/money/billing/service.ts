@@ -99,8 +99,8 @@ export function mustAfford(ctx: Pick<Ctx, "db" | "clock" | "state">, payer: Paye
   const left = leftMicros(ctx, workspaceId);
   if (left > 0 && left >= micros) return;
   const used = balanceMicros(ctx, workspaceId) - left;
-  const [there, needed] = left > 0 ? apart(left, micros) : [dollars(left)];
-  const has = `Insufficient credit balance: this workspace has ${there} left${used > 0 ? `, not counting ${dollars(used)} that running jobs and deployments have used` : ""}`;
+  const [available, needed] = left > 0 ? apart(left, micros) : [dollars(left)];
+  const has = `Insufficient credit balance: this workspace has ${available} left${used > 0 ? `, not counting ${dollars(used)} that running jobs and deployments have used` : ""}`;
   throw new AppError(
     "insufficient_credits",
     left > 0 ? `${has}, and this costs about ${needed}: ${FIX}` : `${has}: ${FIX}`,
@@ -131,8 +131,8 @@ export function checkBalance(ctx: WithDb, workspaceId: string, estimatedUsd: num
       balance_usd: usdOf(balance),
       estimated_cost_usd: estimatedUsd,
     };
-  const [there, needed] = apart(balance, microsOf(estimatedUsd));
-  const message = `Insufficient credit balance: the balance is ${there}, and ${needed} is needed: ${FIX}`;
+  const [available, needed] = apart(balance, microsOf(estimatedUsd));
+  const message = `Insufficient credit balance: the balance is ${available}, and ${needed} is needed: ${FIX}`;
   throw new AppError("insufficient_credits", message, { param: "/estimated_cost_usd" });
 }
 

@@ -23,9 +23,9 @@ export function appendRow(ctx: Ctx, itemId: string): Promise<void> {
   const { appends } = ctx.state.annotationQueues;
   const running = appends.get(itemId);
   if (running) return running;
-  const mine = attempt(ctx, itemId).finally(() => appends.delete(itemId));
-  appends.set(itemId, mine);
-  return mine;
+  const append = attempt(ctx, itemId).finally(() => appends.delete(itemId));
+  appends.set(itemId, append);
+  return append;
 }
 
 const current = (db: Db | Tx, id: string): ItemRow | undefined =>

@@ -15,7 +15,7 @@ const ITEMS_BODY = { kind: "rewards", list: { name: "items", most: schema.MAX_NE
 /** Makes and changes queues. `work/routes.ts` has the routes of annotators. */
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
-  const mine = ({ workspaceId }: Principal, id: string) => queues.mustGet(ctx, workspaceId, id);
+  const queueOf = ({ workspaceId }: Principal, id: string) => queues.mustGet(ctx, workspaceId, id);
   return new Elysia({ prefix: "/v1/annotation_queues", tags: ["Annotation queues"] })
     .use(authed)
     .use(byName(ctx))
@@ -53,7 +53,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/:id/items",
       ({ request, principal, params, body, set }) => {
-        const queue = mine(principal, params.id);
+        const queue = queueOf(principal, params.id);
         return createsLater(ctx, { request, principal, body, set }, (once) => items.add(ctx, queue, body, once));
       },
       {
@@ -63,7 +63,7 @@ export const routes = (ctx: Ctx) => {
         }),
       },
     )
-    .get("/:id/agreement", ({ principal, params }) => agreementOf(ctx, mine(principal, params.id)), {
+    .get("/:id/agreement", ({ principal, params }) => agreementOf(ctx, queueOf(principal, params.id)), {
       detail: describe("Agreement of the annotators: Krippendorff's alpha and Cohen's kappa", { 200: Agreement }),
     });
 };

@@ -23,9 +23,9 @@ async function render(all: AllRoutes): Promise<Document> {
   return { body, etag: `"${new Bun.CryptoHasher("sha256").update(body).digest("base64url").slice(0, 22)}"` };
 }
 
-function answer({ body, etag }: Document, known: string | null): Response {
+function answer({ body, etag }: Document, clientEtags: string | null): Response {
   const headers = { etag, "cache-control": "no-cache" };
-  const fresh = known?.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag || tag.trim() === "*");
+  const fresh = clientEtags?.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag || tag.trim() === "*");
   if (fresh) return new Response(null, { status: 304, headers });
   return new Response(body, { headers: { ...headers, "content-type": "application/json" } });
 }

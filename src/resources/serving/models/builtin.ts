@@ -57,8 +57,8 @@ export async function ensureBuiltin(ctx: Ctx) {
 
 /** True: it was copied now. */
 async function copyOut(ctx: Ctx, target: string): Promise<boolean> {
-  const there = await stat(target).catch(() => undefined);
-  if (there?.isFile() && there.size === bytes) return false;
+  const stats = await stat(target).catch(() => undefined);
+  if (stats?.isFile() && stats.size === bytes) return false;
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   await placeBuiltin(ctx, target, sha256);
   return true;

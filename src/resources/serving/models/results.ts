@@ -202,7 +202,7 @@ export async function removeStrayResults(ctx: Ctx) {
       .from(table)
       .where(and(eq(table.path, join(DIR, name)), here))
       .get();
-    const there = named ? undefined : await stat(join(dir, name)).catch(() => undefined);
-    if (there && ctx.clock.now() - there.ctimeMs > STRAY_MS) await rm(join(dir, name), { force: true });
+    const stats = named ? undefined : await stat(join(dir, name)).catch(() => undefined);
+    if (stats && ctx.clock.now() - stats.ctimeMs > STRAY_MS) await rm(join(dir, name), { force: true });
   }
 }

@@ -147,9 +147,9 @@ export function pathOf(ctx: Ctx, row: ModelRow): string {
 
 /** Compares the file with the one that was inspected. Native code must not open a file that has changed. */
 export function fileOf(ctx: Ctx, row: ModelRow): "same" | "changed" | "gone" {
-  const there = statSync(pathOf(ctx, row), { throwIfNoEntry: false });
-  if (!there) return "gone";
-  const same = there.size === row.sizeBytes && Math.floor(there.mtimeMs) === row.fileMtimeMs;
+  const stats = statSync(pathOf(ctx, row), { throwIfNoEntry: false });
+  if (!stats) return "gone";
+  const same = stats.size === row.sizeBytes && Math.floor(stats.mtimeMs) === row.fileMtimeMs;
   return same ? "same" : "changed";
 }
 
@@ -179,8 +179,8 @@ export function usability(ctx: Ctx, row: ModelRow): Usability {
     ctx.wake("models.scan");
     return { waits: "recheck", progress, reason: "has a file that has changed and is being checked again" };
   }
-  const what = file === "gone" ? "has lost its file" : "has a file that has changed since it was checked";
-  return { never: true, reason: `${what}: delete the model and fetch it again` };
+  const fault = file === "gone" ? "has lost its file" : "has a file that has changed since it was checked";
+  return { never: true, reason: `${fault}: delete the model and fetch it again` };
 }
 
 export function shapeOf(row: ModelRow): ModelShape {

@@ -13,10 +13,10 @@ import { matchingHashes } from "../sign_in/password.ts";
 import type { PersonRow } from "../table.ts";
 import type { Me } from "./schema.ts";
 
-export function show(ctx: Ctx, who: Principal): Me {
-  const workspace = workspaces.mustGet(ctx, who.workspaceId);
-  const key = keys.mustGet(ctx, who.workspaceId, who.keyId);
-  const user = who.userId ? people.mustGet(ctx, who.workspaceId, who.userId) : undefined;
+export function show(ctx: Ctx, principal: Principal): Me {
+  const workspace = workspaces.mustGet(ctx, principal.workspaceId);
+  const key = keys.mustGet(ctx, principal.workspaceId, principal.keyId);
+  const user = principal.userId ? people.mustGet(ctx, principal.workspaceId, principal.userId) : undefined;
   const person = user && people.personOf(ctx, user);
   const factor = person && secondFactor.find(ctx, person.id);
   return {

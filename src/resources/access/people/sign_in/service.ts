@@ -112,15 +112,15 @@ type Beginning = { person: PersonRow; user: UserRow; method: sessions.Origin["me
 /** A new token for every sign-in. The session that this browser had before ends. */
 export function begin(ctx: Ctx, request: Request, { person, user, method }: Beginning): SignedIn {
   const { scopes } = keys.mustGet(ctx, user.workspaceId, user.keyId);
-  const who = { workspaceId: user.workspaceId, keyId: user.keyId, userId: user.id, scopes };
+  const caller = { workspaceId: user.workspaceId, keyId: user.keyId, userId: user.id, scopes };
   const origin = { method, address: addressOf(ctx, request), agent: request.headers.get("user-agent") };
   const before = sessionTokenOf(request);
   const { token, session } = write(ctx.db, (tx) => {
     if (before !== undefined) sessions.removeByToken(ctx, before);
     tx.update(people).set({ lastSignInAt: ctx.clock.now() }).where(eq(people.id, person.id)).run();
-    return sessions.create(ctx, who, origin);
+    return sessions.create(ctx, caller, origin);
   });
-  setCaller(request, who);
+  setCaller(request, caller);
   setMade(request, session);
   const cookies = sessionCookies(ctx, request, token, sessions.LONGEST_MS);
   const [, attributes = ""] = /Max-Age=\d+; (.*)$/.exec(cookies[1] ?? "") ?? [];

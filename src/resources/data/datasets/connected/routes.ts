@@ -25,7 +25,8 @@ import * as resolve from "./resolve.ts";
 
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");
-  const mine = (principal: { workspaceId: string }, id: string) => datasets.mustGet(ctx, principal.workspaceId, id);
+  const datasetOf = (principal: { workspaceId: string }, id: string) =>
+    datasets.mustGet(ctx, principal.workspaceId, id);
   return new Elysia({ prefix: "/v1/datasets", tags: ["Datasets"] })
     .use(authed)
     .use(byName(ctx))
@@ -60,7 +61,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/:id/resolutions",
       async ({ request, principal, params, set }) => {
-        const dataset = mine(principal, params.id);
+        const dataset = datasetOf(principal, params.id);
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), ResolveDataset, {});
         return creates(ctx, { request, principal, set }, () => {
           set.status = 202;
@@ -75,21 +76,26 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
-    .get("/:id/resolutions", ({ principal, params, query }) => resolve.list(ctx, mine(principal, params.id), query), {
-      ...asks(PageQuery),
-      detail: describe("List the resolutions of a connected source", {
-        200: listOf(Resolution, "DatasetResolutionList"),
-      }),
-    })
+    .get(
+      "/:id/resolutions",
+      ({ principal, params, query }) => resolve.list(ctx, datasetOf(principal, params.id), query),
+      {
+        ...asks(PageQuery),
+        detail: describe("List the resolutions of a connected source", {
+          200: listOf(Resolution, "DatasetResolutionList"),
+        }),
+      },
+    )
     .get(
       "/:id/resolutions/:resolution",
-      ({ principal, params }) => presentResolution(resolve.mustGet(ctx, mine(principal, params.id), params.resolution)),
+      ({ principal, params }) =>
+        presentResolution(resolve.mustGet(ctx, datasetOf(principal, params.id), params.resolution)),
       { detail: describe("Get a resolution and its progress", { 200: Resolution }) },
     )
     .post(
       "/:id/resolutions/:resolution/cancel",
       async ({ principal, params }) =>
-        presentResolution(await resolve.cancel(ctx, mine(principal, params.id), params.resolution)),
+        presentResolution(await resolve.cancel(ctx, datasetOf(principal, params.id), params.resolution)),
       { detail: describe("Cancel a resolution", { 200: Resolution }) },
     );
 };

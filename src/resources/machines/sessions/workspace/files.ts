@@ -111,19 +111,19 @@ export const remove = (ctx: Ctx, row: SessionRow, path: string, recursive: boole
 
 /** Uploads at the same time share the space that is left. */
 function metered(ctx: Ctx, live: LiveSession, maxBytes: number) {
-  let mine = 0;
+  let ownBytes = 0;
   const others = live.incomingBytes;
   return {
     async *over(body: Chunks) {
       for await (const chunk of body as AsyncIterable<Uint8Array>) {
-        mine += chunk.byteLength;
+        ownBytes += chunk.byteLength;
         live.incomingBytes += chunk.byteLength;
         if (live.incomingBytes - others > maxBytes) throw noRoom(ctx);
         yield chunk;
       }
     },
     close() {
-      live.incomingBytes -= mine;
+      live.incomingBytes -= ownBytes;
     },
   };
 }

@@ -76,9 +76,9 @@ export async function recordCopy(ctx: Ctx, row: SessionRow, i: number, hashes: R
 export function writeBack(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {
   if (row.volumes.every(({ readOnly }) => readOnly)) return Promise.resolve([]);
   const live = ctx.state.sessions.of(row);
-  const mine = live.syncing.then(() => syncAll(ctx, row));
-  live.syncing = mine.catch(() => {});
-  return mine;
+  const written = live.syncing.then(() => syncAll(ctx, row));
+  live.syncing = written.catch(() => {});
+  return written;
 }
 
 async function syncAll(ctx: Ctx, row: SessionRow): Promise<VolumeErrors> {

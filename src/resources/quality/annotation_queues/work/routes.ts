@@ -22,7 +22,7 @@ const NEXT = `The item is reserved for lease_seconds. An annotator with a reserv
 /** The routes of annotators: they read queues and work on items, and change no queue. */
 export const workRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "annotate");
-  const mine = ({ workspaceId }: Principal, id: string) => queues.mustGet(ctx, workspaceId, id);
+  const queueOf = ({ workspaceId }: Principal, id: string) => queues.mustGet(ctx, workspaceId, id);
   return new Elysia({ prefix: "/v1/annotation_queues", tags: ["Annotation queues"] })
     .use(authed)
     .use(byName(ctx))
@@ -32,10 +32,10 @@ export const workRoutes = (ctx: Ctx) => {
     })
     .get(
       "/:id",
-      ({ principal, params }) => presentQueue(mine(principal, params.id), queues.progressOf(ctx, params.id)),
+      ({ principal, params }) => presentQueue(queueOf(principal, params.id), queues.progressOf(ctx, params.id)),
       { detail: describe("Get an annotation queue, with the number of its items", { 200: schema.AnnotationQueue }) },
     )
-    .get("/:id/items", ({ principal, params, query }) => items.list(ctx, mine(principal, params.id), query), {
+    .get("/:id/items", ({ principal, params, query }) => items.list(ctx, queueOf(principal, params.id), query), {
       ...asks(schema.ItemsQuery),
       detail: describe("List the items with their annotations, newest first", {
         200: listOf(schema.AnnotationItem, "AnnotationItemList"),
@@ -43,13 +43,13 @@ export const workRoutes = (ctx: Ctx) => {
     })
     .get(
       "/:id/items/:item",
-      ({ principal, params }) => items.present(ctx, items.mustGet(ctx, mine(principal, params.id), params.item)),
+      ({ principal, params }) => items.present(ctx, items.mustGet(ctx, queueOf(principal, params.id), params.item)),
       { detail: describe("Get an item with its annotations", { 200: schema.AnnotationItem }) },
     )
     .post(
       "/:id/next",
       async ({ request, principal, params }) => {
-        const queue = mine(principal, params.id);
+        const queue = queueOf(principal, params.id);
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.ReserveItem, {});
         const { annotator = principal.keyId, lease_seconds: leaseSeconds } = body;
         const reserved = reserve(ctx, queue, { annotator, leaseSeconds });
@@ -76,7 +76,7 @@ export const workRoutes = (ctx: Ctx) => {
       async ({ principal, params, body, set }) => {
         const { annotator = principal.keyId, ...given } = body;
         const author = { annotator, keyId: principal.keyId };
-        const item = await annotate(ctx, mine(principal, params.id), params.item, { ...given, ...author });
+        const item = await annotate(ctx, queueOf(principal, params.id), params.item, { ...given, ...author });
         set.status = 201;
         return items.present(ctx, item);
       },
@@ -92,7 +92,7 @@ export const workRoutes = (ctx: Ctx) => {
     .post(
       "/:id/items/:item/skip",
       async ({ request, principal, params }) => {
-        const queue = mine(principal, params.id);
+        const queue = queueOf(principal, params.id);
         const none = { for_all: false };
         const body = await readBody(ctx, request, bodyLimits(ctx, "small"), schema.SkipItem, none);
         const author = { annotator: body.annotator ?? principal.keyId, keyId: principal.keyId };

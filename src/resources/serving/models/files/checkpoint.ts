@@ -44,11 +44,11 @@ export const isCheckpoint = (names: readonly string[]): boolean =>
  * Undefined: it is something else.
  */
 export async function checkpointAt(path: string): Promise<Checkpoint | undefined> {
-  const there = await stat(path).catch(() => undefined);
-  if (!there) return undefined;
-  const split = there.isDirectory() ? onlySplitIn(await readdir(path)) : splitOf(basename(path));
-  if (split) return partsAt(there.isDirectory() ? path : dirname(path), split);
-  const dir = there.isDirectory() ? path : isSafetensors(path) ? dirname(path) : undefined;
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats) return undefined;
+  const split = stats.isDirectory() ? onlySplitIn(await readdir(path)) : splitOf(basename(path));
+  if (split) return partsAt(stats.isDirectory() ? path : dirname(path), split);
+  const dir = stats.isDirectory() ? path : isSafetensors(path) ? dirname(path) : undefined;
   if (dir === undefined) return undefined;
   const names = await readdir(dir);
   if (names.includes("adapter_config.json") && !names.includes("config.json"))
@@ -57,7 +57,7 @@ export async function checkpointAt(path: string): Promise<Checkpoint | undefined
       `${dir} is a PEFT adapter, which cannot be imported: merge it into its base model first`,
     );
   if (!isCheckpoint(names)) {
-    if (there.isDirectory()) return undefined;
+    if (stats.isDirectory()) return undefined;
     throw new AppError("invalid_request", `${path} needs the config.json and the tokenizer of its model in ${dir}`);
   }
   const nested = names.includes(POOLING) ? [`${POOLING}/config.json`] : [];
@@ -83,11 +83,11 @@ async function checkpointOf(
   const checkpoint: Checkpoint = { ...what, files: {}, bytes: 0, mtimeMs: 0 };
   for (const name of names) {
     const path = await realpath(join(dir, name)).catch(() => undefined);
-    const there = path === undefined ? undefined : await stat(path).catch(() => undefined);
-    if (path === undefined || !there) continue; // a link to nothing: a missing file is reported by its name
+    const stats = path === undefined ? undefined : await stat(path).catch(() => undefined);
+    if (path === undefined || !stats) continue; // a link to nothing: a missing file is reported by its name
     checkpoint.files[name] = path;
-    checkpoint.bytes += there.size;
-    checkpoint.mtimeMs = Math.max(checkpoint.mtimeMs, there.mtimeMs);
+    checkpoint.bytes += stats.size;
+    checkpoint.mtimeMs = Math.max(checkpoint.mtimeMs, stats.mtimeMs);
   }
   return checkpoint;
 }

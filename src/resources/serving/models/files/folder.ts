@@ -115,8 +115,8 @@ async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
   const entries = await readdir(root);
   for (const entry of entries) {
     if (entry.startsWith(".") || entry === HUB) continue;
-    const here = await fileAt(root, entry);
-    if (here === "folder") {
+    const file = await fileAt(root, entry);
+    if (file === "folder") {
       const names = await readdir(join(root, entry)).catch(() => []);
       const isConverted = entries.includes(`${entry}.gguf`);
       const checkpoint = isCheckpoint(names) && !isConverted ? await checkpointAt(join(root, entry)) : undefined;
@@ -128,7 +128,7 @@ async function filesOf(ctx: Ctx): Promise<ModelFile[]> {
         if (below !== undefined && below !== "folder") files.push(below);
       }
       files.push(...(await splitFiles(root, `${entry}/`, names)));
-    } else if (here) files.push(here);
+    } else if (file) files.push(file);
     else if (isSafetensors(entry))
       reportFolder(ctx, `${FOLDER}/${entry}`, "put the whole model folder here, with config.json and the tokenizer");
   }
@@ -163,9 +163,9 @@ function reportFolder(ctx: Ctx, path: string, fix: string) {
 
 /** Follows links. */
 async function fileAt(root: string, relative: string): Promise<ModelFile | "folder" | undefined> {
-  const there = await stat(join(root, relative)).catch(() => undefined);
-  if (there?.isDirectory()) return "folder";
-  if (!there?.isFile() || !/\.gguf$/i.test(relative) || splitOf(basename(relative))) return undefined;
+  const stats = await stat(join(root, relative)).catch(() => undefined);
+  if (stats?.isDirectory()) return "folder";
+  if (!stats?.isFile() || !/\.gguf$/i.test(relative) || splitOf(basename(relative))) return undefined;
   const name = relative.replace(/\.gguf$/i, "");
-  return { name, path: join(FOLDER, relative), size: there.size, mtimeMs: there.mtimeMs };
+  return { name, path: join(FOLDER, relative), size: stats.size, mtimeMs: stats.mtimeMs };
 }

@@ -56,8 +56,8 @@ const isNamedProjector = (name: string) => /mmproj/i.test(name);
 
 /** The GGUF files of a folder: its model, if it is one file, and its projector. `path` itself if it is no folder. */
 export async function ggufsAt(path: string): Promise<{ model: string; projector?: string }> {
-  const there = await stat(path).catch(() => undefined);
-  if (!there?.isDirectory()) return { model: path };
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats?.isDirectory()) return { model: path };
   const names = (await readdir(path)).filter(isGguf);
   const projectors = names.filter(isNamedProjector);
   const models = names.filter((name) => !isNamedProjector(name));

@@ -63,8 +63,8 @@ export async function noticeLost(ctx: Ctx) {
 export async function removeStaleParts(ctx: Ctx) {
   const dir = join(ctx.config.data_dir, PARTS);
   for (const name of await readdir(dir).catch(() => [])) {
-    const there = await stat(join(dir, name)).catch(() => undefined);
-    if (there && ctx.clock.now() - there.mtimeMs > STALE_PART_MS)
+    const stats = await stat(join(dir, name)).catch(() => undefined);
+    if (stats && ctx.clock.now() - stats.mtimeMs > STALE_PART_MS)
       await rm(join(dir, name), { recursive: true, force: true }); // a set of files has a folder
   }
 }

@@ -34,11 +34,11 @@ export function chooseFiles(repo: string, files: readonly HubFile[], choice: str
     (each) => fileMatches(each.path, choice) || each.files.some(({ path }) => path === choice),
   );
   if (fitting.length === 0) {
-    const there = models
+    const paths = models
       .map(({ path }) => path)
       .slice(0, 12)
       .join(", ");
-    throw new HubError(`${repo} has no file for ${choice ?? "a model"}: it has ${there || "no model"}`, false);
+    throw new HubError(`${repo} has no file for ${choice ?? "a model"}: it has ${paths || "no model"}`, false);
   }
   return complete(repo, bestOf(fitting, choice));
 }

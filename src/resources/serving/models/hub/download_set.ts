@@ -41,12 +41,12 @@ export function setOf(ctx: Ctx, workspaceId: string, repo: string, choice: Choic
 /** The file was made for another workspace, or before a crash. */
 export async function madeBefore(ctx: Ctx, { workspaceId, target }: HubSet): Promise<Fetched | undefined> {
   const path = join(ctx.config.data_dir, target);
-  const there = await stat(path).catch(() => undefined);
-  if (!there) return undefined;
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats) return undefined;
   const inspection = await inspect(ctx, path, { workspaceId, hash: true });
   if (!inspection.ok || inspection.sha256 === null) return undefined; // a damaged file is made again
   const { shape, sizeBytes, sha256 } = inspection;
-  return { shape, sizeBytes, sha256, fileMtimeMs: Math.floor(there.mtimeMs) };
+  return { shape, sizeBytes, sha256, fileMtimeMs: Math.floor(stats.mtimeMs) };
 }
 
 export async function downloadSet(ctx: Ctx, set: HubSet, watch: Watch): Promise<Fetched> {

@@ -202,10 +202,10 @@ function targetOf(ctx: Ctx, id: string, repo: string, file: HubDownload["file"])
 /** The file was downloaded for another workspace, or before a crash. */
 async function alreadyHere(ctx: Ctx, { workspaceId, file, target }: HubDownload): Promise<Fetched | undefined> {
   const path = join(ctx.config.data_dir, target);
-  const there = await stat(path).catch(() => undefined);
-  if (there?.size !== file.size || file.sha256 === null) return undefined;
+  const stats = await stat(path).catch(() => undefined);
+  if (stats?.size !== file.size || file.sha256 === null) return undefined;
   const checked = await checkWhole(ctx, path, { workspaceId, file }).catch(() => undefined); // a damaged file is downloaded again
-  return checked && { ...checked, fileMtimeMs: Math.floor(there.mtimeMs) };
+  return checked && { ...checked, fileMtimeMs: Math.floor(stats.mtimeMs) };
 }
 
 function saveProgress(ctx: Ctx, tasks: ReadonlyMap<string, Task>) {

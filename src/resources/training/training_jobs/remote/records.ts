@@ -217,8 +217,8 @@ async function dropPruned(ctx: Ctx, { provider, run }: Source) {
   const kept = keptCheckpoints(ctx.db, run.jobId).map(({ path }) => path.split("/").at(-1) ?? "");
   const newest = kept.at(-1);
   if (newest === undefined) return;
-  const there = await provider.checkpoints(handleOf(run), []);
-  const drop = there.filter((name) => name < newest && !kept.includes(name));
+  const names = await provider.checkpoints(handleOf(run), []);
+  const drop = names.filter((name) => name < newest && !kept.includes(name));
   if (drop.length > 0) await provider.checkpoints(handleOf(run), drop);
 }
 

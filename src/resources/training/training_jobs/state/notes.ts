@@ -17,8 +17,8 @@ export type Note = {
  * Adds a line to the job's history, which people read at `GET /v1/training_jobs/{id}/events`. It belongs to the commit
  * of the change that it describes.
  */
-export const note = (tx: Tx, job: Pick<JobRow, "id" | "workspaceId">, now: number, what: Note) =>
-  insert(tx, job, now, { id: newId("evt", now), ...what });
+export const note = (tx: Tx, job: Pick<JobRow, "id" | "workspaceId">, now: number, fields: Note) =>
+  insert(tx, job, now, { id: newId("evt", now), ...fields });
 
 function insert(
   tx: Tx,
@@ -37,11 +37,11 @@ type Step = { id: string; action: Action; now: number; patch?: Patch };
  * Changes the status of a job. The line in the history and the event of the workspace have the same id and the same
  * data, so that a reader of both counts the change once. Undefined if the status does not allow the action.
  */
-export function step(tx: Tx, { id, action, now, patch }: Step, what: Omit<Note, "type">): JobRow | undefined {
+export function step(tx: Tx, { id, action, now, patch }: Step, fields: Omit<Note, "type">): JobRow | undefined {
   const eventId = newId("evt", now);
   const row = transition(tx, machine, action, { id, now, eventId }, patch);
   if (!row) return undefined;
-  const { data, ...rest } = what;
+  const { data, ...rest } = fields;
   const type = machine.steps[action][2];
   if (type) insert(tx, row, now, { id: eventId, type, ...rest, data: { ...dataOf(type, row), ...data } });
   return row;

@@ -72,10 +72,10 @@ export type ClassTurns<E> = { speed: Speed; permits: number; endpoints: E[] };
 export function turnsOf<E extends EndpointLoad>(loads: readonly E[], turn: Turn, limits = LIMITS): ClassTurns<E>[] {
   const free = limits.total - runningIn(loads);
   return SPEEDS.map((speed) => {
-    const these = loads.filter(({ pace }) => pace.speed === speed);
-    const permits = Math.max(0, Math.min(free, limits[speed] - runningIn(these)));
+    const ofClass = loads.filter(({ pace }) => pace.speed === speed);
+    const permits = Math.max(0, Math.min(free, limits[speed] - runningIn(ofClass)));
     const shares = sharesOf(loads, speed, limits);
-    const sorted = these
+    const sorted = ofClass
       .filter((load) => roomOf(load, limits) > 0 && shares.hasRoom(load.workspaceId))
       .sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
     const first = sorted.findIndex(({ endpointId }) => endpointId > turn[speed]);
