@@ -27,7 +27,7 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const { create, hasOwn, keys } = Object;
   const Later = Promise;
   const textOf = Function.prototype.call.bind(Function.prototype.toString) as (value: unknown) => string;
-  const functions = new Map<string, (...given: unknown[]) => unknown>();
+  const functions = new Map<string, (...args: unknown[]) => unknown>();
   let settings: Settings = { callings: {}, params: {}, seed: 0 };
   let batch: Batch = { entry: "", prompts: [], completions: [], rows: [] };
   let kept = "";

@@ -9,9 +9,9 @@ export const FILE = "reward.js";
 export type Vm = { context: QuickJSContext; runtime: QuickJSRuntime; inside: QuickJSHandle };
 
 /** Calls a function of the harness with texts. Returns the reason if the engine itself failed. */
-export function ask(vm: Vm, name: string, ...given: QuickJSHandle[]): { text: string } | { failed: Fault } {
+export function ask(vm: Vm, name: string, ...handles: QuickJSHandle[]): { text: string } | { failed: Fault } {
   using method = vm.context.getProp(vm.inside, name);
-  const result = vm.context.callFunction(method, vm.inside, ...given);
+  const result = vm.context.callFunction(method, vm.inside, ...handles);
   if (result.error) return { failed: engineFault(vm, result.error) };
   using value = result.value;
   return { text: vm.context.typeof(value) === "string" ? vm.context.getString(value) : "" };

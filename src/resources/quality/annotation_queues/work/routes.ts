@@ -74,9 +74,9 @@ export const workRoutes = (ctx: Ctx) => {
     .post(
       "/:id/items/:item/annotations",
       async ({ principal, params, body, set }) => {
-        const { annotator = principal.keyId, ...given } = body;
+        const { annotator = principal.keyId, ...annotation } = body;
         const author = { annotator, keyId: principal.keyId };
-        const item = await annotate(ctx, queueOf(principal, params.id), params.item, { ...given, ...author });
+        const item = await annotate(ctx, queueOf(principal, params.id), params.item, { ...annotation, ...author });
         set.status = 201;
         return items.present(ctx, item);
       },

@@ -91,8 +91,8 @@ export async function answer(ctx: Ctx, caller: Principal, job: JobRow, query: Me
   });
 }
 
-async function* jsonOf(job: JobRow, { data, ...found }: Series): AsyncGenerator<string> {
-  const head = JSON.stringify({ object: "training_job.metrics", job_id: job.id, ...found });
+async function* jsonOf(job: JobRow, { data, ...summary }: Series): AsyncGenerator<string> {
+  const head = JSON.stringify({ object: "training_job.metrics", job_id: job.id, ...summary });
   yield `${head.slice(0, -1)},"data":[`;
   let separator = "";
   for await (const point of data) {
