@@ -122,13 +122,13 @@ export const remove = (ctx: Ctx, id: string) =>
 
 /** Ends a session of the caller. A caller who may change the account may end every session of the workspace. */
 export function end(ctx: Ctx, principal: Principal, id: string) {
-  const mine = allows(principal.scopes, "account", false)
+  const mayEnd = allows(principal.scopes, "account", false)
     ? eq(browserSessions.workspaceId, principal.workspaceId)
     : eq(browserSessions.keyId, seatOf(ctx, principal) ?? principal.keyId);
   const ended = write(ctx.db, (tx) =>
     tx
       .delete(browserSessions)
-      .where(and(eq(browserSessions.id, id), mine))
+      .where(and(eq(browserSessions.id, id), mayEnd))
       .returning()
       .get(),
   );

@@ -14,10 +14,10 @@ import { present, type User } from "./schema.ts";
 import { invitations, type PersonRow, people, secondFactors, type UserRow, users } from "./table.ts";
 
 const insertUser = preparedInsert(users);
-const there = isNull(users.deletedAt);
+const isMember = isNull(users.deletedAt);
 const userById = preparedRow(
   users,
-  and(eq(users.id, sql.placeholder("id")), eq(users.workspaceId, sql.placeholder("workspaceId")), there),
+  and(eq(users.id, sql.placeholder("id")), eq(users.workspaceId, sql.placeholder("workspaceId")), isMember),
 );
 const factorOf = preparedRow(
   secondFactors,
@@ -36,7 +36,7 @@ export const findIn = ({ db }: Pick<Ctx, "db">, workspaceId: string, email: stri
     .select(getTableColumns(users))
     .from(users)
     .innerJoin(people, eq(people.id, users.personId))
-    .where(and(eq(people.email, email), eq(users.workspaceId, workspaceId), there))
+    .where(and(eq(people.email, email), eq(users.workspaceId, workspaceId), isMember))
     .get();
 
 export function mustFind(ctx: Pick<Ctx, "db">, workspaceId: string, email: string): UserRow {
@@ -61,14 +61,14 @@ export const show = (ctx: Pick<Ctx, "db">, row: UserRow): User =>
   present(row, personOf(ctx, row), factorOf(ctx.db, { personId: row.personId }) !== undefined);
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
-  page(ctx.db, users, and(eq(users.workspaceId, workspaceId), there), query, (row) => show(ctx, row));
+  page(ctx.db, users, and(eq(users.workspaceId, workspaceId), isMember), query, (row) => show(ctx, row));
 
 /** The users of a person, in the order in which they joined their workspaces. */
 export const usersOf = (db: Db, personId: string): UserRow[] =>
   db
     .select()
     .from(users)
-    .where(and(eq(users.personId, personId), there))
+    .where(and(eq(users.personId, personId), isMember))
     .orderBy(asc(users.createdAt), asc(users.id))
     .all();
 
@@ -168,7 +168,7 @@ const membersOf = (db: Db, workspaceId: string): UserRow[] =>
   db
     .select()
     .from(users)
-    .where(and(eq(users.workspaceId, workspaceId), there))
+    .where(and(eq(users.workspaceId, workspaceId), isMember))
     .all();
 
 /** Throws unless the manager may change this user to `to`, and an owner is left afterwards. */
@@ -219,6 +219,6 @@ export const hasPasswords = ({ db }: Pick<Ctx, "db">): boolean =>
     .select({ id: users.id })
     .from(users)
     .innerJoin(people, eq(people.id, users.personId))
-    .where(and(there, isNotNull(people.passwordHash)))
+    .where(and(isMember, isNotNull(people.passwordHash)))
     .limit(1)
     .get() !== undefined;

@@ -158,8 +158,8 @@ async function adopt(ctx: Ctx, row: UploadRow, key: string, staging: string): Pr
 /** Returns all parts in order. Throws with the numbers of missing parts. */
 function wholeOf(ctx: Ctx, row: UploadRow): UploadPartRow[] {
   const parts = uploads.partsOf(ctx.db, row.id);
-  const here = new Set(parts.map((part) => part.number));
-  const missing = Array.from({ length: row.partCount ?? 0 }, (_, i) => i + 1).filter((number) => !here.has(number));
+  const numbers = new Set(parts.map((part) => part.number));
+  const missing = Array.from({ length: row.partCount ?? 0 }, (_, i) => i + 1).filter((number) => !numbers.has(number));
   if (missing.length > 0) {
     const named = missing.slice(0, 10).join(", ") + (missing.length > 10 ? ", …" : "");
     throw new AppError("upload_incomplete", `${missing.length} of ${row.partCount} parts have not arrived: ${named}`);

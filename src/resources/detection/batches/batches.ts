@@ -227,8 +227,8 @@ export function cancel(ctx: Ctx, workspaceId: string, id: string): BatchRow {
 export function cancelAll(ctx: Ctx, tx: Tx, workspaceId: string) {
   const now = ctx.clock.now();
   const { finishedAt, id } = detectionBatches;
-  const mine = and(eq(detectionBatches.workspaceId, workspaceId), isNull(finishedAt));
-  for (const row of tx.select({ id }).from(detectionBatches).where(mine).all())
+  const isUnfinished = and(eq(detectionBatches.workspaceId, workspaceId), isNull(finishedAt));
+  for (const row of tx.select({ id }).from(detectionBatches).where(isUnfinished).all())
     transition(tx, machine, "cancel", { id: row.id, now }, { finishedAt: now });
   ctx.wake("detection.batches");
 }

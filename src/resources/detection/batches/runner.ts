@@ -88,8 +88,8 @@ const dueItem = prepared((db) =>
 function choose(ctx: Ctx, batches: readonly BatchRow[], running: Running) {
   const busy = [...running.values()];
   for (const batch of batches) {
-    const mine = busy.filter(({ batchId }) => batchId === batch.id).length;
-    const due = dueItem(ctx.db).all({ batchId: batch.id, most: mine + 1 });
+    const runningCount = busy.filter(({ batchId }) => batchId === batch.id).length;
+    const due = dueItem(ctx.db).all({ batchId: batch.id, most: runningCount + 1 });
     const item = due.find(({ number }) => !running.has(`${batch.id} ${number}`));
     if (item) return { batch, item };
   }

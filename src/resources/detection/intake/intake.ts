@@ -14,11 +14,11 @@ export async function withRoom<T>(ctx: Ctx, workspaceId: string, work: (grow: Gr
   let taken = 0;
   const grow: Grow = (bytes) => {
     const more = Math.min(bytes, most - taken); // the body limit rejects what is beyond it
-    const mine = held.get(workspaceId) ?? 0;
+    const ofWorkspace = held.get(workspaceId) ?? 0;
     const all = held.values().reduce((sum, each) => sum + each, 0);
-    if (mine + more > most || all + more > 2 * most) throw full();
+    if (ofWorkspace + more > most || all + more > 2 * most) throw full();
     taken += more;
-    held.set(workspaceId, mine + more);
+    held.set(workspaceId, ofWorkspace + more);
   };
   try {
     return await work(grow);

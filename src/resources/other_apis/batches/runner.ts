@@ -66,17 +66,17 @@ function choose(ctx: Ctx, batches: readonly BatchRow[]): { batch: BatchRow; work
 /** The next piece of work of a batch that is not under way. */
 function workOf(ctx: Ctx, batch: BatchRow): Work | undefined {
   const { running } = ctx.state.inferenceBatches;
-  const mine = [...running.values()].filter(({ batchId }) => batchId === batch.id);
-  const alone = (key: string, run: Work["run"]) => (mine.length === 0 ? { key, run } : undefined);
+  const ownRuns = [...running.values()].filter(({ batchId }) => batchId === batch.id);
+  const alone = (key: string, run: Work["run"]) => (ownRuns.length === 0 ? { key, run } : undefined);
   const isLate = ctx.clock.now() >= batch.expiresAt && batch.status !== "cancelling" && batch.status !== "finalizing";
   if (isLate) {
-    for (const { stop } of mine) stop.abort(new Error("the batch has expired"));
+    for (const { stop } of ownRuns) stop.abort(new Error("the batch has expired"));
     return alone("end", () => end(ctx, batch, "expire"));
   }
   if (batch.status === "validating") return alone("check", (signal) => check(ctx, batch, signal));
   if (batch.status === "cancelling") return alone("end", () => end(ctx, batch, "stop"));
   if (batch.status === "finalizing") return alone("end", () => end(ctx, batch, "complete"));
-  const due = dueItems(ctx.db).all({ batchId: batch.id, most: mine.length + 1 });
+  const due = dueItems(ctx.db).all({ batchId: batch.id, most: ownRuns.length + 1 });
   const item = due.find(({ number }) => !running.has(`${batch.id} ${number}`));
   if (item) return { key: String(item.number), run: (signal) => answerItem(ctx, batch, item, signal) };
   return alone("end", () => end(ctx, batch, "complete"));

@@ -43,8 +43,8 @@ export function create(ctx: Ctx, { workspaceId, keyId }: Principal, body: Create
   const counts = { total: 0, completed: 0, failed: 0, inputTokens: 0, outputTokens: 0 };
   const times = { inProgressAt: null, finalizingAt: null, cancellingAt: null, finishedAt: null };
   const row = write(ctx.db, (tx) => {
-    const mine = and(eq(inferenceBatches.workspaceId, workspaceId), isNull(inferenceBatches.finishedAt));
-    limitWaiting({ db: tx, config: ctx.config }, "batches", inferenceBatches, mine);
+    const isUnfinished = and(eq(inferenceBatches.workspaceId, workspaceId), isNull(inferenceBatches.finishedAt));
+    limitWaiting({ db: tx, config: ctx.config }, "batches", inferenceBatches, isUnfinished);
     return insert(tx, {
       id: newId("batch", now),
       workspaceId,

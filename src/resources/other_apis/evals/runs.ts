@@ -47,17 +47,17 @@ const { experimentId, rowId, evaluator, passed } = experimentScores;
 
 /** How many items each criterion passed, and how many items passed all of them. */
 function resultsOf(db: Db | Tx, { parent, experiment }: Pick<RunRecord, "parent" | "experiment">): Result {
-  const mine = eq(experimentId, experiment.id);
+  const isOfExperiment = eq(experimentId, experiment.id);
   const byCriterion = db
     .select({ evaluator, passed: sql<number>`sum(${passed} IS TRUE)`, count: sql<number>`count(*)` })
     .from(experimentScores)
-    .where(mine)
+    .where(isOfExperiment)
     .groupBy(evaluator)
     .all();
   const whole = db
     .select({ rowId })
     .from(experimentScores)
-    .where(mine)
+    .where(isOfExperiment)
     .groupBy(rowId)
     .having(sql`sum(${passed} IS TRUE) = ${parent.evaluators.length}`)
     .all().length;

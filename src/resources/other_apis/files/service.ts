@@ -29,8 +29,14 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id")
 }
 
 export const list = (ctx: Ctx, workspaceId: string, { purpose, ...query }: FilesQuery) => {
-  const mine = eq(clientFiles.workspaceId, workspaceId);
-  return page(ctx.db, clientFiles, purpose ? and(mine, eq(clientFiles.purpose, purpose)) : mine, query, present);
+  const isOfWorkspace = eq(clientFiles.workspaceId, workspaceId);
+  return page(
+    ctx.db,
+    clientFiles,
+    purpose ? and(isOfWorkspace, eq(clientFiles.purpose, purpose)) : isOfWorkspace,
+    query,
+    present,
+  );
 };
 
 export const add = (tx: Tx, file: Omit<ClientFileRow, "id" | "createdAt">, now: number): ClientFileRow =>

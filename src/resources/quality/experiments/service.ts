@@ -218,15 +218,15 @@ function removeRow(ctx: Ctx, tx: Tx, row: ExperimentRow) {
 
 /** For a workspace that is being deleted. */
 export function removeAll(ctx: Ctx, workspaceId: string) {
-  const mine = eq(experiments.workspaceId, workspaceId);
+  const isOfWorkspace = eq(experiments.workspaceId, workspaceId);
   const active = ctx.db
     .select({ id: experiments.id })
     .from(experiments)
-    .where(and(mine, isNull(experiments.finishedAt)))
+    .where(and(isOfWorkspace, isNull(experiments.finishedAt)))
     .all();
   for (const { id } of active) end(ctx, id, { action: "cancel" });
   write(ctx.db, (tx) => {
-    for (const row of tx.select().from(experiments).where(mine).all()) removeRow(ctx, tx, row);
+    for (const row of tx.select().from(experiments).where(isOfWorkspace).all()) removeRow(ctx, tx, row);
   });
 }
 

@@ -101,8 +101,8 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
   const existing = find(ctx, workspaceId, hubName);
   const now = ctx.clock.now();
   const row = write(ctx.db, (tx) => {
-    const mine = and(eq(models.workspaceId, workspaceId), eq(models.status, "downloading"));
-    limitWaiting({ db: tx, config: ctx.config }, "downloads", models, mine);
+    const isDownloading = and(eq(models.workspaceId, workspaceId), eq(models.status, "downloading"));
+    limitWaiting({ db: tx, config: ctx.config }, "downloads", models, isDownloading);
     const id = existing?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
     return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
   });

@@ -30,9 +30,9 @@ export async function scoreTraffic(ctx: Ctx, signal: AbortSignal): Promise<void>
   const trouble: unknown[] = [];
   const startIdle = () => {
     const rows = ctx.db.select().from(monitors).where(isNotNull(monitors.evaluator)).all();
-    for (const [workspaceId, mine] of Map.groupBy(rows, (row) => row.workspaceId)) {
+    for (const [workspaceId, ofWorkspace] of Map.groupBy(rows, (row) => row.workspaceId)) {
       if (busy.has(workspaceId)) continue;
-      const all = mine.map(async ({ id }) => {
+      const all = ofWorkspace.map(async ({ id }) => {
         const release = await permits.acquire({ workspaceId, signal });
         await scoreFor(ctx, id, signal).finally(release);
       });

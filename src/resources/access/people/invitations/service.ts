@@ -55,11 +55,11 @@ export function create(ctx: Ctx, { workspaceId, by, email, role, expires_in_hour
 
 export function withdraw(ctx: Ctx, workspaceId: string, id: string, by?: Principal): InvitationRow {
   return write(ctx.db, (tx) => {
-    const mine = and(eq(invitations.id, id), eq(invitations.workspaceId, workspaceId));
-    const row = tx.select().from(invitations).where(mine).get();
+    const isInvitation = and(eq(invitations.id, id), eq(invitations.workspaceId, workspaceId));
+    const row = tx.select().from(invitations).where(isInvitation).get();
     if (!row) throw new AppError("resource_not_found", `No invitation ${id.slice(0, 80)}`, { param: "id" });
     if (by) people.requireRight(ctx, by, undefined, row.role);
-    tx.delete(invitations).where(mine).run();
+    tx.delete(invitations).where(isInvitation).run();
     return row;
   });
 }
@@ -74,8 +74,8 @@ export function mustFind(ctx: Pick<Ctx, "db" | "clock">, token: string): Invitat
 
 /** The invitation that the command line names by its address. */
 export function mustFindOf(ctx: Ctx, workspaceId: string, email: string): InvitationRow {
-  const mine = and(eq(invitations.workspaceId, workspaceId), eq(invitations.email, email));
-  const row = ctx.db.select().from(invitations).where(mine).get();
+  const isInvitation = and(eq(invitations.workspaceId, workspaceId), eq(invitations.email, email));
+  const row = ctx.db.select().from(invitations).where(isInvitation).get();
   if (row) return row;
   throw new AppError("resource_not_found", `${email} has no open invitation to this workspace`, { param: "email" });
 }

@@ -195,8 +195,8 @@ const useOf = ({ jobId, id }: ExportRow) => ({
 
 /** Needs no API key: the signed URL is the permission. */
 export async function send(ctx: Ctx, request: Request, at: { jobId: string; exportId: string }): Promise<Response> {
-  const mine = and(eq(trainingExports.id, at.exportId), eq(trainingExports.jobId, at.jobId));
-  const row = ctx.db.select().from(trainingExports).where(mine).get();
+  const isExport = and(eq(trainingExports.id, at.exportId), eq(trainingExports.jobId, at.jobId));
+  const row = ctx.db.select().from(trainingExports).where(isExport).get();
   signed.admit(ctx, request, row && useOf(row));
   const { storageKey, sizeBytes, sha256, fileName, updatedAt } = row as ExportRow; // admit() throws without a row
   if (storageKey === null || sizeBytes === null || sha256 === null)

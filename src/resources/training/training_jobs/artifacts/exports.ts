@@ -45,8 +45,8 @@ export function requestExport(
   if (existing) return existing;
   const { id: checkpointId, jobId, workspaceId } = checkpoint;
   mustBeOpen({ db: tx, config: ctx.config }, { workspaceId, kind: "checkpoints" });
-  const mine = and(eq(trainingExports.workspaceId, workspaceId), preparing);
-  limitWaiting({ db: tx, config: ctx.config }, "exports", trainingExports, mine);
+  const isWaiting = and(eq(trainingExports.workspaceId, workspaceId), preparing);
+  limitWaiting({ db: tx, config: ctx.config }, "exports", trainingExports, isWaiting);
   return insert(tx, { jobId, workspaceId, checkpointId, variant, quantization }, now);
 }
 

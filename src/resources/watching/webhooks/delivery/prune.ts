@@ -34,14 +34,14 @@ function pruneDeliveries(tx: Tx, before: number, rows: number): number {
 
 function pruneEndpoints(tx: Tx, rows: number): number {
   const { id, deletedAt } = webhookEndpoints;
-  const theirs = tx
+  const deliveries = tx
     .select({ id: webhookDeliveries.id })
     .from(webhookDeliveries)
     .where(sql`${webhookDeliveries.endpointId} = ${id}`);
   const unused = tx
     .select({ id })
     .from(webhookEndpoints)
-    .where(and(isNotNull(deletedAt), notExists(theirs)))
+    .where(and(isNotNull(deletedAt), notExists(deliveries)))
     .limit(rows);
   return tx.delete(webhookEndpoints).where(inArray(id, unused)).returning({ id }).all().length;
 }
