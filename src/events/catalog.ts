@@ -1,106 +1,107 @@
 import { z } from "zod";
+import { later } from "../lib/schema.ts";
 
 /**
  * Every event type and the shape of its `data`. Types are API: add freely, never rename. Only the fields named
  * here leave the house (the rest is stripped), so a payload cannot carry a secret by accident.
  * `webhook`: part of the published event kinds; the others are seen in the pull feed alone.
  */
-const subject = <O extends string, S extends z.ZodRawShape>(object: O, shape: S) =>
-  z.object({ object: z.literal(object), id: z.string(), ...shape });
+const subject = <O extends string, S extends z.ZodRawShape>(object: O, shape: () => S) =>
+  later(() => z.object({ object: z.literal(object), id: z.string(), ...shape() }));
 
-const workspace = subject("workspace", { name: z.string(), status: z.string() });
-const apiKey = subject("api_key", { name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) });
-const sshKey = subject("ssh_key", { name: z.string(), fingerprint: z.string() });
-const region = subject("region", { name: z.string(), provider: z.string() });
-const secret = subject("secret", { name: z.string(), scope_host: z.string() });
-const trackerIntegration = subject("tracker_integration", { type: z.string(), base_url: z.string() });
-const model = subject("model", { name: z.string(), status: z.string() });
-const deployment = subject("deployment", { status: z.string(), name: z.string() });
-const deploymentSwitched = subject("deployment", {
+const workspace = subject("workspace", () => ({ name: z.string(), status: z.string() }));
+const apiKey = subject("api_key", () => ({ name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) }));
+const sshKey = subject("ssh_key", () => ({ name: z.string(), fingerprint: z.string() }));
+const region = subject("region", () => ({ name: z.string(), provider: z.string() }));
+const secret = subject("secret", () => ({ name: z.string(), scope_host: z.string() }));
+const trackerIntegration = subject("tracker_integration", () => ({ type: z.string(), base_url: z.string() }));
+const model = subject("model", () => ({ name: z.string(), status: z.string() }));
+const deployment = subject("deployment", () => ({ status: z.string(), name: z.string() }));
+const deploymentSwitched = subject("deployment", () => ({
   status: z.string(),
   name: z.string(),
   model: z.string(),
   previous_model: z.string().nullable(),
-});
-const deploymentSwitchFailed = subject("deployment", {
+}));
+const deploymentSwitchFailed = subject("deployment", () => ({
   status: z.string(),
   name: z.string(),
   model: z.string(),
   error: z.string(),
-});
+}));
 
-const dataset = subject("dataset", { name: z.string(), source_type: z.string(), head_row: z.int() });
-const rowsAppended = subject("dataset", {
+const dataset = subject("dataset", () => ({ name: z.string(), source_type: z.string(), head_row: z.int() }));
+const rowsAppended = subject("dataset", () => ({
   name: z.string(),
   batch_id: z.string(),
   first_row_id: z.int(),
   last_row_id: z.int(),
   count: z.int(),
   head_row: z.int(),
-});
-const snapshotCreated = subject("dataset_snapshot", {
+}));
+const snapshotCreated = subject("dataset_snapshot", () => ({
   dataset_id: z.string(),
   head_row: z.int(),
   row_count: z.int(),
   trigger: z.string(),
-});
-const resolution = subject("dataset_resolution", {
+}));
+const resolution = subject("dataset_resolution", () => ({
   dataset_id: z.string(),
   status: z.string(),
   rows: z.int(),
   total_rows: z.int().nullable(),
-});
-const volume = subject("volume", { name: z.string() });
-const volumeFile = subject("volume_file", { volume: z.string(), path: z.string(), size_bytes: z.int() });
-const codeArtifact = subject("code_artifact", { name: z.string(), sha256: z.string() });
-const rewardFunction = subject("reward_function", { name: z.string(), version: z.int(), status: z.string() });
-const evaluator = subject("evaluator", { name: z.string(), version: z.int(), kind: z.string() });
-const experiment = subject("experiment", {
+}));
+const volume = subject("volume", () => ({ name: z.string() }));
+const volumeFile = subject("volume_file", () => ({ volume: z.string(), path: z.string(), size_bytes: z.int() }));
+const codeArtifact = subject("code_artifact", () => ({ name: z.string(), sha256: z.string() }));
+const rewardFunction = subject("reward_function", () => ({ name: z.string(), version: z.int(), status: z.string() }));
+const evaluator = subject("evaluator", () => ({ name: z.string(), version: z.int(), kind: z.string() }));
+const experiment = subject("experiment", () => ({
   name: z.string(),
   status: z.string(),
   items_total: z.int(),
   items_done: z.int(),
   items_failed: z.int(),
-});
-const session = subject("session", { name: z.string().nullable(), status: z.string() });
+}));
+const session = subject("session", () => ({ name: z.string().nullable(), status: z.string() }));
 
-const annotationQueue = subject("annotation_queue", { name: z.string(), mode: z.string() });
-const annotationItem = subject("annotation_item", {
+const annotationQueue = subject("annotation_queue", () => ({ name: z.string(), mode: z.string() }));
+const annotationItem = subject("annotation_item", () => ({
   queue_id: z.string(),
   status: z.string(),
   preferred: z.string().nullable(),
   dataset_id: z.string().nullable(),
   dataset_row_id: z.int().nullable(),
-});
+}));
 
 /** `model` is null for jobs that run a script of the user. */
-const job = subject("job", { status: z.string(), model: z.string().nullable() });
+const job = subject("job", () => ({ status: z.string(), model: z.string().nullable() }));
 
-const pausedJob = subject("job", {
+const pausedJob = subject("job", () => ({
   status: z.string(),
   model: z.string().nullable(),
   reason: z.string().nullable(),
-});
+}));
 
-const balance = { balance_usd: z.number() };
+const balance = () => ({ balance_usd: z.number() });
 
-const webhookEndpoint = subject("webhook_endpoint", { status: z.string() });
+const webhookEndpoint = subject("webhook_endpoint", () => ({ status: z.string() }));
 
-const detectionBatch = subject("detection_batch", {
+const detectionBatch = subject("detection_batch", () => ({
   status: z.string(),
   total: z.int(),
   success_count: z.int(),
   failure_count: z.int(),
-});
+}));
 
-const detectionAccount = subject("detection_account", {
+const detectionAccount = subject("detection_account", () => ({
   plan: z.string(),
   credits: z.number(),
   total: z.number(),
   threshold: z.number(),
-});
+}));
 
-const monitor = subject("monitor", {
+const monitor = subject("monitor", () => ({
   name: z.string(),
   metric: z.string(),
   severity: z.string(),
@@ -109,8 +110,8 @@ const monitor = subject("monitor", {
   threshold: z.number().nullable(),
   deployment_id: z.string().nullable(),
   job_id: z.string().nullable(),
-});
-const agent = subject("agent", { name: z.string(), version: z.int() });
+}));
+const agent = subject("agent", () => ({ name: z.string(), version: z.int() }));
 
 export const CATALOG = {
   "workspace.created": { webhook: false, data: workspace },
@@ -194,8 +195,8 @@ export const CATALOG = {
   "detection_batch.cancelled": { webhook: false, data: detectionBatch },
   "detection_credits.low": { webhook: false, data: detectionAccount },
   "detection_credits.exhausted": { webhook: false, data: detectionAccount },
-  "credit.granted": { webhook: false, data: subject("balance", { ...balance, amount_usd: z.number() }) },
-  "credit.low": { webhook: false, data: subject("balance", { ...balance, threshold_percent: z.number() }) },
+  "credit.granted": { webhook: false, data: subject("balance", () => ({ ...balance(), amount_usd: z.number() })) },
+  "credit.low": { webhook: false, data: subject("balance", () => ({ ...balance(), threshold_percent: z.number() })) },
   "credit.exhausted": { webhook: false, data: subject("balance", balance) },
   "monitor.created": { webhook: false, data: monitor },
   "monitor.updated": { webhook: false, data: monitor },
@@ -209,7 +210,7 @@ export const CATALOG = {
   "webhook_endpoint.enabled": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.disabled": { webhook: false, data: webhookEndpoint },
   "webhook_endpoint.deleted": { webhook: false, data: webhookEndpoint },
-  "webhook.test": { webhook: true, data: subject("webhook_endpoint", {}) },
+  "webhook.test": { webhook: true, data: subject("webhook_endpoint", () => ({})) },
 } as const satisfies Record<string, { webhook: boolean; data: z.ZodType<{ id: string }> }>;
 
 export type EventType = keyof typeof CATALOG;

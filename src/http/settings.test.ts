@@ -14,23 +14,23 @@ const lamps = sqliteTable("lamps", {
 
 const SETTINGS = settings(lamps, {
   label: {
-    input: z.string().min(1).describe("Unique"),
-    update: z.string().min(1),
+    input: () => z.string().min(1).describe("Unique"),
+    update: () => z.string().min(1),
     answer: () => z.string(),
   },
-  level: { input: z.enum(LEVELS).default("low"), answer: () => z.enum(LEVELS) },
-  max_watts: { input: z.int().min(1).nullable().default(null), answer: () => z.int().nullable() },
+  level: { input: () => z.enum(LEVELS).default("low"), answer: () => z.enum(LEVELS) },
+  max_watts: { input: () => z.int().min(1).nullable().default(null), answer: () => z.int().nullable() },
   fade_seconds: {
     column: "fadeMs",
-    input: z.number().optional().describe("Default: 1"),
+    input: () => z.number().optional().describe("Default: 1"),
     answer: () => z.number(),
     toColumn: (seconds: number) => seconds * 1000,
     fromColumn: (ms: number) => ms / 1000,
   },
 });
 
-const Create = z.object(SETTINGS.create);
-const Update = z.object(SETTINGS.update);
+const Create = z.object(SETTINGS.create());
+const Update = z.object(SETTINGS.update());
 const jsonOf = (form: z.ZodType) => z.toJSONSchema(form, { io: "input" });
 
 describe("forms of requests and answers", () => {
@@ -92,7 +92,7 @@ describe("columns", () => {
 
 /** Each of these is refused by the compiler: an unused `@ts-expect-error` is an error of its own. */
 describe("a declaration that does not fit the table does not compile", () => {
-  const whole = { input: z.int(), answer: () => z.int() };
+  const whole = { input: () => z.int(), answer: () => z.int() };
 
   test("a name without a column: also refused when the program starts", () => {
     // @ts-expect-error no column has the name
@@ -103,11 +103,11 @@ describe("a declaration that does not fit the table does not compile", () => {
     // @ts-expect-error there is no such column
     settings(lamps, { max_watts: { ...whole, column: "maxWats" } });
     // @ts-expect-error the column holds a text
-    settings(lamps, { label: { input: z.int(), answer: () => z.string() } });
+    settings(lamps, { label: { input: () => z.int(), answer: () => z.string() } });
     // @ts-expect-error the column may hold null
     settings(lamps, { max_watts: whole });
     // @ts-expect-error the column takes two words only
-    settings(lamps, { level: { input: z.string(), answer: () => z.string() } });
+    settings(lamps, { level: { input: () => z.string(), answer: () => z.string() } });
     // @ts-expect-error the conversion gives a text
     settings(lamps, { fade_ms: { ...whole, toColumn: (ms: number) => String(ms) } });
     // @ts-expect-error the conversion takes a text

@@ -7,11 +7,11 @@ import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { z } from "zod";
 
 export type Setting<Column = PropertyKey, Value = never> = {
-  /** The form in a request that creates the resource, with its default: `z.int().min(0).default(256)`. */
-  input: z.ZodType;
+  /** The form in a request that creates the resource, with its default: `() => z.int().min(0).default(256)`. */
+  input: () => z.ZodType;
   /** The form in a request that changes the resource. Without it: that of `input`, without a default. */
-  update?: z.ZodType;
-  /** The form in an answer. It is made when the document of the API first needs it. */
+  update?: () => z.ZodType;
+  /** The form in an answer. */
   answer: () => z.ZodType;
   /** The column. Without it: the one whose name in the database is the name of the setting. */
   column?: Column;
@@ -30,7 +30,9 @@ type Column<T extends SQLiteTable, Name, S> = S extends { column: infer Key exte
 type Columns<T extends SQLiteTable, D> = Pick<Row<T>, { [Name in keyof D]: Column<T, Name, D[Name]> }[keyof D]>;
 
 type Bare<Form> = Form extends z.ZodDefault<infer Inner> | z.ZodOptional<infer Inner> ? Inner : Form;
-type Change<S extends Setting> = S extends { update: infer Form extends z.ZodType } ? Form : Bare<S["input"]>;
+type Change<S extends Setting> = S extends { update: () => infer Form extends z.ZodType }
+  ? Form
+  : Bare<ReturnType<S["input"]>>;
 type Value<S extends Setting> = z.output<Change<S>>;
 type Answer<S extends Setting> = z.output<ReturnType<S["answer"]>>;
 
@@ -48,9 +50,9 @@ type Checked<S extends Setting, Cell> = [Cell] extends [never]
 
 type Settings<T extends SQLiteTable, D extends Declared<T>> = {
   /** Fields of the request that creates the resource. */
-  create: { [Name in keyof D]: D[Name]["input"] };
+  create: () => { [Name in keyof D]: ReturnType<D[Name]["input"]> };
   /** Fields of the request that changes it. All may be left out. */
-  update: { [Name in keyof D]: z.ZodOptional<Change<D[Name]>> };
+  update: () => { [Name in keyof D]: z.ZodOptional<Change<D[Name]>> };
   /** Fields of the answer. */
   answer: () => { [Name in keyof D]: ReturnType<D[Name]["answer"]> };
   present: (row: Columns<T, D>) => { [Name in keyof D]: Answer<D[Name]> };
@@ -84,8 +86,9 @@ export function settings(table: SQLiteTable, declared: Readonly<Record<string, S
   }
 
   return {
-    create: Object.fromEntries(all.map(({ name, input }) => [name, input])),
-    update: Object.fromEntries(all.map(({ name, input, update }) => [name, z.optional(update ?? bare(input))])),
+    create: () => Object.fromEntries(all.map(({ name, input }) => [name, input()])),
+    update: () =>
+      Object.fromEntries(all.map(({ name, input, update }) => [name, z.optional(update?.() ?? bare(input()))])),
     answer: () => Object.fromEntries(all.map(({ name, answer }) => [name, answer()])),
     present: (row: Values) =>
       Object.fromEntries(all.map(({ name, key, fromColumn }) => [name, fromColumn ? fromColumn(row[key]) : row[key]])),

@@ -1,8 +1,14 @@
 import { z } from "zod";
 import { isoTime } from "./time.ts";
 
-/** Made when it is first used: what only the document of the interface or a worker needs costs a start nothing. */
-export const later = z.lazy;
+/** Made once, when it is first used: a schema that no request has needed yet costs a start nothing. */
+export function later<S extends z.core.SomeType>(make: () => S): z.ZodLazy<S> {
+  let made: S | undefined;
+  return z.lazy(() => {
+    made ??= make();
+    return made;
+  });
+}
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
 const CONTROL = /[\u0000-\u001f\u007f]/;

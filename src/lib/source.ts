@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Label } from "./schema.ts";
+import { Label, later } from "./schema.ts";
 import { isSecretName } from "./text/redact.ts";
 
 /** The source of a connected dataset's rows. docs/connectors.md describes it for users. */
@@ -7,32 +7,35 @@ export const SOURCE_TYPES = ["s3", "gs", "az", "hf", "postgres", "mysql", "snowf
 export type SourceType = (typeof SOURCE_TYPES)[number];
 
 const Words = z.string().max(10_000);
-export const HubConfig = z.object({
-  config: Label().optional().describe("A configuration (subset) of the hub dataset"),
-  revision: Label().optional(),
-  split: Label().optional().describe("Default: train, else the only one there is"),
-  column_mapping: z
-    .record(z.string().max(200), z.string().min(1).max(200))
-    .optional()
-    .describe("Source → target column"),
-  token: Words.optional().describe("Used, never stored"),
-});
-export const DbConnection = z.union([
-  Words.min(1),
-  z.record(z.string().max(100), z.union([Words, z.number(), z.boolean()])),
-]);
+export const HubConfig = later(() =>
+  z.object({
+    config: Label().optional().describe("A configuration (subset) of the hub dataset"),
+    revision: Label().optional(),
+    split: Label().optional().describe("Default: train, else the only one there is"),
+    column_mapping: z
+      .record(z.string().max(200), z.string().min(1).max(200))
+      .optional()
+      .describe("Source → target column"),
+    token: Words.optional().describe("Used, never stored"),
+  }),
+);
+export const DbConnection = later(() =>
+  z.union([Words.min(1), z.record(z.string().max(100), z.union([Words, z.number(), z.boolean()]))]),
+);
 
-export const Source = z.object({
-  source_type: z.enum(SOURCE_TYPES),
-  source_uri: Words.nullish(),
-  hub_dataset: Label(300).nullish(),
-  hub_config: HubConfig.nullish(),
-  db_connection: DbConnection.nullish(),
-  db_query: z.string().trim().min(1).max(100_000).nullish(),
-});
+export const Source = later(() =>
+  z.object({
+    source_type: z.enum(SOURCE_TYPES),
+    source_uri: Words.nullish(),
+    hub_dataset: Label(300).nullish(),
+    hub_config: HubConfig.nullish(),
+    db_connection: DbConnection.nullish(),
+    db_query: z.string().trim().min(1).max(100_000).nullish(),
+  }),
+);
 export type Source = z.infer<typeof Source>;
 
-export const Credentials = z.record(z.string().max(100), z.unknown());
+export const Credentials = later(() => z.record(z.string().max(100), z.unknown()));
 export type Credentials = z.infer<typeof Credentials>;
 
 const OBJECTS: readonly SourceType[] = ["s3", "gs", "az"];

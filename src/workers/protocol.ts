@@ -48,37 +48,43 @@ export const Text = z.string().max(16 * MIB);
 export const List = <S extends z.ZodType>(item: S) => z.array(item).max(100_000);
 export const Values = later(() => table(z.number(), { most: 5_000, key: 200 }));
 
-export const Ready = z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) });
+export const Ready = later(() => z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) }));
 /** `quiet_ms`: a native call begins that may block the worker's messages for this long. */
-export const Heartbeat = z.strictObject({
-  type: z.literal("heartbeat"),
-  quiet_ms: z.int().min(0).max(3_600_000).optional(),
-});
-export const Failed = z.strictObject({
-  type: z.literal("failed"),
-  kind: z.enum(REPORTED),
-  message: Text,
-});
+export const Heartbeat = later(() =>
+  z.strictObject({
+    type: z.literal("heartbeat"),
+    quiet_ms: z.int().min(0).max(3_600_000).optional(),
+  }),
+);
+export const Failed = later(() =>
+  z.strictObject({
+    type: z.literal("failed"),
+    kind: z.enum(REPORTED),
+    message: Text,
+  }),
+);
 /** The last message. `result` is the path of the file that holds the outcome, if there is one. */
-export const Done = z.strictObject({ type: z.literal("done"), result: Text.optional() });
+export const Done = later(() => z.strictObject({ type: z.literal("done"), result: Text.optional() }));
 
 /** The messages from one kind of worker: the common ones and its own. */
 export const fromWorker = <const Own extends readonly z.core.$ZodTypeDiscriminable[]>(own: Own) =>
   z.discriminatedUnion("type", [Ready, Heartbeat, Failed, Done, ...own]);
 
 /** Server → worker: the first message, sent once. */
-export const Start = z.strictObject({
-  type: z.literal("start"),
-  id: z.string(),
-  parent_pid: z.int(),
-  socket_path: z.string(), // a worker that streams serves HTTP here
-  beat_ms: z.int().positive(),
-  /** Only `stop` ends it: a scheduler sends SIGTERM to all processes of a job. */
-  ignores_term: z.boolean().default(false),
-});
+export const Start = later(() =>
+  z.strictObject({
+    type: z.literal("start"),
+    id: z.string(),
+    parent_pid: z.int(),
+    socket_path: z.string(), // a worker that streams serves HTTP here
+    beat_ms: z.int().positive(),
+    /** Only `stop` ends it: a scheduler sends SIGTERM to all processes of a job. */
+    ignores_term: z.boolean().default(false),
+  }),
+);
 export type Start = z.infer<typeof Start>;
 /** Server → worker: finish what must be finished and exit. SIGTERM means the same. */
-export const Stop = z.strictObject({ type: z.literal("stop"), reason: z.string() });
+export const Stop = later(() => z.strictObject({ type: z.literal("stop"), reason: z.string() }));
 
 /** Loading stages of a replica, as users see them. */
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
@@ -214,7 +220,7 @@ export const ModelShape = later(() =>
 export type ModelShape = z.infer<typeof ModelShape>;
 
 /** The connector reads outside sources of rows. It does one task and ends; credentials live only in its memory. */
-const task = {
+const task = () => ({
   source: Source,
   credentials: Credentials,
   network: z.strictObject({ allow_private: z.boolean(), allow: z.array(z.string()), ca_file: z.string() }),
@@ -222,16 +228,16 @@ const task = {
   connect_ms: z.int().positive(),
   statement_ms: z.int().positive(),
   row_bytes: z.int().positive(),
-};
+});
 export const ToConnector = later(() =>
   z.discriminatedUnion("type", [
-    z.strictObject({ type: z.literal("validate"), ...task, count_ms: z.int().positive() }),
+    z.strictObject({ type: z.literal("validate"), ...task(), count_ms: z.int().positive() }),
     /** Tests the connection without reading rows. */
-    z.strictObject({ type: z.literal("test"), ...task }),
+    z.strictObject({ type: z.literal("test"), ...task() }),
     /** Reads into a file of rows. An existing file is continued after its last row. */
     z.strictObject({
       type: z.literal("read"),
-      ...task,
+      ...task(),
       path: z.string(),
       /** A slower source is given up, by the average over `seconds`. 0: any rate. */
       min_rate: z.strictObject({ bytes_per_second: z.int().min(0), seconds: z.int().positive() }),

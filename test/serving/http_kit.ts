@@ -51,4 +51,4 @@ export const events = (text: string) =>
 export const chunks = (text: string) =>
   events(text)
     .filter((event) => event !== "[DONE]")
-    .map((event) => ChatCompletionChunk.strict().parse(JSON.parse(event)));
+    .map((event) => ChatCompletionChunk.unwrap().strict().parse(JSON.parse(event)));

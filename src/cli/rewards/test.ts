@@ -99,7 +99,7 @@ function checked({ params: schema }: LibraryReward, params: Record<string, unkno
   const result = schema.safeParse(params);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
-  const names = Object.keys(schema.shape).join(", ");
+  const names = Object.keys(schema.unwrap().shape).join(", ");
   const at = ["--param", issue?.path.join(".")].filter(Boolean).join(" ");
   throw new UsageError(`${at}: ${issue?.message}. Parameters: ${names}`);
 }

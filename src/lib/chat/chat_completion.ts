@@ -26,79 +26,83 @@ import {
 const MAX_MESSAGES = 10_000;
 const MAX_TOOLS = 128;
 
-export const ChatCompletionRequest = z
-  .object({
-    ...samplingFields,
-    messages: z.array(PromptMessage).min(1).max(MAX_MESSAGES),
-    max_tokens: MaxTokens,
-    max_completion_tokens: MaxTokens.describe("Overrides max_tokens. Default: the rest of the context"),
-    logprobs: orElse(z.boolean(), false),
-    top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
-    response_format: z
-      .union([ResponseFormat, z.null()])
-      .optional()
-      .transform((format) => format ?? { type: "text" as const }),
-    tools: orElse(z.array(Tool).max(MAX_TOOLS), [] as Tool[]),
-    tool_choice: orElse(ToolChoice, "auto" as ToolChoice),
-    parallel_tool_calls: orElse(z.boolean(), true),
-    functions: z.array(LegacyFunction).max(MAX_TOOLS).nullish().describe("The older form of tools"),
-    function_call: LegacyChoice.nullish().describe("The older form of tool_choice"),
-    reasoning_effort: z
-      .enum(["none", "minimal", "low", "medium", "high", "xhigh"])
-      .nullish()
-      .describe("The server passes this to the model's chat template. none asks the model not to think"),
-    reasoning_format: orElse(z.enum(["auto", "deepseek", "none"]), "auto" as const).describe(
-      "none: thoughts stay in content. Otherwise they are in reasoning_content, if the template knows thoughts",
-    ),
-    continue_final_message: z
-      .boolean()
-      .nullish()
-      .describe("true: the answer continues the last message. Default: true if that is the assistant's"),
-    add_generation_prompt: z.boolean().nullish(),
-    verbose: orElse(z.boolean(), false).describe("The answer has the rendered prompt in __verbose"),
-    chat_template_kwargs: z
-      .record(z.string(), z.unknown())
-      .nullish()
-      .describe("Additional variables for the model's chat template"),
-  })
-  .superRefine((request, issues) => {
-    const refuse: Refuse = (path, message) => issues.addIssue({ code: "custom", path, message, input: request });
-    checkSampling(request, refuse);
-    checkTools(request, refuse);
-    checkConstraints(request, refuse);
-    checkEnd(request, refuse);
-    if (request.top_logprobs && !request.logprobs) refuse(["top_logprobs"], "needs logprobs: true");
-  })
-  .meta({ id: "ChatCompletionRequest" });
+export const ChatCompletionRequest = later(() =>
+  z
+    .object({
+      ...samplingFields(),
+      messages: z.array(PromptMessage).min(1).max(MAX_MESSAGES),
+      max_tokens: MaxTokens,
+      max_completion_tokens: MaxTokens.describe("Overrides max_tokens. Default: the rest of the context"),
+      logprobs: orElse(z.boolean(), false),
+      top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
+      response_format: z
+        .union([ResponseFormat, z.null()])
+        .optional()
+        .transform((format) => format ?? { type: "text" as const }),
+      tools: orElse(z.array(Tool).max(MAX_TOOLS), [] as Tool[]),
+      tool_choice: orElse(ToolChoice, "auto" as ToolChoice),
+      parallel_tool_calls: orElse(z.boolean(), true),
+      functions: z.array(LegacyFunction).max(MAX_TOOLS).nullish().describe("The older form of tools"),
+      function_call: LegacyChoice.nullish().describe("The older form of tool_choice"),
+      reasoning_effort: z
+        .enum(["none", "minimal", "low", "medium", "high", "xhigh"])
+        .nullish()
+        .describe("The server passes this to the model's chat template. none asks the model not to think"),
+      reasoning_format: orElse(z.enum(["auto", "deepseek", "none"]), "auto" as const).describe(
+        "none: thoughts stay in content. Otherwise they are in reasoning_content, if the template knows thoughts",
+      ),
+      continue_final_message: z
+        .boolean()
+        .nullish()
+        .describe("true: the answer continues the last message. Default: true if that is the assistant's"),
+      add_generation_prompt: z.boolean().nullish(),
+      verbose: orElse(z.boolean(), false).describe("The answer has the rendered prompt in __verbose"),
+      chat_template_kwargs: z
+        .record(z.string(), z.unknown())
+        .nullish()
+        .describe("Additional variables for the model's chat template"),
+    })
+    .superRefine((request, issues) => {
+      const refuse: Refuse = (path, message) => issues.addIssue({ code: "custom", path, message, input: request });
+      checkSampling(request, refuse);
+      checkTools(request, refuse);
+      checkConstraints(request, refuse);
+      checkEnd(request, refuse);
+      if (request.top_logprobs && !request.logprobs) refuse(["top_logprobs"], "needs logprobs: true");
+    })
+    .meta({ id: "ChatCompletionRequest" }),
+);
 export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;
 
 export const FINISH_REASONS = ["stop", "length", "tool_calls", "function_call"] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
-const Alternative = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() });
+const Alternative = later(() =>
+  z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() }),
+);
 export const ChatLogprobs = later(() =>
   z
     .object({
-      content: z.array(Alternative.extend({ top_logprobs: z.array(Alternative) })).nullable(),
+      content: z.array(Alternative.unwrap().extend({ top_logprobs: z.array(Alternative) })).nullable(),
       refusal: z.null(),
     })
     .meta({ id: "ChatLogprobs" }),
 );
 export type ChatLogprobs = z.infer<typeof ChatLogprobs>;
 
-const FunctionCall = z.object({ name: z.string(), arguments: z.string().describe("JSON text") });
+const FunctionCall = later(() => z.object({ name: z.string(), arguments: z.string().describe("JSON text") }));
 
-const head = {
+const head = () => ({
   id: z.string(),
   created: z.int().describe("Unix seconds"),
   model: z.string(),
   system_fingerprint: Fingerprint,
-};
+});
 
 export const ChatCompletion = later(() =>
   z
     .object({
-      ...head,
+      ...head(),
       object: z.literal("chat.completion"),
       choices: z.array(
         z.object({
@@ -123,40 +127,44 @@ export const ChatCompletion = later(() =>
 );
 export type ChatCompletion = z.infer<typeof ChatCompletion>;
 
-export const ToolCallDelta = z
-  .object({
-    index: z.int(),
-    id: z.string().optional(),
-    type: z.literal("function").optional(),
-    function: z.object({ name: z.string().optional(), arguments: z.string().optional() }),
-  })
-  .meta({ id: "ChatToolCallDelta" });
+export const ToolCallDelta = later(() =>
+  z
+    .object({
+      index: z.int(),
+      id: z.string().optional(),
+      type: z.literal("function").optional(),
+      function: z.object({ name: z.string().optional(), arguments: z.string().optional() }),
+    })
+    .meta({ id: "ChatToolCallDelta" }),
+);
 export type ToolCallDelta = z.infer<typeof ToolCallDelta>;
 
-export const ChatCompletionChunk = z
-  .object({
-    ...head,
-    object: z.literal("chat.completion.chunk"),
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        delta: z.object({
-          role: z.literal("assistant").optional(),
-          content: z.string().nullable().optional(),
-          reasoning_content: z.string().optional(),
-          function_call: FunctionCall.partial().optional(),
-          tool_calls: z.array(ToolCallDelta).optional(),
+export const ChatCompletionChunk = later(() =>
+  z
+    .object({
+      ...head(),
+      object: z.literal("chat.completion.chunk"),
+      choices: z.array(
+        z.object({
+          index: z.int(),
+          delta: z.object({
+            role: z.literal("assistant").optional(),
+            content: z.string().nullable().optional(),
+            reasoning_content: z.string().optional(),
+            function_call: FunctionCall.unwrap().partial().optional(),
+            tool_calls: z.array(ToolCallDelta).optional(),
+          }),
+          logprobs: ChatLogprobs.nullable().optional(),
+          finish_reason: z.enum(FINISH_REASONS).nullable(),
         }),
-        logprobs: ChatLogprobs.nullable().optional(),
-        finish_reason: z.enum(FINISH_REASONS).nullable(),
-      }),
-    ),
-    usage: Usage.nullable().optional(),
-    timings: Timings.optional(),
-    prompt_progress: z
-      .object({ total: z.int(), cache: z.int(), processed: z.int(), time_ms: z.number() })
-      .optional()
-      .describe("With return_progress: tokens of the prompt that have been read"),
-  })
-  .meta({ id: "ChatCompletionChunk" });
+      ),
+      usage: Usage.nullable().optional(),
+      timings: Timings.optional(),
+      prompt_progress: z
+        .object({ total: z.int(), cache: z.int(), processed: z.int(), time_ms: z.number() })
+        .optional()
+        .describe("With return_progress: tokens of the prompt that have been read"),
+    })
+    .meta({ id: "ChatCompletionChunk" }),
+);
 export type ChatCompletionChunk = z.infer<typeof ChatCompletionChunk>;

@@ -18,30 +18,32 @@ import { textsSchema } from "./texts.ts";
 const MAX_PROMPTS = 64;
 const DEFAULT_TOKENS = 16; // default of the wire format; /chat/completions has none
 
-export const CompletionRequest = z
-  .object({
-    ...samplingFields,
-    prompt: textsSchema({ most: MAX_PROMPTS, minLength: 0 }),
-    max_tokens: MaxTokens.describe(`Default: ${DEFAULT_TOKENS}. -1: the rest of the context`),
-    echo: orElse(z.boolean(), false).describe("Begin the answer with the prompt"),
-    logprobs: z.int().min(0).max(5).nullish().describe("With echo: also of the prompt"),
-    suffix: z.string().nullish().describe("The text after the answer, for models that fill in the middle"),
-    best_of: z
-      .int()
-      .min(1)
-      .max(MAX_SAMPLES)
-      .nullish()
-      .describe("Generates this many answers and returns the n likeliest"),
-  })
-  .superRefine((request, issues) => {
-    const refuse: Refuse = (path, message) => issues.addIssue({ code: "custom", path, message, input: request });
-    checkSampling(request, refuse);
-    const { best_of: best, n } = request;
-    if (best && best < n) refuse(["best_of"], `must be at least n, which is ${n}`);
-    if (best && best > n && request.stream) refuse(["best_of"], "cannot be streamed. Remove stream or best_of");
-    if (request.suffix && request.echo) refuse(["suffix"], "cannot be combined with echo. Remove one of them");
-  })
-  .meta({ id: "CompletionRequest" });
+export const CompletionRequest = later(() =>
+  z
+    .object({
+      ...samplingFields(),
+      prompt: textsSchema({ most: MAX_PROMPTS, minLength: 0 }),
+      max_tokens: MaxTokens.describe(`Default: ${DEFAULT_TOKENS}. -1: the rest of the context`),
+      echo: orElse(z.boolean(), false).describe("Begin the answer with the prompt"),
+      logprobs: z.int().min(0).max(5).nullish().describe("With echo: also of the prompt"),
+      suffix: z.string().nullish().describe("The text after the answer, for models that fill in the middle"),
+      best_of: z
+        .int()
+        .min(1)
+        .max(MAX_SAMPLES)
+        .nullish()
+        .describe("Generates this many answers and returns the n likeliest"),
+    })
+    .superRefine((request, issues) => {
+      const refuse: Refuse = (path, message) => issues.addIssue({ code: "custom", path, message, input: request });
+      checkSampling(request, refuse);
+      const { best_of: best, n } = request;
+      if (best && best < n) refuse(["best_of"], `must be at least n, which is ${n}`);
+      if (best && best > n && request.stream) refuse(["best_of"], "cannot be streamed. Remove stream or best_of");
+      if (request.suffix && request.echo) refuse(["suffix"], "cannot be combined with echo. Remove one of them");
+    })
+    .meta({ id: "CompletionRequest" }),
+);
 export type CompletionRequest = z.infer<typeof CompletionRequest>;
 
 /** The number of tokens to generate. Undefined: the rest of the context. */

@@ -7,17 +7,19 @@ import { textsSchema } from "./texts.ts";
 
 const MAX_INPUTS = 2_048;
 
-export const EmbeddingRequest = z
-  .object({
-    model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
-    input: textsSchema({ most: MAX_INPUTS, minLength: 0 }),
-    encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
-      "base64 encodes little-endian float32 values",
-    ),
-    metadata: TraceMetadata,
-    dimensions: z.int().min(1).nullish().describe("Shortens the vectors to this many numbers, of length 1 again"),
-  })
-  .meta({ id: "EmbeddingRequest" });
+export const EmbeddingRequest = later(() =>
+  z
+    .object({
+      model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
+      input: textsSchema({ most: MAX_INPUTS, minLength: 0 }),
+      encoding_format: orElse(z.enum(["float", "base64"]), "float" as const).describe(
+        "base64 encodes little-endian float32 values",
+      ),
+      metadata: TraceMetadata,
+      dimensions: z.int().min(1).nullish().describe("Shortens the vectors to this many numbers, of length 1 again"),
+    })
+    .meta({ id: "EmbeddingRequest" }),
+);
 export type EmbeddingRequest = z.infer<typeof EmbeddingRequest>;
 
 export const EmbeddingList = later(() =>

@@ -7,11 +7,12 @@ const MAX_STOPS = 16;
 const MAX_STOP_LENGTH = 256;
 const MAX_BIASES = 1_024;
 
-const StopText = z.string().min(1).max(MAX_STOP_LENGTH);
-const Stop = z.union([StopText, z.array(StopText).max(MAX_STOPS)]);
-const LogitBias = z
-  .record(z.string().regex(/^\d{1,9}$/, "must be a token id"), z.number().min(-100).max(100))
-  .refine((biases) => Object.keys(biases).length <= MAX_BIASES, `must have at most ${MAX_BIASES} tokens`);
+const stopText = () => z.string().min(1).max(MAX_STOP_LENGTH);
+const stop = () => z.union([stopText(), z.array(stopText()).max(MAX_STOPS)]);
+const logitBias = () =>
+  z
+    .record(z.string().regex(/^\d{1,9}$/, "must be a token id"), z.number().min(-100).max(100))
+    .refine((biases) => Object.keys(biases).length <= MAX_BIASES, `must have at most ${MAX_BIASES} tokens`);
 
 export const MAX_SAMPLES = 16;
 
@@ -35,23 +36,24 @@ export const TraceMetadata = z
 const MAX_LORAS = 8;
 
 /** Adapters of the deployment's base model, by name, id, or number in GET /lora-adapters. */
-export const Lora = z
-  .array(
-    z.object({ id: z.union([z.string().min(1), z.int().min(0)]), scale: orElse(z.number().min(-100).max(100), 1) }),
-  )
-  .max(MAX_LORAS)
-  .nullish()
-  .describe(
-    "Adapters that this request uses, by name, id or number in GET /lora-adapters. They replace the adapter of the deployment",
-  );
+const lora = () =>
+  z
+    .array(
+      z.object({ id: z.union([z.string().min(1), z.int().min(0)]), scale: orElse(z.number().min(-100).max(100), 1) }),
+    )
+    .max(MAX_LORAS)
+    .nullish()
+    .describe(
+      "Adapters that this request uses, by name, id or number in GET /lora-adapters. They replace the adapter of the deployment",
+    );
 
-export const samplingFields = {
+export const samplingFields = () => ({
   model: z
     .string()
     .min(1)
     .optional()
     .describe("The name of the deployment, or deployment:adapter. Default: the only one that runs"),
-  lora: Lora,
+  lora: lora(),
   temperature: orElse(z.number().min(0).max(2), 1).describe("0 always takes the most likely token"),
   top_p: orElse(z.number().min(0).max(1), 1),
   top_k: orElse(z.int().min(-1).max(1_000_000), 0).describe("0 = off"),
@@ -59,7 +61,8 @@ export const samplingFields = {
   n: orElse(z.int().min(1).max(MAX_SAMPLES), 1),
   stream: orElse(z.boolean(), false),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
-  stop: Stop.nullish()
+  stop: stop()
+    .nullish()
     .transform((stop) => (typeof stop === "string" ? [stop] : (stop ?? [])))
     .describe("Generation stops before the first of these strings; the answer never contains one"),
   seed: z
@@ -69,7 +72,7 @@ export const samplingFields = {
     .describe("The same seed gives the same answer, up to rounding differences"),
   frequency_penalty: orElse(z.number().min(-2).max(2), 0),
   presence_penalty: orElse(z.number().min(-2).max(2), 0),
-  logit_bias: orElse(LogitBias, {} as Record<string, number>),
+  logit_bias: orElse(logitBias(), {} as Record<string, number>),
   n_predict: MaxTokens.describe("max_tokens as llama.cpp names it"),
   n_probs: z.int().min(0).max(MAX_ALTERNATIVES).nullish().describe("Log-probabilities with this many alternatives"),
   grammar: z.string().max(MAX_GRAMMAR).nullish().describe("A grammar in GBNF with the rule root. The answer obeys it"),
@@ -81,7 +84,7 @@ export const samplingFields = {
   timings_per_token: orElse(z.boolean(), false).describe("Every part of a stream has timings"),
   return_progress: orElse(z.boolean(), false).describe("A stream begins with the progress of reading the prompt"),
   metadata: TraceMetadata,
-};
+});
 
 export const Fingerprint = z
   .string()

@@ -3,6 +3,7 @@
  * weights: with others it is not used. Its file may come from another lab, so sizes and numbers have limits.
  */
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { MIB } from "../units.ts";
 import { calibratePooled, Isotonic } from "./curve.ts";
 
@@ -21,39 +22,45 @@ const MOST_AMOUNT = 1e6;
 const isAmount = (value: number) => Math.abs(value) <= MOST_AMOUNT; // false for NaN
 const bytesIn = (text: string) => Math.floor((text.replace(/=+$/, "").length * 3) / 4);
 
-const Weight = z
-  .base64()
-  .max(Math.ceil((MOST_WEIGHTS * 4) / 3) * 4)
-  .refine((text) => bytesIn(text) % 4 === 0, "expected float32 numbers")
-  .refine((text) => bytesIn(text) % 4 !== 0 || unpackFloats(text).every(isAmount), "expected usable numbers");
+const Weight = later(() =>
+  z
+    .base64()
+    .max(Math.ceil((MOST_WEIGHTS * 4) / 3) * 4)
+    .refine((text) => bytesIn(text) % 4 === 0, "expected float32 numbers")
+    .refine((text) => bytesIn(text) % 4 !== 0 || unpackFloats(text).every(isAmount), "expected usable numbers"),
+);
 
-export const AdaptedModel = z.strictObject({
-  /** SHA-256 of the weights that it belongs to, together with the network for whole images where the model uses it. */
-  base: z.string().regex(/^[0-9a-f]{64}$/),
-  /** Amounts that the last layer adds to the logit of the image. Null: only the calibration changes. */
-  head: z
-    .strictObject({
-      weight: Weight,
-      bias: z.number().refine(isAmount, "expected a usable number"),
-    })
-    .nullable(),
-  temperature: z
-    .number()
-    .min(1 / MOST_AMOUNT)
-    .max(MOST_AMOUNT),
-  isotonic: Isotonic,
-});
+export const AdaptedModel = later(() =>
+  z.strictObject({
+    /** SHA-256 of the weights that it belongs to, together with the network for whole images where the model uses it. */
+    base: z.string().regex(/^[0-9a-f]{64}$/),
+    /** Amounts that the last layer adds to the logit of the image. Null: only the calibration changes. */
+    head: z
+      .strictObject({
+        weight: Weight,
+        bias: z.number().refine(isAmount, "expected a usable number"),
+      })
+      .nullable(),
+    temperature: z
+      .number()
+      .min(1 / MOST_AMOUNT)
+      .max(MOST_AMOUNT),
+    isotonic: Isotonic,
+  }),
+);
 export type AdaptedModel = z.infer<typeof AdaptedModel>;
 
-export const Adaptation = z.strictObject({
-  format: z.literal(1),
-  /** 1, 2, 3 … in a data directory. */
-  number: z.int().positive(),
-  made_at: z.string().max(40),
-  models: z
-    .record(z.string().max(100), AdaptedModel)
-    .refine((models) => Object.keys(models).length <= MOST_MODELS, `expected at most ${MOST_MODELS} models`),
-});
+export const Adaptation = later(() =>
+  z.strictObject({
+    format: z.literal(1),
+    /** 1, 2, 3 … in a data directory. */
+    number: z.int().positive(),
+    made_at: z.string().max(40),
+    models: z
+      .record(z.string().max(100), AdaptedModel)
+      .refine((models) => Object.keys(models).length <= MOST_MODELS, `expected at most ${MOST_MODELS} models`),
+  }),
+);
 export type Adaptation = z.infer<typeof Adaptation>;
 
 /** Reads the bytes of a file. Throws an Error with one line. */

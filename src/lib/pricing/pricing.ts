@@ -1,6 +1,7 @@
 /** The price file: its shape, and what is wrong with one, by the name of the key. */
 import { z } from "zod";
 import { UsageError } from "../errors.ts";
+import { later } from "../schema.ts";
 import { nearest } from "../text/nearest.ts";
 
 /** Types that every price list speaks of; a file may name more. */
@@ -18,42 +19,50 @@ const GpuType = Key.superRefine((type, { addIssue }) => {
   if (meant) addIssue({ code: "custom", message: `this type is written ${meant}` });
 });
 const Rates = z.record(GpuType, Usd);
-const Device = z.strictObject({ watts: z.number().min(0).max(100_000), price_usd: z.number().min(0).max(10_000_000) });
-const Extras = { storage_usd_per_gib_month: Usd.default(0), overhead_share: Share.default(0) };
+const Device = later(() =>
+  z.strictObject({ watts: z.number().min(0).max(100_000), price_usd: z.number().min(0).max(10_000_000) }),
+);
+const extras = () => ({ storage_usd_per_gib_month: Usd.default(0), overhead_share: Share.default(0) });
 
-const Provider = z.strictObject({
-  rates: Rates.refine((rates) => Object.keys(rates).length > 0, "names no GPU type"),
-  discounts: z.record(Key, z.number().min(0).max(1)).default({}),
-  ...Extras,
-});
+const Provider = later(() =>
+  z.strictObject({
+    rates: Rates.refine((rates) => Object.keys(rates).length > 0, "names no GPU type"),
+    discounts: z.record(Key, z.number().min(0).max(1)).default({}),
+    ...extras(),
+  }),
+);
 
-const Local = z.strictObject({
-  tariff_usd_per_kwh: z.number().min(0).max(1000),
-  lifetime_hours: z.number().min(1).max(1_000_000),
-  other: Device,
-  devices: z.record(GpuType, Device),
-  rates: Rates.default({}),
-  ...Extras,
-});
+const Local = later(() =>
+  z.strictObject({
+    tariff_usd_per_kwh: z.number().min(0).max(1000),
+    lifetime_hours: z.number().min(1).max(1_000_000),
+    other: Device,
+    devices: z.record(GpuType, Device),
+    rates: Rates.default({}),
+    ...extras(),
+  }),
+);
 
-const Pricing = z
-  .strictObject({
-    default_provider: z.string(),
-    disk_gib: z.number().min(0).max(1_000_000),
-    local: Local,
-    providers: z.record(Key, Provider).default({}),
-  })
-  .superRefine(({ default_provider, providers }, { addIssue }) => {
-    if (LOCAL in providers)
-      addIssue({
-        code: "custom",
-        path: ["providers", LOCAL],
-        message: "this machine has a section of its own: [local]",
-      });
-    const names = [LOCAL, ...Object.keys(providers)];
-    if (!names.includes(default_provider))
-      addIssue({ code: "custom", path: ["default_provider"], message: `expected one of ${names.join(", ")}` });
-  });
+const Pricing = later(() =>
+  z
+    .strictObject({
+      default_provider: z.string(),
+      disk_gib: z.number().min(0).max(1_000_000),
+      local: Local,
+      providers: z.record(Key, Provider).default({}),
+    })
+    .superRefine(({ default_provider, providers }, { addIssue }) => {
+      if (LOCAL in providers)
+        addIssue({
+          code: "custom",
+          path: ["providers", LOCAL],
+          message: "this machine has a section of its own: [local]",
+        });
+      const names = [LOCAL, ...Object.keys(providers)];
+      if (!names.includes(default_provider))
+        addIssue({ code: "custom", path: ["default_provider"], message: `expected one of ${names.join(", ")}` });
+    }),
+);
 export type Pricing = z.infer<typeof Pricing>;
 
 /** `origin`: where the text comes from, for messages. */
@@ -69,13 +78,13 @@ export function parsePricing(text: string, origin: string): Pricing {
   throw new UsageError(`${origin}: ${faultOf(result.error.issues[0]!, table)}`);
 }
 
-const KNOWN_KEYS = [Pricing, Local, Provider, Device].flatMap((shape) => Object.keys(shape.shape));
+const knownKeys = () => [Pricing, Local, Provider, Device].flatMap((schema) => Object.keys(schema.unwrap().shape));
 
 function faultOf(issue: z.core.$ZodIssue, table: unknown): string {
   const path = issue.path.map(String);
   if (issue.code === "unrecognized_keys") {
     const [key = ""] = issue.keys;
-    const close = nearest(key, KNOWN_KEYS);
+    const close = nearest(key, knownKeys());
     return `unknown key ${[...path, key].join(".")}.${close ? ` Did you mean ${close}?` : ""}`;
   }
   const inner = issue.code === "invalid_key" ? issue.issues[0] : undefined;

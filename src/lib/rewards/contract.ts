@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { MIB } from "../units.ts";
 
 export const LANGUAGES = ["python", "typescript", "javascript"] as const;
@@ -41,13 +42,15 @@ export type Sample = {
 };
 
 /** `batch`: called once with lists; `sample`: called for each sample. */
-export const Entrypoint = z.object({
-  name: z.string().min(1).max(200),
-  signature: z.string().max(1000),
-  form: z.enum(["batch", "sample"]),
-  is_async: z.boolean(),
-  line: z.int().min(0),
-});
+export const Entrypoint = later(() =>
+  z.object({
+    name: z.string().min(1).max(200),
+    signature: z.string().max(1000),
+    form: z.enum(["batch", "sample"]),
+    is_async: z.boolean(),
+    line: z.int().min(0),
+  }),
+);
 export type Entrypoint = z.infer<typeof Entrypoint>;
 
 /** Reasons why a sample has no reward. `none` is the code's own answer; the others count as errors. */
@@ -61,34 +64,42 @@ export const FAULTS = [
   "memory",
   "crashed", // the process died, or tried something that the sandbox forbids
 ] as const;
-export const Fault = z.object({
-  kind: z.enum(FAULTS),
-  message: z.string().max(2000),
-  line: z.int().nullable(),
-});
+export const Fault = later(() =>
+  z.object({
+    kind: z.enum(FAULTS),
+    message: z.string().max(2000),
+    line: z.int().nullable(),
+  }),
+);
 export type Fault = z.infer<typeof Fault>;
 
 /** The result of one function for one sample: a finite value or a fault. */
-export const Outcome = z.union([
-  z.object({ value: z.number(), fault: z.null(), ms: z.number().min(0) }),
-  z.object({ value: z.null(), fault: Fault, ms: z.number().min(0) }),
-]);
+export const Outcome = later(() =>
+  z.union([
+    z.object({ value: z.number(), fault: z.null(), ms: z.number().min(0) }),
+    z.object({ value: z.null(), fault: Fault, ms: z.number().min(0) }),
+  ]),
+);
 export type Outcome = z.infer<typeof Outcome>;
 
 /** The rows that a resolver made of one row, or its fault. */
-export const Mapped = z.union([
-  z.object({ rows: z.array(z.record(z.string(), z.unknown())).max(MOST_RESOLVED), fault: z.null() }),
-  z.object({ rows: z.null(), fault: Fault }),
-]);
+export const Mapped = later(() =>
+  z.union([
+    z.object({ rows: z.array(z.record(z.string(), z.unknown())).max(MOST_RESOLVED), fault: z.null() }),
+    z.object({ rows: z.null(), fault: Fault }),
+  ]),
+);
 export type Mapped = z.infer<typeof Mapped>;
 
 /** Reasons why code cannot be used at all. Line and column count from 1. */
-export const Rejection = z.object({
-  kind: z.enum(["syntax", "signature", "exception", "memory", "timeout", "crashed"]),
-  message: z.string().max(4000),
-  line: z.int().nullable(),
-  column: z.int().nullable(),
-});
+export const Rejection = later(() =>
+  z.object({
+    kind: z.enum(["syntax", "signature", "exception", "memory", "timeout", "crashed"]),
+    message: z.string().max(4000),
+    line: z.int().nullable(),
+    column: z.int().nullable(),
+  }),
+);
 export type Rejection = z.infer<typeof Rejection>;
 
 export const STDOUT_BYTES = 65_536;
@@ -116,20 +127,22 @@ export type ToReward =
   | { op: "map"; nonce: string; rows: readonly Record<string, unknown>[]; each: number };
 
 const nonce = z.string().length(32);
-const printed = { stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) };
+const printed = () => ({ stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) });
 
 /**
  * Messages from the process. A call gets `outcomes` once or more, in order, without a gap; then `done`. A map gets
  * `mapped` once or more, in the same way; then `done`.
  */
-export const FromReward = z.discriminatedUnion("op", [
-  z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
-  z.strictObject({ op: z.literal("loaded"), nonce, entrypoints: z.array(Entrypoint).min(1).max(64), ...printed }),
-  z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed }),
-  z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here on each sample is called separately
-  z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
-  z.strictObject({ op: z.literal("mapped"), nonce, from: z.int().min(0), results: z.array(Mapped).min(1) }),
-  z.strictObject({ op: z.literal("done"), nonce, ...printed }),
-  z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // the process ends now
-]);
+export const FromReward = later(() =>
+  z.discriminatedUnion("op", [
+    z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
+    z.strictObject({ op: z.literal("loaded"), nonce, entrypoints: z.array(Entrypoint).min(1).max(64), ...printed() }),
+    z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed() }),
+    z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here on each sample is called separately
+    z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
+    z.strictObject({ op: z.literal("mapped"), nonce, from: z.int().min(0), results: z.array(Mapped).min(1) }),
+    z.strictObject({ op: z.literal("done"), nonce, ...printed() }),
+    z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // the process ends now
+  ]),
+);
 export type FromReward = z.infer<typeof FromReward>;

@@ -5,6 +5,7 @@
  * `vllm_`, and `dynamic_sampling` and `exact_sampling` are ours.
  */
 import { z } from "zod";
+import { later } from "../schema.ts";
 import { SCALE_REWARDS } from "./loss/advantages.ts";
 import { DPO_LOSSES } from "./loss/dpo.ts";
 import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
@@ -21,33 +22,39 @@ export type RolledMethod = (typeof ROLLED_METHODS)[number];
 export const isRolled = (method: string | undefined): method is RolledMethod =>
   (ROLLED_METHODS as readonly (string | undefined)[]).includes(method);
 
-const whole = (least: number, most: number) => z.int().min(least).max(most);
+const whole = (least: number, most: number) => later(() => z.int().min(least).max(most));
 const share = z.number().min(0).max(1);
-const positive = (most: number) => z.number().positive().max(most);
+const below = (most: number) => later(() => z.number().min(0).lt(most));
+const flag = z.boolean();
+const positive = (most: number) => later(() => z.number().positive().max(most));
 const atLeast0 = z.number().min(0).max(1e6);
 
-export const LrSchedulerKwargs = z.strictObject({
-  num_cycles: positive(1000).optional(),
-  min_lr: atLeast0.optional(),
-  min_lr_rate: share.optional(),
-  lr_end: atLeast0.optional(),
-  power: positive(100).optional(),
-  timescale: positive(1e9).optional(),
-});
+export const LrSchedulerKwargs = later(() =>
+  z.strictObject({
+    num_cycles: positive(1000).optional(),
+    min_lr: atLeast0.optional(),
+    min_lr_rate: share.optional(),
+    lr_end: atLeast0.optional(),
+    power: positive(100).optional(),
+    timescale: positive(1e9).optional(),
+  }),
+);
 
 export const OPTIMIZERS = ["adamw_torch", "adamw_8bit"] as const;
 export type OptimizerName = (typeof OPTIMIZERS)[number];
 
 /** Other names of AdamW mean the same here. Those with 8 bits, paged or not, are `adamw_8bit`. */
-const optim = z.preprocess(
-  (value) => {
-    if (typeof value !== "string" || !/(^|[._])adamw?($|_)/i.test(value)) return value;
-    return /8bit$/i.test(value) ? "adamw_8bit" : "adamw_torch";
-  },
-  z.enum(OPTIMIZERS, {
-    error:
-      "must be adamw_torch or adamw_8bit: the optimizer is AdamW, with adam_beta1, adam_beta2, adam_epsilon and weight_decay",
-  }),
+const optim = later(() =>
+  z.preprocess(
+    (value) => {
+      if (typeof value !== "string" || !/(^|[._])adamw?($|_)/i.test(value)) return value;
+      return /8bit$/i.test(value) ? "adamw_8bit" : "adamw_torch";
+    },
+    z.enum(OPTIMIZERS, {
+      error:
+        "must be adamw_torch or adamw_8bit: the optimizer is AdamW, with adam_beta1, adam_beta2, adam_epsilon and weight_decay",
+    }),
+  ),
 );
 
 const common = {
@@ -59,26 +66,25 @@ const common = {
   lr_scheduler_type: z.enum(SCHEDULES),
   lr_scheduler_kwargs: LrSchedulerKwargs.nullable(),
   warmup_ratio: share,
-  warmup_steps: z.number().min(0).max(1e7),
+  warmup_steps: later(() => z.number().min(0).max(1e7)),
   max_grad_norm: atLeast0.describe("0 = no clipping"),
   weight_decay: atLeast0,
   optim: optim.describe("adamw_8bit = moments of 8 bits"),
-  adam_beta1: z.number().min(0).lt(1),
-  adam_beta2: z.number().min(0).lt(1),
+  adam_beta1: below(1),
+  adam_beta2: below(1),
   adam_epsilon: positive(1),
-  gradient_checkpointing: z.boolean(),
-  load_in_4bit: z.boolean().describe("The matrices of the layers become NF4 on the GPU"),
-  shuffle_dataset: z.boolean(),
+  gradient_checkpointing: flag,
+  load_in_4bit: flag.describe("The matrices of the layers become NF4 on the GPU"),
+  shuffle_dataset: flag,
   early_stopping_patience: whole(1, 10_000).nullable().describe("Evaluations without improvement; null = never"),
   early_stopping_threshold: atLeast0,
-  metric_for_best_model: z.string().min(1).max(200).nullable(),
-  greater_is_better: z.boolean().nullable(),
-  load_best_model_at_end: z.boolean(),
+  metric_for_best_model: later(() => z.string().min(1).max(200).nullable()),
+  greater_is_better: flag.nullable(),
+  load_best_model_at_end: flag,
 };
 
-const scaleRewards = z.preprocess(
-  (value) => (value === true ? "group" : value === false ? "none" : value),
-  z.enum(SCALE_REWARDS),
+const scaleRewards = later(() =>
+  z.preprocess((value) => (value === true ? "group" : value === false ? "none" : value), z.enum(SCALE_REWARDS)),
 );
 
 const rolled = {
@@ -87,18 +93,17 @@ const rolled = {
   generation_batch_size: whole(2, 1e6).nullable(),
   max_completion_length: whole(1, 1e6),
   temperature: positive(10),
-  top_p: z.number().positive().max(1),
-  top_k: whole(0, 1e6).describe("0 = off"),
+  top_p: positive(1),
+  top_k: later(() => z.int().min(0).max(1e6).describe("0 = off")),
   min_p: share.nullable(),
   repetition_penalty: positive(10),
   beta: atLeast0,
   num_iterations: whole(1, 1000),
-  epsilon: z.number().min(0).lt(1),
+  epsilon: below(1),
   epsilon_high: atLeast0.nullable(),
-  mask_truncated_completions: z.boolean(),
-  dynamic_sampling: z.boolean(),
-  exact_sampling: z
-    .boolean()
+  mask_truncated_completions: flag,
+  dynamic_sampling: flag,
+  exact_sampling: flag
     .nullable()
     .describe(
       "Log-probabilities of the sampler equal the trainer's bit for bit; null = on Hopper GPUs, if max_completion_length is from 256 to 1024",
@@ -114,7 +119,7 @@ const grpo = {
   loss_type: z.enum(GRPO_LOSSES),
   scale_rewards: scaleRewards,
   importance_sampling_level: z.enum(SAMPLING_LEVELS),
-  importance_sampling_correction: z.boolean(),
+  importance_sampling_correction: flag,
   importance_sampling_mode: z.enum(CORRECTION_MODES),
   importance_sampling_clip_min: atLeast0.nullable(),
   importance_sampling_clip_max: positive(1e6).nullable(),
@@ -123,16 +128,16 @@ const grpo = {
 const rloo = {
   ...common,
   ...rolled,
-  normalize_advantages: z.boolean(),
-  reward_clip_range: z.tuple([z.number(), z.number()]).nullable(),
+  normalize_advantages: flag,
+  reward_clip_range: later(() => z.tuple([z.number(), z.number()]).nullable()),
 };
 
 const sft = {
   ...common,
   max_length: whole(2, 1e7).nullable(),
-  packing: z.boolean(),
-  completion_only_loss: z.boolean().nullable(),
-  assistant_only_loss: z.boolean(),
+  packing: flag,
+  completion_only_loss: flag.nullable(),
+  assistant_only_loss: flag,
   neftune_noise_alpha: positive(1000).nullable().describe("Null = no noise on the embeddings"),
 };
 
@@ -140,7 +145,7 @@ const dpo = {
   ...common,
   beta: positive(1e6),
   loss_type: z.enum(DPO_LOSSES),
-  label_smoothing: z.number().min(0).lt(0.5),
+  label_smoothing: below(0.5),
   max_length: whole(2, 1e7).nullable(),
 };
 

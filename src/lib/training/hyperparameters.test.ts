@@ -93,7 +93,7 @@ describe("invalid fields are refused with these messages", () => {
       for (const name of [...known, ...Object.keys(ELSEWHERE), ...aliases])
         expect(IGNORED[method].has(name)).toBe(false);
     }
-    for (const name of [...Object.keys(LoraSettings.shape), ...Object.keys(LORA_ALIASES)])
+    for (const name of [...Object.keys(LoraSettings.unwrap().shape), ...Object.keys(LORA_ALIASES)])
       expect(IGNORED_LORA.has(name)).toBe(false);
   });
 

@@ -52,7 +52,7 @@ const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part
 
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code !== "unrecognized_keys") return issue.message;
-  const names = Object.keys(LrSchedulerKwargs.shape);
+  const names = Object.keys(LrSchedulerKwargs.unwrap().shape);
   const keys = issue.keys.slice(0, MOST_PROBLEMS);
   return keys.map((key) => `unknown field: ${shortened(key)}${suggestion(key, names)}`).join("; ");
 }

@@ -1,6 +1,7 @@
 /** Adapter settings: target matrices and rank. Names are PEFT's outside and GGUF's inside. */
 import { z } from "zod";
 import { HAS_EXPERTS } from "../gguf/architecture.ts";
+import { later } from "../schema.ts";
 
 // biome-ignore format: a table should look like one
 export const MODULES = {
@@ -10,24 +11,30 @@ export const MODULES = {
 export type Module = keyof typeof MODULES;
 export const ALL_LINEAR = Object.keys(MODULES) as Module[];
 
-const modules = z
-  .union([
-    z.literal("all-linear"),
-    z
-      .array(z.enum(ALL_LINEAR as [Module, ...Module[]]))
-      .min(1)
-      .max(64),
-  ])
-  .transform((names) => (names === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => names.includes(each))));
+const modules = later(() =>
+  z
+    .union([
+      z.literal("all-linear"),
+      z
+        .array(z.enum(ALL_LINEAR as [Module, ...Module[]]))
+        .min(1)
+        .max(64),
+    ])
+    .transform((names) =>
+      names === "all-linear" ? [...ALL_LINEAR] : ALL_LINEAR.filter((each) => names.includes(each)),
+    ),
+);
 
 /** Strict like the hyperparameters: a typo costs GPU hours. */
-export const LoraSettings = z.strictObject({
-  r: z.int().min(1).max(1024).default(16),
-  alpha: z.number().positive().max(65_536).default(32),
-  dropout: z.number().min(0).lt(1).default(0),
-  target_modules: modules.default([...ALL_LINEAR]),
-  use_rslora: z.boolean().default(false),
-});
+export const LoraSettings = later(() =>
+  z.strictObject({
+    r: z.int().min(1).max(1024).default(16),
+    alpha: z.number().positive().max(65_536).default(32),
+    dropout: z.number().min(0).lt(1).default(0),
+    target_modules: modules.default([...ALL_LINEAR]),
+    use_rslora: z.boolean().default(false),
+  }),
+);
 export type LoraSettings = z.output<typeof LoraSettings>;
 
 export const ggufTargets = ({ target_modules }: LoraSettings): string[] => target_modules.map((name) => MODULES[name]);

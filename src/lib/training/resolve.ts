@@ -24,23 +24,23 @@ export type Facts = {
 };
 
 /** The prefix of held-out metrics may exceed the limit of a name. */
-const best = { metric_for_best_model: z.string().nullable() };
-const rolled = {
-  ...best,
+const best = () => ({ metric_for_best_model: z.string().nullable() });
+const rolled = () => ({
+  ...best(),
   steps_per_generation: z.int().positive(),
   generation_batch_size: z.int().positive(),
   min_p: z.number(),
   epsilon_high: z.number(),
-};
-const overRows = { ...best, max_length: z.int().positive() };
+});
+const overRows = () => ({ ...best(), max_length: z.int().positive() });
 
 const RESOLVED = {
-  grpo: later(() => z.object({ ...FIELDS.grpo, ...rolled })),
-  rloo: later(() => z.object({ ...FIELDS.rloo, ...rolled })),
-  sft: later(() => z.object({ ...FIELDS.sft, ...overRows, completion_only_loss: z.boolean() })),
-  dpo: later(() => z.object({ ...FIELDS.dpo, ...overRows })),
-  kto: later(() => z.object({ ...FIELDS.kto, ...overRows })),
-  orpo: later(() => z.object({ ...FIELDS.orpo, ...overRows })),
+  grpo: later(() => z.object({ ...FIELDS.grpo, ...rolled() })),
+  rloo: later(() => z.object({ ...FIELDS.rloo, ...rolled() })),
+  sft: later(() => z.object({ ...FIELDS.sft, ...overRows(), completion_only_loss: z.boolean() })),
+  dpo: later(() => z.object({ ...FIELDS.dpo, ...overRows() })),
+  kto: later(() => z.object({ ...FIELDS.kto, ...overRows() })),
+  orpo: later(() => z.object({ ...FIELDS.orpo, ...overRows() })),
 };
 
 /** All values are decided, as TRL has them after its own defaults. */

@@ -33,48 +33,56 @@ const KeyPath = Path.refine(
 
 const isUnique = (files: readonly { path: string }[]) => new Set(files.map(({ path }) => path)).size === files.length;
 
-const BackupFile = z.strictObject({
-  path: Path,
-  bytes: z.int().min(0),
-  chunks: z.array(Hash).max(MOST_CHUNKS),
-  /** Changed pages of a SQLite file, in the order of time; see pages.ts. Only entries of the log have them. */
-  patches: z.array(Hash).max(MOST_PATCHES).optional(),
-});
+const BackupFile = later(() =>
+  z.strictObject({
+    path: Path,
+    bytes: z.int().min(0),
+    chunks: z.array(Hash).max(MOST_CHUNKS),
+    /** Changed pages of a SQLite file, in the order of time; see pages.ts. Only entries of the log have them. */
+    patches: z.array(Hash).max(MOST_PATCHES).optional(),
+  }),
+);
 export type BackupFile = z.infer<typeof BackupFile>;
 
 /** How the keys are encrypted. All texts are base64. */
-const SealedKeys = z.strictObject({
-  kind: z.enum(["passphrase", "recipient"]),
-  /** Salt of scrypt, or the sender's public key. */
-  hint: z.string().max(1_000),
-  sealed: z.string().max(16 * MIB),
-});
+const SealedKeys = later(() =>
+  z.strictObject({
+    kind: z.enum(["passphrase", "recipient"]),
+    /** Salt of scrypt, or the sender's public key. */
+    hint: z.string().max(1_000),
+    sealed: z.string().max(16 * MIB),
+  }),
+);
 export type SealedKeys = z.infer<typeof SealedKeys>;
 
-const Manifest = z.strictObject({
-  format: z.literal(1),
-  id: z.string().regex(/^bkp_[0-9a-z]{26}$/),
-  created_at: z.iso.datetime().max(40),
-  version: z.string().max(100),
-  schema: z.int(),
-  /** Parts of the data directory that were left out: models, jobs, storage. */
-  without: z.array(z.string().max(40)).max(10),
-  keys: SealedKeys.nullable(),
-  files: z.array(BackupFile).max(MOST_FILES).refine(isUnique, "a path is there twice"),
-});
+const Manifest = later(() =>
+  z.strictObject({
+    format: z.literal(1),
+    id: z.string().regex(/^bkp_[0-9a-z]{26}$/),
+    created_at: z.iso.datetime().max(40),
+    version: z.string().max(100),
+    schema: z.int(),
+    /** Parts of the data directory that were left out: models, jobs, storage. */
+    without: z.array(z.string().max(40)).max(10),
+    keys: SealedKeys.nullable(),
+    files: z.array(BackupFile).max(MOST_FILES).refine(isUnique, "a path is there twice"),
+  }),
+);
 export type Manifest = z.infer<typeof Manifest>;
 
 /** One state of the data directory in the log of changes. */
-const LogEntry = Manifest.extend({
-  /** The entry that has the whole list of files; null: this one. The others list what differs from it. */
-  base: Manifest.shape.id.nullable(),
-  /** Paths of the base that are gone. */
-  removed: z.array(Path).max(MOST_FILES),
-});
+const LogEntry = later(() =>
+  Manifest.unwrap().extend({
+    /** The entry that has the whole list of files; null: this one. The others list what differs from it. */
+    base: Manifest.unwrap().shape.id.nullable(),
+    /** Paths of the base that are gone. */
+    removed: z.array(Path).max(MOST_FILES),
+  }),
+);
 export type LogEntry = z.infer<typeof LogEntry>;
 
-const Wrapped = z.strictObject({ sha256: Hash, manifest: z.string().max(512 * MIB) });
-const Ref = z.object({ sha256: Hash, bytes: z.int().min(0) });
+const Wrapped = later(() => z.strictObject({ sha256: Hash, manifest: z.string().max(512 * MIB) }));
+const Ref = later(() => z.object({ sha256: Hash, bytes: z.int().min(0) }));
 
 /** Commands alone read them. `MANIFEST` and `LOG_ENTRY` are a text inside `WRAPPED`. */
 const LARGE = { mostBytes: 512 * MIB, parsing: "command" } as const;

@@ -277,7 +277,7 @@ export const SETTINGS = {
 
 export type Settings = ValuesOf<typeof SETTINGS>;
 
-/** What must hold between settings. */
+/** The conditions between settings. */
 export const RULES = [
   {
     path: "detect.port",

@@ -7,57 +7,65 @@ import { PLANS, publicResults } from "./policy.ts";
 import { BATCH_STATUSES, type DetectionRow, type Feedback as FeedbackRow } from "./table.ts";
 
 const Name = z.string().describe(`One of ${MODELS.join(", ")}`);
-const modelChoice = {
+const modelChoice = () => ({
   model: Name.optional(),
   models: z.array(Name).min(1).max(16).optional().describe("Several models; the score is their mean"),
-};
+});
 const robustness = z.boolean().default(false).describe("Score re-encoded and rescaled copies too, which takes longer");
 const heatmap = z.boolean().default(false).describe("Score a grid of squares too, which takes up to a second longer");
 const oneList = (body: { model?: string | undefined; models?: string[] | undefined }) => !(body.model && body.models);
 const ONE_LIST = { path: ["models"], message: "give model or models, not both" };
 
 /** The options of a form or of a request with the bytes of a file. */
-export const ModelChoice = z
-  .object({ ...modelChoice, robustness, heatmap })
-  .refine(oneList, ONE_LIST)
-  .meta({ id: "DetectOptions" });
+export const ModelChoice = later(() =>
+  z
+    .object({ ...modelChoice(), robustness, heatmap })
+    .refine(oneList, ONE_LIST)
+    .meta({ id: "DetectOptions" }),
+);
 export type ModelChoice = z.infer<typeof ModelChoice>;
 
 /** The same for the document: in a query every value is a text. */
-export const DetectQuery = z.object({
-  model: Name.optional(),
-  models: z.string().optional().describe("Several models, separated by commas"),
-  robustness: z.string().optional().describe("true or false"),
-  heatmap: z.string().optional().describe("true or false"),
-});
+export const DetectQuery = later(() =>
+  z.object({
+    model: Name.optional(),
+    models: z.string().optional().describe("Several models, separated by commas"),
+    robustness: z.string().optional().describe("true or false"),
+    heatmap: z.string().optional().describe("true or false"),
+  }),
+);
 
 const Base64 = z.string().describe("base64, also as a data: URL. At most 10 MB");
 
-export const Detect = z
-  .object({
-    image: Base64.optional().describe("JPEG, PNG, WebP or GIF; base64, at most 10 MB"),
-    audio: Base64.optional().describe("WAV, FLAC or MP3; base64, at most 10 MB"),
-    ...modelChoice,
-    robustness,
-    heatmap,
-  })
-  .refine((body) => body.image !== undefined || body.audio !== undefined, {
-    path: ["image"],
-    message: "send an image as base64, or a clip of speech in audio",
-  })
-  .refine((body) => body.image === undefined || body.audio === undefined, {
-    path: ["audio"],
-    message: "send image or audio, not both",
-  })
-  .refine(oneList, ONE_LIST)
-  .meta({ id: "Detect" });
+export const Detect = later(() =>
+  z
+    .object({
+      image: Base64.optional().describe("JPEG, PNG, WebP or GIF; base64, at most 10 MB"),
+      audio: Base64.optional().describe("WAV, FLAC or MP3; base64, at most 10 MB"),
+      ...modelChoice(),
+      robustness,
+      heatmap,
+    })
+    .refine((body) => body.image !== undefined || body.audio !== undefined, {
+      path: ["image"],
+      message: "send an image as base64, or a clip of speech in audio",
+    })
+    .refine((body) => body.image === undefined || body.audio === undefined, {
+      path: ["audio"],
+      message: "send image or audio, not both",
+    })
+    .refine(oneList, ONE_LIST)
+    .meta({ id: "Detect" }),
+);
 
 const Url = z.string().min(1).max(2048);
 
-export const DetectUrl = z
-  .object({ url: Url.describe("http or https, publicly routable"), ...modelChoice, robustness, heatmap })
-  .refine(oneList, ONE_LIST)
-  .meta({ id: "DetectUrl" });
+export const DetectUrl = later(() =>
+  z
+    .object({ url: Url.describe("http or https, publicly routable"), ...modelChoice(), robustness, heatmap })
+    .refine(oneList, ONE_LIST)
+    .meta({ id: "DetectUrl" }),
+);
 
 export const Feedback = later(() =>
   z
@@ -65,12 +73,14 @@ export const Feedback = later(() =>
     .meta({ id: "DetectionFeedback" }),
 );
 
-export const GiveFeedback = z
-  .object({
-    label: z.enum(["ai", "real"]).describe("What it really is"),
-    comment: Label(2000).nullable().default(null),
-  })
-  .meta({ id: "GiveDetectionFeedback" });
+export const GiveFeedback = later(() =>
+  z
+    .object({
+      label: z.enum(["ai", "real"]).describe("What it really is"),
+      comment: Label(2000).nullable().default(null),
+    })
+    .meta({ id: "GiveDetectionFeedback" }),
+);
 export type GiveFeedback = z.infer<typeof GiveFeedback>;
 
 const Result = later(() =>
@@ -169,30 +179,36 @@ export const Config = later(() =>
 );
 export type Config = z.infer<typeof Config>;
 
-export const ChangeConfig = z
-  .object({
-    defaultModels: z.array(Name).min(1).max(16),
-    defaultThreshold: z.number().min(0).max(1),
-    webhookUrl: Url.nullable().describe("An https address; null turns notifications off"),
-    cacheEnabled: z.boolean(),
-  })
-  .partial()
-  .meta({ id: "ChangeDetectionConfig" });
+export const ChangeConfig = later(() =>
+  z
+    .object({
+      defaultModels: z.array(Name).min(1).max(16),
+      defaultThreshold: z.number().min(0).max(1),
+      webhookUrl: Url.nullable().describe("An https address; null turns notifications off"),
+      cacheEnabled: z.boolean(),
+    })
+    .partial()
+    .meta({ id: "ChangeDetectionConfig" }),
+);
 export type ChangeConfig = z.infer<typeof ChangeConfig>;
 
 export const MOST_ITEMS = 1_000;
-const Item = z
-  .object({
-    id: Label(200).optional().describe("Your id, unique within the batch. Default: the position in the list"),
-    image: Base64.optional(),
-    url: Url.optional(),
-  })
-  .refine((item) => (item.image === undefined) !== (item.url === undefined), "send either image or url");
+const Item = later(() =>
+  z
+    .object({
+      id: Label(200).optional().describe("Your id, unique within the batch. Default: the position in the list"),
+      image: Base64.optional(),
+      url: Url.optional(),
+    })
+    .refine((item) => (item.image === undefined) !== (item.url === undefined), "send either image or url"),
+);
 
-export const CreateBatch = z
-  .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...modelChoice, metadata: Metadata.default({}) })
-  .refine(oneList, ONE_LIST)
-  .meta({ id: "CreateDetectionBatch" });
+export const CreateBatch = later(() =>
+  z
+    .object({ images: z.array(Item).min(1).max(MOST_ITEMS), ...modelChoice(), metadata: Metadata.default({}) })
+    .refine(oneList, ONE_LIST)
+    .meta({ id: "CreateDetectionBatch" }),
+);
 export type CreateBatch = z.infer<typeof CreateBatch>;
 
 export const Batch = later(() =>
@@ -229,10 +245,12 @@ export const BatchResults = later(() =>
     .meta({ id: "DetectionBatchResults" }),
 );
 
-export const ResultsQuery = z.object({
-  limit: numberText(z.int().min(1).max(MOST_ITEMS)).default(100).describe("How many results at most"),
-  after: z.string().optional().describe("Id of the last result of the previous page"),
-});
+export const ResultsQuery = later(() =>
+  z.object({
+    limit: numberText(z.int().min(1).max(MOST_ITEMS)).default(100).describe("How many results at most"),
+    after: z.string().optional().describe("Id of the last result of the previous page"),
+  }),
+);
 export type ResultsQuery = z.infer<typeof ResultsQuery>;
 
 const presentFeedback = (feedback: FeedbackRow) => ({

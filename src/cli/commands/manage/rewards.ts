@@ -85,7 +85,7 @@ const library = command({
     } else {
       const rows = all.map(([name, { description, params }]) => [
         name,
-        Object.keys(params.shape).join(", "),
+        Object.keys(params.unwrap().shape).join(", "),
         description,
       ]);
       printTable(["NAME", "PARAMS", "DESCRIPTION"], rows, "");

@@ -34,39 +34,43 @@ export const CreatedApiKey = later(() =>
     }),
 );
 
-export const CreateApiKey = z
-  .object({
-    name: Label(100),
-    scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).default(["*"]),
-    expires_at: z.iso
-      .datetime({ offset: true })
-      .nullable()
-      .optional()
-      .describe(
-        "When the key stops working; left out: after api_keys.life_days; null: never. At most the expiry of the key that creates it",
-      ),
-    monthly_budget_usd: z
-      .number()
-      .min(MICRO_USD)
-      .max(1e9)
-      .nullable()
-      .default(null)
-      .describe("Limit of spending per calendar month (UTC); null: the budget of the key that creates it"),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateApiKey" });
+export const CreateApiKey = later(() =>
+  z
+    .object({
+      name: Label(100),
+      scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).default(["*"]),
+      expires_at: z.iso
+        .datetime({ offset: true })
+        .nullable()
+        .optional()
+        .describe(
+          "When the key stops working; left out: after api_keys.life_days; null: never. At most the expiry of the key that creates it",
+        ),
+      monthly_budget_usd: z
+        .number()
+        .min(MICRO_USD)
+        .max(1e9)
+        .nullable()
+        .default(null)
+        .describe("Limit of spending per calendar month (UTC); null: the budget of the key that creates it"),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateApiKey" }),
+);
 export type CreateApiKey = z.infer<typeof CreateApiKey>;
 
-export const RotateApiKey = z
-  .object({
-    grace_hours: z
-      .int()
-      .min(0)
-      .max(720)
-      .default(24)
-      .describe("Hours in which the old key still works; 0 revokes it at once"),
-  })
-  .meta({ id: "RotateApiKey" });
+export const RotateApiKey = later(() =>
+  z
+    .object({
+      grace_hours: z
+        .int()
+        .min(0)
+        .max(720)
+        .default(24)
+        .describe("Hours in which the old key still works; 0 revokes it at once"),
+    })
+    .meta({ id: "RotateApiKey" }),
+);
 
 export const present = (row: ApiKeyRow, { spentMicros }: { spentMicros: number }): ApiKey => ({
   object: "api_key",

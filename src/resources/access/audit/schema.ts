@@ -31,10 +31,12 @@ export const AuditEntry = later(() =>
 );
 export type AuditEntry = z.infer<typeof AuditEntry>;
 
-export const AuditQuery = PageQuery.extend({
-  key_id: z.string().optional().describe("Only calls with this key"),
-  user_id: z.string().optional().describe("Only calls of this user, with any key or session"),
-});
+export const AuditQuery = later(() =>
+  PageQuery.extend({
+    key_id: z.string().optional().describe("Only calls with this key"),
+    user_id: z.string().optional().describe("Only calls of this user, with any key or session"),
+  }),
+);
 export type AuditQuery = z.infer<typeof AuditQuery>;
 
 type Names = { named: Named | undefined; keyName: string | null; user: AuditEntry["user"] };

@@ -28,32 +28,36 @@ export function hostOf(text: string): string | undefined {
   return address ? formatIp(address) : normalizeHost(text);
 }
 
-export const PutSecret = z
-  .object({
-    value: z
-      .string()
-      .min(1)
-      .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
-      .refine((text) => Buffer.byteLength(text) <= MAX_VALUE_BYTES, `must have at most ${MAX_VALUE_BYTES} bytes`)
-      .describe("1 byte to 64 KiB; never shown again"),
-    scope_host: z
-      .string()
-      .max(254)
-      .refine(
-        (text) => text === "" || hostOf(text) !== undefined,
-        "must be a host such as api.example.com, without scheme, port or path",
-      )
-      .nullable()
-      .optional()
-      .describe("The only host this secret may be sent to; empty or null: any host. Omit it to keep the current one"),
-    metadata: Metadata.optional().describe("Omit it to keep the current metadata"),
-  })
-  .meta({ id: "PutSecret" });
+export const PutSecret = later(() =>
+  z
+    .object({
+      value: z
+        .string()
+        .min(1)
+        .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
+        .refine((text) => Buffer.byteLength(text) <= MAX_VALUE_BYTES, `must have at most ${MAX_VALUE_BYTES} bytes`)
+        .describe("1 byte to 64 KiB; never shown again"),
+      scope_host: z
+        .string()
+        .max(254)
+        .refine(
+          (text) => text === "" || hostOf(text) !== undefined,
+          "must be a host such as api.example.com, without scheme, port or path",
+        )
+        .nullable()
+        .optional()
+        .describe("The only host this secret may be sent to; empty or null: any host. Omit it to keep the current one"),
+      metadata: Metadata.optional().describe("Omit it to keep the current metadata"),
+    })
+    .meta({ id: "PutSecret" }),
+);
 export type PutSecret = z.infer<typeof PutSecret>;
 
-export const SecretName = z.object({
-  name: z.string().describe("Letters A to Z, digits and _; does not begin with a digit"),
-});
+export const SecretName = later(() =>
+  z.object({
+    name: z.string().describe("Letters A to Z, digits and _; does not begin with a digit"),
+  }),
+);
 
 export const present = (row: SecretRow): Secret => ({
   object: "secret",

@@ -22,19 +22,21 @@ export const SshKey = later(() =>
 );
 export type SshKey = z.infer<typeof SshKey>;
 
-export const CreateSshKey = z
-  .object({
-    name: Label(100),
-    public_key: z.string().min(1).max(MAX_KEY_LENGTH).describe("One line, as in an id_*.pub file"),
-    private_key: z
-      .string()
-      .min(1)
-      .max(MAX_KEY_LENGTH)
-      .describe("OpenSSH, PKCS#8, PKCS#1 or SEC1 text without a passphrase. Encrypted at rest, never shown again"),
-    provider: Label(100).nullable().default(null).describe("The provider that this key is for; only a label"),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateSshKey" });
+export const CreateSshKey = later(() =>
+  z
+    .object({
+      name: Label(100),
+      public_key: z.string().min(1).max(MAX_KEY_LENGTH).describe("One line, as in an id_*.pub file"),
+      private_key: z
+        .string()
+        .min(1)
+        .max(MAX_KEY_LENGTH)
+        .describe("OpenSSH, PKCS#8, PKCS#1 or SEC1 text without a passphrase. Encrypted at rest, never shown again"),
+      provider: Label(100).nullable().default(null).describe("The provider that this key is for; only a label"),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateSshKey" }),
+);
 export type CreateSshKey = z.infer<typeof CreateSshKey>;
 
 export const present = (row: SshKeyRow): SshKey => ({

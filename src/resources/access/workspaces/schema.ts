@@ -19,14 +19,14 @@ export const Workspace = later(() =>
 );
 export type Workspace = z.infer<typeof Workspace>;
 
-export const CreateWorkspace = z
-  .object({ name: Label(100), metadata: Metadata.default({}) })
-  .meta({ id: "CreateWorkspace" });
+export const CreateWorkspace = later(() =>
+  z.object({ name: Label(100), metadata: Metadata.default({}) }).meta({ id: "CreateWorkspace" }),
+);
 export type CreateWorkspace = z.infer<typeof CreateWorkspace>;
 
-export const UpdateWorkspace = z
-  .object({ name: Label(100).optional(), metadata: Metadata.optional() })
-  .meta({ id: "UpdateWorkspace" });
+export const UpdateWorkspace = later(() =>
+  z.object({ name: Label(100).optional(), metadata: Metadata.optional() }).meta({ id: "UpdateWorkspace" }),
+);
 export type UpdateWorkspace = z.infer<typeof UpdateWorkspace>;
 
 export const present = (row: WorkspaceRow): Workspace => ({

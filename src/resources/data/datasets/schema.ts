@@ -14,36 +14,50 @@ import {
   TRIGGERS,
 } from "./table.ts";
 
-const AutoSnapshot = z
-  .int()
-  .min(1)
-  .max(1_000_000_000)
-  .nullable()
-  .describe("Cut a snapshot after this many new rows; null turns automatic snapshots off");
+const AutoSnapshot = later(() =>
+  z
+    .int()
+    .min(1)
+    .max(1_000_000_000)
+    .nullable()
+    .describe("Cut a snapshot after this many new rows; null turns automatic snapshots off"),
+);
 
-export const CreateDataset = z
-  .object({
-    name: Label(),
-    format: z.enum(FORMATS),
-    auto_snapshot_rows: AutoSnapshot.default(null),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateDataset" });
+export const CreateDataset = later(() =>
+  z
+    .object({
+      name: Label(),
+      format: z.enum(FORMATS),
+      auto_snapshot_rows: AutoSnapshot.default(null),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateDataset" }),
+);
 export type CreateDataset = z.infer<typeof CreateDataset>;
 
-export const UpdateDataset = z
-  .object({ name: Label().optional(), auto_snapshot_rows: AutoSnapshot.optional(), metadata: Metadata.optional() })
-  .meta({ id: "UpdateDataset" });
+export const UpdateDataset = later(() =>
+  z
+    .object({ name: Label().optional(), auto_snapshot_rows: AutoSnapshot.optional(), metadata: Metadata.optional() })
+    .meta({ id: "UpdateDataset" }),
+);
 export type UpdateDataset = z.infer<typeof UpdateDataset>;
 
-export const ValidateSource = Source.extend({ credentials: Credentials.nullish() }).meta({ id: "ValidateSource" });
-export const ConnectDataset = ValidateSource.extend({ name: Label(), metadata: Metadata.default({}) }).meta({
-  id: "ConnectDataset",
-});
+export const ValidateSource = later(() =>
+  Source.unwrap().extend({ credentials: Credentials.nullish() }).meta({ id: "ValidateSource" }),
+);
+export const ConnectDataset = later(() =>
+  ValidateSource.unwrap()
+    .extend({ name: Label(), metadata: Metadata.default({}) })
+    .meta({
+      id: "ConnectDataset",
+    }),
+);
 export type ConnectDataset = z.infer<typeof ConnectDataset>;
-export const ResolveDataset = z
-  .object({ credentials: Credentials.nullish().describe("Used for this resolution only, never stored") })
-  .meta({ id: "ResolveDataset" });
+export const ResolveDataset = later(() =>
+  z
+    .object({ credentials: Credentials.nullish().describe("Used for this resolution only, never stored") })
+    .meta({ id: "ResolveDataset" }),
+);
 
 export const SourceValidation = later(() =>
   z
@@ -63,15 +77,17 @@ export const SourceValidation = later(() =>
 );
 export type SourceValidation = z.infer<typeof SourceValidation>;
 
-export const AppendRows = z
-  .object({
-    rows: z
-      .array(z.record(z.string(), z.unknown()))
-      .min(1)
-      .describe("A row may contain _op and _row_id to change an earlier row"),
-    expected_head_row: z.int().min(0).nullish().describe("Rejected with 409 head_moved if head_row is different"),
-  })
-  .meta({ id: "AppendRows" });
+export const AppendRows = later(() =>
+  z
+    .object({
+      rows: z
+        .array(z.record(z.string(), z.unknown()))
+        .min(1)
+        .describe("A row may contain _op and _row_id to change an earlier row"),
+      expected_head_row: z.int().min(0).nullish().describe("Rejected with 409 head_moved if head_row is different"),
+    })
+    .meta({ id: "AppendRows" }),
+);
 
 export const Dataset = later(() =>
   z
@@ -84,7 +100,7 @@ export const Dataset = later(() =>
       source_type: z.enum(DATASET_SOURCES),
       source_uri: z.string().nullable(),
       hub_dataset: z.string().nullable(),
-      hub_config: HubConfig.omit({ token: true }).nullable(),
+      hub_config: HubConfig.unwrap().omit({ token: true }).nullable(),
       db_connection: DbConnection.nullable().describe("Without its secrets"),
       db_query: z.string().nullable(),
       num_rows: z.int().nullable().describe("Live rows; null for connected sources"),

@@ -23,14 +23,16 @@ export const Volume = later(() =>
 );
 export type Volume = z.infer<typeof Volume>;
 
-export const CreateVolume = z
-  .object({
-    name: z
-      .string()
-      .regex(NAME, "must be 1 to 63 lower-case letters, digits and dashes, and must not begin with a dash"),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateVolume" });
+export const CreateVolume = later(() =>
+  z
+    .object({
+      name: z
+        .string()
+        .regex(NAME, "must be 1 to 63 lower-case letters, digits and dashes, and must not begin with a dash"),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateVolume" }),
+);
 export type CreateVolume = z.infer<typeof CreateVolume>;
 
 export const VolumeFile = later(() =>
@@ -73,54 +75,62 @@ export function pathFault(path: string): string | undefined {
   }
 }
 
-export const FilePath = z
-  .string()
-  .min(1)
-  .superRefine((path, { addIssue }) => {
-    const message = path === "" ? undefined : pathFault(path);
-    if (message !== undefined) addIssue({ code: "custom", message });
-  })
-  .describe("For example checkpoints/step-10.bin");
-export const Sha256 = z
-  .string()
-  .regex(/^[0-9a-f]{64}$/i, "must be 64 hex digits")
-  .transform((text) => text.toLowerCase());
-export const ContentType = z
-  .string()
-  .max(255)
-  .regex(
-    /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(\s*;\s*[\w!#$&^.+-]+=("[\w !#$&^.+/:-]*"|[\w!#$&^.+-]+))*$/,
-    "must be a media type such as text/plain",
-  );
+export const FilePath = later(() =>
+  z
+    .string()
+    .min(1)
+    .superRefine((path, { addIssue }) => {
+      const message = path === "" ? undefined : pathFault(path);
+      if (message !== undefined) addIssue({ code: "custom", message });
+    })
+    .describe("For example checkpoints/step-10.bin"),
+);
+export const Sha256 = later(() =>
+  z
+    .string()
+    .regex(/^[0-9a-f]{64}$/i, "must be 64 hex digits")
+    .transform((text) => text.toLowerCase()),
+);
+export const ContentType = later(() =>
+  z
+    .string()
+    .max(255)
+    .regex(
+      /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(\s*;\s*[\w!#$&^.+-]+=("[\w !#$&^.+/:-]*"|[\w!#$&^.+-]+))*$/,
+      "must be a media type such as text/plain",
+    ),
+);
 export const ExpiresIn = z.int().min(1).max(604_800).optional().describe("Default: volumes.url_seconds");
 
-export const CreateUploadUrl = z
-  .object({
-    path: FilePath,
-    size_bytes: z
-      .int()
-      .min(0)
-      .optional()
-      .describe("If set, the file must have exactly this size, and the space is reserved"),
-    content_type: ContentType.optional(),
-    sha256: Sha256.optional().describe("If set, the file must have this hash"),
-    expires_in_seconds: ExpiresIn,
-    parts: z
-      .int()
-      .min(1)
-      .max(MAX_PARTS)
-      .optional()
-      .describe("Number of parts. Each part has its own URL; send them in any order, then POST complete_path"),
-  })
-  .meta({ id: "CreateUploadUrl" });
+export const CreateUploadUrl = later(() =>
+  z
+    .object({
+      path: FilePath,
+      size_bytes: z
+        .int()
+        .min(0)
+        .optional()
+        .describe("If set, the file must have exactly this size, and the space is reserved"),
+      content_type: ContentType.optional(),
+      sha256: Sha256.optional().describe("If set, the file must have this hash"),
+      expires_in_seconds: ExpiresIn,
+      parts: z
+        .int()
+        .min(1)
+        .max(MAX_PARTS)
+        .optional()
+        .describe("Number of parts. Each part has its own URL; send them in any order, then POST complete_path"),
+    })
+    .meta({ id: "CreateUploadUrl" }),
+);
 export type CreateUploadUrl = z.infer<typeof CreateUploadUrl>;
 
-const address = {
+const address = () => ({
   method: z.literal("PUT"),
   url: z.string(),
   headers: z.record(z.string(), z.string()).describe("Send these headers with the file"),
   max_bytes: z.int(),
-};
+});
 export const UploadUrl = later(() =>
   z
     .object({
@@ -128,9 +138,9 @@ export const UploadUrl = later(() =>
       id: z.string(),
       volume: z.string(),
       path: z.string(),
-      ...address,
+      ...address(),
       url: z.string().nullable().describe("Null if the file is sent in parts"),
-      parts: z.array(z.object({ number: z.int(), ...address })).nullable(),
+      parts: z.array(z.object({ number: z.int(), ...address() })).nullable(),
       complete_path: z
         .string()
         .nullable()
@@ -141,9 +151,9 @@ export const UploadUrl = later(() =>
 );
 export type UploadUrl = z.infer<typeof UploadUrl>;
 
-export const CreateDownloadUrl = z
-  .object({ path: FilePath, expires_in_seconds: ExpiresIn })
-  .meta({ id: "CreateDownloadUrl" });
+export const CreateDownloadUrl = later(() =>
+  z.object({ path: FilePath, expires_in_seconds: ExpiresIn }).meta({ id: "CreateDownloadUrl" }),
+);
 export type CreateDownloadUrl = z.infer<typeof CreateDownloadUrl>;
 export const DownloadUrl = later(() =>
   z
@@ -171,11 +181,13 @@ export const UploadPart = later(() =>
     .meta({ id: "UploadPart" }),
 );
 
-export const FilesQuery = z.object({
-  prefix: z.string().max(1024).default("").describe("Only paths that begin with this text"),
-  limit: numberText(z.int().min(1).max(100)).default(20).describe("Maximum number of items"),
-  after: z.string().max(1024).optional().describe("id or path of the last item of the previous page"),
-});
+export const FilesQuery = later(() =>
+  z.object({
+    prefix: z.string().max(1024).default("").describe("Only paths that begin with this text"),
+    limit: numberText(z.int().min(1).max(100)).default(20).describe("Maximum number of items"),
+    after: z.string().max(1024).optional().describe("id or path of the last item of the previous page"),
+  }),
+);
 export type FilesQuery = z.infer<typeof FilesQuery>;
 
 export const present = (row: VolumeRow): Volume => ({

@@ -42,59 +42,64 @@ export type Region = z.infer<typeof Region>;
 
 export const HOST_KEY = /^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa) [A-Za-z0-9+/]{40,2000}={0,2}$/;
 
-export const CreateRegion = z
-  .object({
-    name: Label(100),
-    kind: z.enum(KINDS).describe("slurm: the address is that of a login node"),
-    address: z
-      .string()
-      .regex(/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/, "must be a host name or an IP address")
-      .optional()
-      .describe(
-        "Must be allowed by network.allow or network.allow_private if it is not public. Without it, this machine is the login node of a cluster",
-      ),
-    port: z.int().min(1).max(65_535).default(22),
-    user: z
-      .string()
-      .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, "must be a user name")
-      .optional()
-      .describe("Required with an address"),
-    ssh_key_id: z
-      .string()
-      .min(1)
-      .max(80)
-      .optional()
-      .describe("An SSH key of this workspace (ssh_…). Required with an address"),
-    work_dir: Label(300)
-      .refine((path) => !/^[-~]/.test(path), "must be a path: a relative one is below the home of the user")
-      .default("verk")
-      .describe("Directory on the node; a relative one is below the home of the user"),
-    host_key: z
-      .string()
-      .trim()
-      .regex(
-        HOST_KEY,
-        "must be a type and a key in base64, as in /etc/ssh/ssh_host_ed25519_key.pub without its comment",
-      )
-      .optional()
-      .describe("The key of the node. Without it, the node is asked once and its answer is pinned"),
-    rate_usd_per_hour: z.number().min(0).max(1e6).nullable().default(null).describe("Price of one device"),
-    slurm: SlurmSettings.optional().describe("Only for kind slurm"),
-  })
-  .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
-    path: ["address"],
-    message: "is missing",
-  })
-  .refine(({ address, user }) => address === undefined || user !== undefined, { path: ["user"], message: "is missing" })
-  .refine(({ address, ssh_key_id: key }) => address === undefined || key !== undefined, {
-    path: ["ssh_key_id"],
-    message: "is missing",
-  })
-  .refine(({ kind, slurm }) => slurm === undefined || kind === "slurm", {
-    path: ["slurm"],
-    message: "is only for regions of kind slurm",
-  })
-  .meta({ id: "CreateRegion" });
+export const CreateRegion = later(() =>
+  z
+    .object({
+      name: Label(100),
+      kind: z.enum(KINDS).describe("slurm: the address is that of a login node"),
+      address: z
+        .string()
+        .regex(/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/, "must be a host name or an IP address")
+        .optional()
+        .describe(
+          "Must be allowed by network.allow or network.allow_private if it is not public. Without it, this machine is the login node of a cluster",
+        ),
+      port: z.int().min(1).max(65_535).default(22),
+      user: z
+        .string()
+        .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, "must be a user name")
+        .optional()
+        .describe("Required with an address"),
+      ssh_key_id: z
+        .string()
+        .min(1)
+        .max(80)
+        .optional()
+        .describe("An SSH key of this workspace (ssh_…). Required with an address"),
+      work_dir: Label(300)
+        .refine((path) => !/^[-~]/.test(path), "must be a path: a relative one is below the home of the user")
+        .default("verk")
+        .describe("Directory on the node; a relative one is below the home of the user"),
+      host_key: z
+        .string()
+        .trim()
+        .regex(
+          HOST_KEY,
+          "must be a type and a key in base64, as in /etc/ssh/ssh_host_ed25519_key.pub without its comment",
+        )
+        .optional()
+        .describe("The key of the node. Without it, the node is asked once and its answer is pinned"),
+      rate_usd_per_hour: z.number().min(0).max(1e6).nullable().default(null).describe("Price of one device"),
+      slurm: SlurmSettings.optional().describe("Only for kind slurm"),
+    })
+    .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
+      path: ["address"],
+      message: "is missing",
+    })
+    .refine(({ address, user }) => address === undefined || user !== undefined, {
+      path: ["user"],
+      message: "is missing",
+    })
+    .refine(({ address, ssh_key_id: key }) => address === undefined || key !== undefined, {
+      path: ["ssh_key_id"],
+      message: "is missing",
+    })
+    .refine(({ kind, slurm }) => slurm === undefined || kind === "slurm", {
+      path: ["slurm"],
+      message: "is only for regions of kind slurm",
+    })
+    .meta({ id: "CreateRegion" }),
+);
 export type CreateRegion = z.infer<typeof CreateRegion>;
 
 export const rateOf = ({ rate_usd_per_hour: usd }: CreateRegion) => (usd === null ? null : microsOf(usd));

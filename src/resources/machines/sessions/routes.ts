@@ -59,7 +59,7 @@ const managing = (ctx: Ctx) => {
         return sessions.list(ctx, principal.workspaceId, query);
       },
       {
-        ...asks(PageQuery.extend(schema.StatusQuery.shape)),
+        ...asks(PageQuery.extend(schema.StatusQuery.unwrap().shape)),
         detail: describe("List sessions", { 200: listOf(schema.Session, "SessionList") }),
       },
     )

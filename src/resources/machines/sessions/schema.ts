@@ -21,56 +21,64 @@ const text = (name: string) =>
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
-const Env = z
-  .record(z.string(), text("a variable"))
-  .superRefine((env, { addIssue }) => {
-    const odd = Object.keys(env).find((name) => !VARIABLE.test(name));
-    if (odd !== undefined) addIssue({ code: "custom", path: [odd], message: "must be a name such as API_TOKEN" });
-  })
-  .refine((env) => Object.keys(env).length <= MOST_VARIABLES, `must have at most ${MOST_VARIABLES} variables`)
-  .refine(
-    (env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES,
-    `must have at most ${MOST_ENV_BYTES} bytes`,
-  )
-  .describe("Environment variables of its commands; stored encrypted, never shown");
+const Env = later(() =>
+  z
+    .record(z.string(), text("a variable"))
+    .superRefine((env, { addIssue }) => {
+      const odd = Object.keys(env).find((name) => !VARIABLE.test(name));
+      if (odd !== undefined) addIssue({ code: "custom", path: [odd], message: "must be a name such as API_TOKEN" });
+    })
+    .refine((env) => Object.keys(env).length <= MOST_VARIABLES, `must have at most ${MOST_VARIABLES} variables`)
+    .refine(
+      (env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES,
+      `must have at most ${MOST_ENV_BYTES} bytes`,
+    )
+    .describe("Environment variables of its commands; stored encrypted, never shown"),
+);
 
-export const MountPath = z
-  .string()
-  .superRefine((path, { addIssue }) => {
-    const message = mountPathFault(path);
-    if (message !== undefined) addIssue({ code: "custom", message });
-  })
-  .describe("For example /data or /workspace/data");
+export const MountPath = later(() =>
+  z
+    .string()
+    .superRefine((path, { addIssue }) => {
+      const message = mountPathFault(path);
+      if (message !== undefined) addIssue({ code: "custom", message });
+    })
+    .describe("For example /data or /workspace/data"),
+);
 
-const Mount = z
-  .object({
-    name: z.string().min(1).max(80).describe("Name or id of a volume"),
-    mount_path: MountPath,
-    read_only: z
-      .boolean()
-      .default(true)
-      .describe("If false, changes are written back to the volume; needs a mount_path below /workspace"),
-  })
-  .refine(({ mount_path, read_only }) => read_only || isInWorkspace(mount_path), {
-    path: ["mount_path"],
-    message: "must be below /workspace if read_only is false",
-  });
+const Mount = later(() =>
+  z
+    .object({
+      name: z.string().min(1).max(80).describe("Name or id of a volume"),
+      mount_path: MountPath,
+      read_only: z
+        .boolean()
+        .default(true)
+        .describe("If false, changes are written back to the volume; needs a mount_path below /workspace"),
+    })
+    .refine(({ mount_path, read_only }) => read_only || isInWorkspace(mount_path), {
+      path: ["mount_path"],
+      message: "must be below /workspace if read_only is false",
+    }),
+);
 
-export const CreateSession = z
-  .object({
-    name: Label(200).nullable().default(null),
-    timeout_seconds: z.int().min(10).optional().describe("Lifetime; default and maximum: sessions.lifetime_seconds"),
-    idle_timeout_seconds: z
-      .int()
-      .min(10)
-      .optional()
-      .describe("The session expires after this long without use; default: sessions.idle_seconds"),
-    env: Env.default({}),
-    volumes: z.array(Mount).max(16).default([]),
-    network: z.boolean().default(false).describe("Use the network of the server; needs sessions.allow_network"),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateSession" });
+export const CreateSession = later(() =>
+  z
+    .object({
+      name: Label(200).nullable().default(null),
+      timeout_seconds: z.int().min(10).optional().describe("Lifetime; default and maximum: sessions.lifetime_seconds"),
+      idle_timeout_seconds: z
+        .int()
+        .min(10)
+        .optional()
+        .describe("The session expires after this long without use; default: sessions.idle_seconds"),
+      env: Env.default({}),
+      volumes: z.array(Mount).max(16).default([]),
+      network: z.boolean().default(false).describe("Use the network of the server; needs sessions.allow_network"),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateSession" }),
+);
 export type CreateSession = z.infer<typeof CreateSession>;
 
 export const Session = later(() =>
@@ -99,23 +107,25 @@ export const Session = later(() =>
 );
 export type Session = z.infer<typeof Session>;
 
-export const CreateExec = z
-  .object({
-    command: z
-      .union([text("a command").min(1), z.array(text("an argument")).min(1).max(1000)])
-      .describe("A string is run by /bin/sh -c; a list is a program and its arguments"),
-    cwd: text("cwd")
-      .refine((path) => path.startsWith("/"), "must be an absolute path such as /workspace")
-      .default("/workspace"),
-    env: Env.default({}).describe("Added to the variables of the session"),
-    stdin: z.string().default(""),
-    timeout_seconds: z.int().min(1).optional().describe("Default 300; maximum: sessions.exec_timeout_seconds"),
-    stream: z
-      .boolean()
-      .default(false)
-      .describe("Answer with server-sent events: stdout and stderr as they arrive, then exit with the whole object"),
-  })
-  .meta({ id: "CreateSessionExec" });
+export const CreateExec = later(() =>
+  z
+    .object({
+      command: z
+        .union([text("a command").min(1), z.array(text("an argument")).min(1).max(1000)])
+        .describe("A string is run by /bin/sh -c; a list is a program and its arguments"),
+      cwd: text("cwd")
+        .refine((path) => path.startsWith("/"), "must be an absolute path such as /workspace")
+        .default("/workspace"),
+      env: Env.default({}).describe("Added to the variables of the session"),
+      stdin: z.string().default(""),
+      timeout_seconds: z.int().min(1).optional().describe("Default 300; maximum: sessions.exec_timeout_seconds"),
+      stream: z
+        .boolean()
+        .default(false)
+        .describe("Answer with server-sent events: stdout and stderr as they arrive, then exit with the whole object"),
+    })
+    .meta({ id: "CreateSessionExec" }),
+);
 export type CreateExec = z.infer<typeof CreateExec>;
 
 export const EXEC_STATUSES = [
@@ -127,9 +137,11 @@ export const EXEC_STATUSES = [
   "cancelled",
 ] as const;
 
-const VolumeErrors = z
-  .array(z.object({ volume: z.string(), path: z.string(), message: z.string() }))
-  .describe("Files that could not be written back; the session still has them");
+const VolumeErrors = later(() =>
+  z
+    .array(z.object({ volume: z.string(), path: z.string(), message: z.string() }))
+    .describe("Files that could not be written back; the session still has them"),
+);
 export type VolumeErrors = z.infer<typeof VolumeErrors>;
 
 export const Exec = later(() =>
@@ -168,30 +180,38 @@ export const FileListing = later(() =>
     .meta({ id: "SessionFileListing" }),
 );
 
-const file = {
+const file = () => ({
   object: z.literal("session.file"),
   session_id: z.string(),
   path: z.string(),
   volume_errors: VolumeErrors,
-};
+});
 export const WrittenFile = later(() =>
-  z.object({ ...file, size: z.int(), sha256: z.string() }).meta({ id: "SessionFile" }),
+  z.object({ ...file(), size: z.int(), sha256: z.string() }).meta({ id: "SessionFile" }),
 );
 export const DeletedFile = later(() =>
-  z.object({ ...file, deleted: z.literal(true) }).meta({ id: "DeletedSessionFile" }),
+  z.object({ ...file(), deleted: z.literal(true) }).meta({ id: "DeletedSessionFile" }),
 );
 
-export const FilesQuery = z.object({
-  path: z.string().max(8192).default("/workspace").describe("Absolute path under /workspace"),
-});
+export const FilesQuery = later(() =>
+  z.object({
+    path: z.string().max(8192).default("/workspace").describe("Absolute path under /workspace"),
+  }),
+);
 /** `path` is optional here, so that a missing session is reported before a missing path. */
-export const ContentQuery = z.object({
-  path: z.string().max(8192).optional().describe("Absolute path of the file, under /workspace. Required"),
-});
-export const DeleteQuery = ContentQuery.extend({
-  recursive: z.enum(["true", "false", "1", "0"]).default("false").describe("Required to delete a directory"),
-});
-export const StatusQuery = z.object({ status: z.enum(STATUSES).optional().describe("Only sessions with this status") });
+export const ContentQuery = later(() =>
+  z.object({
+    path: z.string().max(8192).optional().describe("Absolute path of the file, under /workspace. Required"),
+  }),
+);
+export const DeleteQuery = later(() =>
+  ContentQuery.unwrap().extend({
+    recursive: z.enum(["true", "false", "1", "0"]).default("false").describe("Required to delete a directory"),
+  }),
+);
+export const StatusQuery = later(() =>
+  z.object({ status: z.enum(STATUSES).optional().describe("Only sessions with this status") }),
+);
 
 export const present = (row: SessionRow, { env, usedAt }: { env: string[]; usedAt: number }): Session => ({
   object: "session",

@@ -36,12 +36,14 @@ export const Transactions = later(() =>
 
 const MOST_USD = 1e9;
 
-export const CheckBalance = z
-  .object({
-    payment_customer_id: Customer,
-    estimated_cost_usd: z.number().min(0).max(MOST_USD),
-  })
-  .meta({ id: "CheckBalance" });
+export const CheckBalance = later(() =>
+  z
+    .object({
+      payment_customer_id: Customer,
+      estimated_cost_usd: z.number().min(0).max(MOST_USD),
+    })
+    .meta({ id: "CheckBalance" }),
+);
 export const BalanceCheck = later(() =>
   z
     .object({
@@ -53,20 +55,22 @@ export const BalanceCheck = later(() =>
     .meta({ id: "BalanceCheck" }),
 );
 
-export const GrantCredit = z
-  .object({
-    payment_customer_id: z.string().describe("The customer id of any workspace"),
-    amount_usd: z
-      .number()
-      .min(-MOST_USD)
-      .max(MOST_USD)
-      .refine((usd) => Math.abs(usd) >= 1e-6, "must be at least a millionth of a dollar")
-      .describe("A negative amount takes credit back"),
-    description: Label(200).optional(),
-  })
-  .meta({ id: "GrantCredit" });
+export const GrantCredit = later(() =>
+  z
+    .object({
+      payment_customer_id: z.string().describe("The customer id of any workspace"),
+      amount_usd: z
+        .number()
+        .min(-MOST_USD)
+        .max(MOST_USD)
+        .refine((usd) => Math.abs(usd) >= 1e-6, "must be at least a millionth of a dollar")
+        .describe("A negative amount takes credit back"),
+      description: Label(200).optional(),
+    })
+    .meta({ id: "GrantCredit" }),
+);
 
-const meter = {
+const meter = () => ({
   gpu_type: z.string(),
   gpu_count: z.int(),
   provider: z.string(),
@@ -74,7 +78,7 @@ const meter = {
   elapsed_seconds: z.number().describe("Running time since its first start, without pauses"),
   accrued_cost_usd: z.number().describe("Cost of that time, charged or not"),
   uncharged_cost_usd: z.number().describe("The part of accrued_cost_usd that the balance does not have yet"),
-};
+});
 export const BurnRate = later(() =>
   z
     .object({
@@ -82,9 +86,9 @@ export const BurnRate = later(() =>
       balance_usd: z.number(),
       burn_rate_usd_per_hour: z.number().describe("The sum of both lists"),
       hours_remaining: z.number().nullable().describe("Null if nothing that costs money runs"),
-      active_jobs: z.array(z.object({ object: z.literal("active_job"), job_id: z.string(), ...meter })),
+      active_jobs: z.array(z.object({ object: z.literal("active_job"), job_id: z.string(), ...meter() })),
       active_deployments: z.array(
-        z.object({ object: z.literal("active_deployment"), deployment_id: z.string(), ...meter }),
+        z.object({ object: z.literal("active_deployment"), deployment_id: z.string(), ...meter() }),
       ),
     })
     .meta({ id: "BurnRate" }),

@@ -14,41 +14,51 @@ const whole = (most: number, least = 1) => amount(most, least).pipe(z.int());
 
 const MINUTES = 527_040; // 366 days
 const Name = z.string().min(1).max(100);
-const Minutes = amount(MINUTES).default(DEFAULTS.minutes);
-const GpuType = Name.default(DEFAULTS.gpuType);
-const GpuCount = whole(1024).default(DEFAULTS.gpuCount);
-const Provider = Name.optional().describe(
-  "A provider or one of its plans, such as aws:spot. Default: default_provider of the price file",
+const Minutes = later(() => amount(MINUTES).default(DEFAULTS.minutes));
+const GpuType = later(() => Name.default(DEFAULTS.gpuType));
+const GpuCount = later(() => whole(1024).default(DEFAULTS.gpuCount));
+const Provider = later(() =>
+  Name.optional().describe(
+    "A provider or one of its plans, such as aws:spot. Default: default_provider of the price file",
+  ),
 );
 
-export const PeriodQuery = z.object({
-  days: whole(3650)
-    .default(DEFAULTS.days)
-    .describe("How many days back, to the full hour. Counts jobs that run now or ended since then, and deployments"),
-});
-export const CompareQuery = z.object({ gpu_type: GpuType, gpu_count: GpuCount, duration_minutes: Minutes });
-export const EstimateQuery = CompareQuery.extend({
-  provider: Provider,
-  markup: amount(100).default(DEFAULTS.markup).describe("Factor for the sum of all parts"),
-});
-export const MonthQuery = z.object({
-  jobs_per_day: amount(100_000).default(DEFAULTS.jobsPerDay),
-  avg_duration_minutes: Minutes,
-  gpu_type: GpuType,
-  gpu_count: GpuCount,
-  provider: Provider,
-});
+export const PeriodQuery = later(() =>
+  z.object({
+    days: whole(3650)
+      .default(DEFAULTS.days)
+      .describe("How many days back, to the full hour. Counts jobs that run now or ended since then, and deployments"),
+  }),
+);
+export const CompareQuery = later(() =>
+  z.object({ gpu_type: GpuType, gpu_count: GpuCount, duration_minutes: Minutes }),
+);
+export const EstimateQuery = later(() =>
+  CompareQuery.unwrap().extend({
+    provider: Provider,
+    markup: amount(100).default(DEFAULTS.markup).describe("Factor for the sum of all parts"),
+  }),
+);
+export const MonthQuery = later(() =>
+  z.object({
+    jobs_per_day: amount(100_000).default(DEFAULTS.jobsPerDay),
+    avg_duration_minutes: Minutes,
+    gpu_type: GpuType,
+    gpu_count: GpuCount,
+    provider: Provider,
+  }),
+);
 export type CompareQuery = z.infer<typeof CompareQuery>;
 export type EstimateQuery = z.infer<typeof EstimateQuery>;
 export type MonthQuery = z.infer<typeof MonthQuery>;
 
 /** Fields that the three routes of past costs share. */
-const OTHERS = {
+const others = () => ({
   deployment_cost_usd: z.number().describe("Cost of deployments in the period. The other costs are those of jobs"),
   deployment_gpu_hours: z.number(),
   energy_wh: z.number().describe("Measured energy of the jobs, in watt-hours; 0 if nothing was measured"),
   shadow_cost_usd: z.number().describe("Hours of jobs and deployments by the price file, at its present rates"),
-};
+});
 
 export const CostSummary = later(() =>
   z
@@ -59,7 +69,7 @@ export const CostSummary = later(() =>
       total_cost_usd: z.number().describe("Cost of jobs, also of deleted ones"),
       total_gpu_hours: z.number(),
       avg_cost_per_job_usd: z.number().describe("0 if there are no jobs"),
-      ...OTHERS,
+      ...others(),
     })
     .meta({ id: "CostSummary" }),
 );
@@ -71,7 +81,7 @@ export const CostByProvider = later(() =>
         provider: z.string(),
         job_count: z.int(),
         cost_usd: z.number(),
-        ...OTHERS,
+        ...others(),
       }),
     )
     .meta({ id: "CostByProvider" }),
@@ -85,7 +95,7 @@ export const CostByGpu = later(() =>
         job_count: z.int(),
         cost_usd: z.number(),
         gpu_hours: z.number(),
-        ...OTHERS,
+        ...others(),
       }),
     )
     .meta({ id: "CostByGpu" }),
@@ -99,7 +109,7 @@ export const CostByDay = later(() =>
         job_count: z.int().describe("Jobs that ended on this day; jobs that run now count for today"),
         cost_usd: z.number(),
         gpu_hours: z.number(),
-        ...OTHERS,
+        ...others(),
       }),
     )
     .meta({ id: "CostByDay" }),

@@ -3,18 +3,22 @@ import { later } from "../../../lib/schema.ts";
 import { seconds, secondsOrNull } from "../files/schema.ts";
 import { type BatchRow, ENDPOINTS, STATUSES } from "./table.ts";
 
-const Metadata = z.record(z.string().max(64), z.string().max(512)).refine((given) => Object.keys(given).length <= 16, {
-  message: "takes at most 16 keys",
-});
+const Metadata = later(() =>
+  z.record(z.string().max(64), z.string().max(512)).refine((given) => Object.keys(given).length <= 16, {
+    message: "takes at most 16 keys",
+  }),
+);
 
-export const CreateBatch = z
-  .object({
-    input_file_id: z.string().describe("A file with the purpose batch: one request per line"),
-    endpoint: z.enum(ENDPOINTS).describe("The route of every request in the file"),
-    completion_window: z.literal("24h").describe("Requests that have not run by then end as expired"),
-    metadata: Metadata.nullish(),
-  })
-  .meta({ id: "CreateBatch" });
+export const CreateBatch = later(() =>
+  z
+    .object({
+      input_file_id: z.string().describe("A file with the purpose batch: one request per line"),
+      endpoint: z.enum(ENDPOINTS).describe("The route of every request in the file"),
+      completion_window: z.literal("24h").describe("Requests that have not run by then end as expired"),
+      metadata: Metadata.nullish(),
+    })
+    .meta({ id: "CreateBatch" }),
+);
 export type CreateBatch = z.infer<typeof CreateBatch>;
 
 const Time = z.int().nullable().describe("Unix seconds");

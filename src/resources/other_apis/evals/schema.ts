@@ -10,106 +10,127 @@ const MAX_ITEMS = 10_000;
 const MAX_MESSAGES = 256;
 
 const Text = z.string().max(100_000).describe("{{item.field}} is filled in");
-const TemplateMessage = z.object({
-  type: z.literal("message").nullish(),
-  role: z.enum(["system", "developer", "user", "assistant"]),
-  content: z.union([Text, z.object({ type: z.enum(["input_text", "output_text"]), text: Text })]),
-});
+const TemplateMessage = later(() =>
+  z.object({
+    type: z.literal("message").nullish(),
+    role: z.enum(["system", "developer", "user", "assistant"]),
+    content: z.union([Text, z.object({ type: z.enum(["input_text", "output_text"]), text: Text })]),
+  }),
+);
 
-const JudgeInput = z.array(TemplateMessage).min(1).max(MAX_MESSAGES);
-const judge = {
+const JudgeInput = later(() => z.array(TemplateMessage).min(1).max(MAX_MESSAGES));
+const judge = () => ({
   name: Label(100),
   model: Label(100).describe("The name of the deployment that judges"),
   input: JudgeInput,
-};
-const LabelModel = z.object({
-  type: z.literal("label_model"),
-  ...judge,
-  labels: z.array(Label(64)).min(2).max(32),
-  passing_labels: z.array(Label(64)).min(1).max(32),
 });
-const ScoreModel = z.object({
-  type: z.literal("score_model"),
-  ...judge,
-  range: z.tuple([z.int(), z.int()]).nullish().describe("The judge gives whole numbers. Default: 0 to 1"),
-  sampling_params: z
-    .strictObject({
-      temperature: z.number().min(0).max(2).nullish(),
-      max_completions_tokens: z.int().min(8).max(8192).nullish(),
-    })
-    .nullish(),
-});
+const LabelModel = later(() =>
+  z.object({
+    type: z.literal("label_model"),
+    ...judge(),
+    labels: z.array(Label(64)).min(2).max(32),
+    passing_labels: z.array(Label(64)).min(1).max(32),
+  }),
+);
+const ScoreModel = later(() =>
+  z.object({
+    type: z.literal("score_model"),
+    ...judge(),
+    range: z.tuple([z.int(), z.int()]).nullish().describe("The judge gives whole numbers. Default: 0 to 1"),
+    sampling_params: z
+      .strictObject({
+        temperature: z.number().min(0).max(2).nullish(),
+        max_completions_tokens: z.int().min(8).max(8192).nullish(),
+      })
+      .nullish(),
+  }),
+);
 
 const Threshold = z.number().nullish().describe("A score of at least this passes");
 
-const CRITERIA = [
-  StringCheck,
-  TextSimilarity.extend({ pass_threshold: Threshold }),
-  Python.extend({ pass_threshold: Threshold }),
-  LabelModel,
-  ScoreModel.extend({ pass_threshold: Threshold }),
-] as const;
-export const Criterion = z.discriminatedUnion("type", CRITERIA, {
-  error: () => "type: must be string_check, text_similarity, python, label_model or score_model",
-});
+export const Criterion = later(() =>
+  z.discriminatedUnion(
+    "type",
+    [
+      StringCheck,
+      TextSimilarity.unwrap().extend({ pass_threshold: Threshold }),
+      Python.unwrap().extend({ pass_threshold: Threshold }),
+      LabelModel,
+      ScoreModel.unwrap().extend({ pass_threshold: Threshold }),
+    ],
+    { error: () => "type: must be string_check, text_similarity, python, label_model or score_model" },
+  ),
+);
 export type Criterion = z.infer<typeof Criterion>;
 export type ModelCriterion = Extract<Criterion, { model: string }>;
 
-export const DataSourceConfig = z.discriminatedUnion(
-  "type",
-  [
-    z.object({
-      type: z.literal("custom"),
-      item_schema: JsonSchema.describe("Describes an item. The items of a run are not checked against it"),
-      include_sample_schema: z.boolean().nullish(),
-    }),
-  ],
-  { error: () => "type: must be custom: logs and stored completions are no source here" },
+export const DataSourceConfig = later(() =>
+  z.discriminatedUnion(
+    "type",
+    [
+      z.object({
+        type: z.literal("custom"),
+        item_schema: JsonSchema.describe("Describes an item. The items of a run are not checked against it"),
+        include_sample_schema: z.boolean().nullish(),
+      }),
+    ],
+    { error: () => "type: must be custom: logs and stored completions are no source here" },
+  ),
 );
 export type DataSourceConfig = z.infer<typeof DataSourceConfig>;
 
-export const CreateEval = z
-  .object({
-    name: Label(200).nullish(),
-    data_source_config: DataSourceConfig,
-    testing_criteria: z.array(Criterion).min(1).max(MAX_CRITERIA),
-    metadata: Metadata.nullish(),
-  })
-  .meta({ id: "CreateEval" });
+export const CreateEval = later(() =>
+  z
+    .object({
+      name: Label(200).nullish(),
+      data_source_config: DataSourceConfig,
+      testing_criteria: z.array(Criterion).min(1).max(MAX_CRITERIA),
+      metadata: Metadata.nullish(),
+    })
+    .meta({ id: "CreateEval" }),
+);
 export type CreateEval = z.infer<typeof CreateEval>;
 
-export const Entry = z.object({
-  item: z.record(z.string(), z.unknown()),
-  sample: z.looseObject({ output_text: z.string().nullish() }).nullish(),
-});
+export const Entry = later(() =>
+  z.object({
+    item: z.record(z.string(), z.unknown()),
+    sample: z.looseObject({ output_text: z.string().nullish() }).nullish(),
+  }),
+);
 export type Entry = z.infer<typeof Entry>;
 
-const Source = z.discriminatedUnion(
-  "type",
-  [
-    z.object({ type: z.literal("file_content"), content: z.array(Entry).min(1).max(MAX_ITEMS) }),
-    z.object({ type: z.literal("file_id"), id: z.string().min(1).describe("A file with the purpose evals") }),
-  ],
-  { error: () => "type: must be file_content or file_id" },
+const Source = later(() =>
+  z.discriminatedUnion(
+    "type",
+    [
+      z.object({ type: z.literal("file_content"), content: z.array(Entry).min(1).max(MAX_ITEMS) }),
+      z.object({ type: z.literal("file_id"), id: z.string().min(1).describe("A file with the purpose evals") }),
+    ],
+    { error: () => "type: must be file_content or file_id" },
+  ),
 );
 export type Source = z.infer<typeof Source>;
 
-const InputMessages = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("template"), template: z.array(TemplateMessage).min(1).max(MAX_MESSAGES) }),
-  z.object({
-    type: z.literal("item_reference"),
-    item_reference: z.string().regex(/^item\.[\w.]+$/, "must be a field of the item, such as item.messages"),
-  }),
-]);
+const InputMessages = later(() =>
+  z.discriminatedUnion("type", [
+    z.object({ type: z.literal("template"), template: z.array(TemplateMessage).min(1).max(MAX_MESSAGES) }),
+    z.object({
+      type: z.literal("item_reference"),
+      item_reference: z.string().regex(/^item\.[\w.]+$/, "must be a field of the item, such as item.messages"),
+    }),
+  ]),
+);
 export type InputMessages = z.infer<typeof InputMessages>;
 
-const SamplingParams = z.object({
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  seed: z.int().nullish(),
-  max_completion_tokens: z.int().min(1).max(1_000_000).nullish(),
-  max_completions_tokens: z.int().min(1).max(1_000_000).nullish().describe("The older name of max_completion_tokens"),
-});
+const SamplingParams = later(() =>
+  z.object({
+    temperature: z.number().min(0).max(2).nullish(),
+    top_p: z.number().min(0).max(1).nullish(),
+    seed: z.int().nullish(),
+    max_completion_tokens: z.int().min(1).max(1_000_000).nullish(),
+    max_completions_tokens: z.int().min(1).max(1_000_000).nullish().describe("The older name of max_completion_tokens"),
+  }),
+);
 
 const generated = <T extends string>(type: T) =>
   z.object({
@@ -119,20 +140,26 @@ const generated = <T extends string>(type: T) =>
     source: Source,
     sampling_params: SamplingParams.nullish(),
   });
-export const DataSource = z.discriminatedUnion(
-  "type",
-  [
-    z.object({ type: z.literal("jsonl"), source: Source }).describe("Each entry has its answer in sample.output_text"),
-    generated("completions"),
-    generated("responses"),
-  ],
-  { error: () => "type: must be jsonl, completions or responses" },
+export const DataSource = later(() =>
+  z.discriminatedUnion(
+    "type",
+    [
+      z
+        .object({ type: z.literal("jsonl"), source: Source })
+        .describe("Each entry has its answer in sample.output_text"),
+      generated("completions"),
+      generated("responses"),
+    ],
+    { error: () => "type: must be jsonl, completions or responses" },
+  ),
 );
 export type DataSource = z.infer<typeof DataSource>;
 
-export const CreateEvalRun = z
-  .object({ name: Label(200).nullish(), data_source: DataSource, metadata: Metadata.nullish() })
-  .meta({ id: "CreateEvalRun" });
+export const CreateEvalRun = later(() =>
+  z
+    .object({ name: Label(200).nullish(), data_source: DataSource, metadata: Metadata.nullish() })
+    .meta({ id: "CreateEvalRun" }),
+);
 export type CreateEvalRun = z.infer<typeof CreateEvalRun>;
 
 const Time = z.int().describe("Unix seconds");
@@ -153,7 +180,7 @@ export const Eval = later(() =>
 export type Eval = z.infer<typeof Eval>;
 
 export const RUN_STATUSES = ["queued", "in_progress", "completed", "failed", "canceled"] as const;
-const Counts = { passed: z.int(), failed: z.int() };
+const counts = () => ({ passed: z.int(), failed: z.int() });
 
 export const EvalRun = later(() =>
   z
@@ -166,8 +193,8 @@ export const EvalRun = later(() =>
       model: z.string().describe("Empty for recorded answers"),
       report_url: z.string().describe("The experiment"),
       data_source: z.record(z.string(), z.unknown()),
-      result_counts: z.object({ total: z.int(), errored: z.int(), ...Counts }),
-      per_testing_criteria_results: z.array(z.object({ testing_criteria: z.string(), ...Counts })),
+      result_counts: z.object({ total: z.int(), errored: z.int(), ...counts() }),
+      per_testing_criteria_results: z.array(z.object({ testing_criteria: z.string(), ...counts() })),
       per_model_usage: z.array(z.never()),
       error: z.object({ code: z.string(), message: z.string() }).nullable(),
       metadata: z.record(z.string(), z.string()),
@@ -177,7 +204,7 @@ export const EvalRun = later(() =>
 );
 export type EvalRun = z.infer<typeof EvalRun>;
 
-const Message = z.object({ role: z.string(), content: z.string() });
+const Message = later(() => z.object({ role: z.string(), content: z.string() }));
 export const EvalOutputItem = later(() =>
   z
     .object({

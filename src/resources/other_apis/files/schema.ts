@@ -37,20 +37,24 @@ export const present = (row: ClientFileRow): ClientFile => ({
 const LONGEST_SECONDS = (30 * DAY_MS) / SECOND_MS;
 
 /** The fields of the form, besides the file. */
-export const FileFields = z.object({
-  purpose: z.enum(UPLOAD_PURPOSES),
-  "expires_after[anchor]": z.literal("created_at").optional(),
-  "expires_after[seconds]": numberText(
-    z
-      .int()
-      .min(HOUR_MS / SECOND_MS)
-      .max(LONGEST_SECONDS),
-  ).optional(),
-});
+export const FileFields = later(() =>
+  z.object({
+    purpose: z.enum(UPLOAD_PURPOSES),
+    "expires_after[anchor]": z.literal("created_at").optional(),
+    "expires_after[seconds]": numberText(
+      z
+        .int()
+        .min(HOUR_MS / SECOND_MS)
+        .max(LONGEST_SECONDS),
+    ).optional(),
+  }),
+);
 export type FileFields = z.infer<typeof FileFields>;
 
-export const FilesQuery = PageQuery.extend({
-  purpose: z.enum(PURPOSES).optional().describe("Only files with this purpose"),
-  order: z.literal("desc").optional().describe("The newest file comes first"),
-});
+export const FilesQuery = later(() =>
+  PageQuery.extend({
+    purpose: z.enum(PURPOSES).optional().describe("Only files with this purpose"),
+    order: z.literal("desc").optional().describe("The newest file comes first"),
+  }),
+);
 export type FilesQuery = z.infer<typeof FilesQuery>;

@@ -24,7 +24,7 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
     let written: Written | undefined;
     const values = await readMultipart(call.request, {
       minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
-      onField: formFieldCheck(call.request, FileFields),
+      onField: formFieldCheck(call.request, FileFields.unwrap()),
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
       silenceMs: ctx.config.http.idle_timeout_seconds * SECOND_MS,
       async onFile(part) {

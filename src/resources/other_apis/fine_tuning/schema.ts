@@ -4,58 +4,68 @@ import { MAX_SEED } from "../../training/training_jobs/admission/create_schema.t
 import { Grader } from "./graders.ts";
 
 const auto = <S extends z.ZodType>(schema: S) => z.union([z.literal("auto"), schema]).optional();
-const shared = {
+const shared = () => ({
   n_epochs: auto(z.number().positive().max(10_000)),
   batch_size: auto(z.int().min(1).max(4096)),
   learning_rate_multiplier: auto(z.number().positive().max(1_000)),
-};
-const Hyperparameters = z.strictObject(shared);
-const DpoHyperparameters = z.strictObject({ ...shared, beta: auto(z.number().positive().max(2)) });
+});
+const Hyperparameters = later(() => z.strictObject(shared()));
+const DpoHyperparameters = later(() => z.strictObject({ ...shared(), beta: auto(z.number().positive().max(2)) }));
 
 /** Taken, so that a request of another server works. The answer names them in its `warning` header. */
 export const NO_EFFECT = ["compute_multiplier", "eval_interval", "eval_samples", "reasoning_effort"] as const;
-const ReinforcementHyperparameters = z.strictObject({
-  ...shared,
-  ...(Object.fromEntries(NO_EFFECT.map((name) => [name, z.unknown().optional()])) as Record<
-    (typeof NO_EFFECT)[number],
-    z.ZodOptional<z.ZodUnknown>
-  >),
-});
+const ReinforcementHyperparameters = later(() =>
+  z.strictObject({
+    ...shared(),
+    ...(Object.fromEntries(NO_EFFECT.map((name) => [name, z.unknown().optional()])) as Record<
+      (typeof NO_EFFECT)[number],
+      z.ZodOptional<z.ZodUnknown>
+    >),
+  }),
+);
 
-const Supervised = z.object({ hyperparameters: Hyperparameters.optional() });
-const Dpo = z.object({ hyperparameters: DpoHyperparameters.optional() });
-const Reinforcement = z.object({ grader: Grader, hyperparameters: ReinforcementHyperparameters.optional() });
+const Supervised = later(() => z.object({ hyperparameters: Hyperparameters.optional() }));
+const Dpo = later(() => z.object({ hyperparameters: DpoHyperparameters.optional() }));
+const Reinforcement = later(() =>
+  z.object({ grader: Grader, hyperparameters: ReinforcementHyperparameters.optional() }),
+);
 
-export const Method = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("supervised"), supervised: Supervised.optional() }),
-  z.object({ type: z.literal("dpo"), dpo: Dpo.optional() }),
-  z.object({ type: z.literal("reinforcement"), reinforcement: Reinforcement }),
-]);
+export const Method = later(() =>
+  z.discriminatedUnion("type", [
+    z.object({ type: z.literal("supervised"), supervised: Supervised.optional() }),
+    z.object({ type: z.literal("dpo"), dpo: Dpo.optional() }),
+    z.object({ type: z.literal("reinforcement"), reinforcement: Reinforcement }),
+  ]),
+);
 export type Method = z.infer<typeof Method>;
 
-export const Metadata = z
-  .record(z.string().max(64), z.string().max(512))
-  .refine((given) => Object.keys(given).length <= 16, "takes at most 16 keys");
+export const Metadata = later(() =>
+  z
+    .record(z.string().max(64), z.string().max(512))
+    .refine((given) => Object.keys(given).length <= 16, "takes at most 16 keys"),
+);
 
-export const CreateFineTuningJob = z
-  .object({
-    model: Label(300).describe("A base model, as in POST /v1/training_jobs"),
-    training_file: z.string().describe("A file with the purpose fine-tune"),
-    validation_file: z.string().nullish().describe("Held-out rows"),
-    method: Method.optional().describe("Default: supervised"),
-    hyperparameters: Hyperparameters.optional().describe("The older place for those of the supervised method"),
-    suffix: z
-      .string()
-      .regex(/^[\w.-]{1,64}$/, "takes 1 to 64 letters, digits, dots, dashes and underscores")
-      .nullish()
-      .describe("Part of the name of the result"),
-    seed: z.int().min(0).max(MAX_SEED).nullish(),
-    metadata: Metadata.nullish(),
-  })
-  .meta({ id: "CreateFineTuningJob" });
+export const CreateFineTuningJob = later(() =>
+  z
+    .object({
+      model: Label(300).describe("A base model, as in POST /v1/training_jobs"),
+      training_file: z.string().describe("A file with the purpose fine-tune"),
+      validation_file: z.string().nullish().describe("Held-out rows"),
+      method: Method.optional().describe("Default: supervised"),
+      hyperparameters: Hyperparameters.optional().describe("The older place for those of the supervised method"),
+      suffix: z
+        .string()
+        .regex(/^[\w.-]{1,64}$/, "takes 1 to 64 letters, digits, dots, dashes and underscores")
+        .nullish()
+        .describe("Part of the name of the result"),
+      seed: z.int().min(0).max(MAX_SEED).nullish(),
+      metadata: Metadata.nullish(),
+    })
+    .meta({ id: "CreateFineTuningJob" }),
+);
 export type CreateFineTuningJob = z.infer<typeof CreateFineTuningJob>;
 
-const Shown = z.union([z.literal("auto"), z.number()]);
+const Shown = later(() => z.union([z.literal("auto"), z.number()]));
 const Time = z.int().nullable().describe("Unix seconds");
 export const STATUSES = ["queued", "running", "paused", "succeeded", "failed", "cancelled"] as const;
 

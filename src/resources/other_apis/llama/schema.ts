@@ -4,7 +4,7 @@ import { orElse } from "../../../lib/chat/messages.ts";
 import { MAX_ALTERNATIVES, MaxTokens, samplingFields, Timings } from "../../../lib/chat/sampling.ts";
 import { later } from "../../../lib/schema.ts";
 
-const { n: _one, n_probs: _probabilities, stream: _stream, ...sampling } = samplingFields;
+const { n: _one, n_probs: _probabilities, stream: _stream, ...sampling } = samplingFields();
 const shared = {
   ...sampling,
   stream: orElse(z.boolean(), false),

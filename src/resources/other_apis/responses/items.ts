@@ -1,55 +1,68 @@
 /** Items of a response: what a request sends and what the model answers, in the format of OpenAI. */
 import { z } from "zod";
+import { later } from "../../../lib/schema.ts";
 
 const MAX_PARTS = 4_096;
 
-const InputPart = z.discriminatedUnion(
-  "type",
-  [
-    z.object({ type: z.literal("input_text"), text: z.string() }),
-    z.object({ type: z.literal("output_text"), text: z.string() }),
-    z.object({ type: z.literal("refusal"), refusal: z.string() }),
-    z.object({
-      type: z.literal("input_image"),
-      image_url: z.string().describe("A data: URL with base64, or an address that the server may fetch"),
-      detail: z.string().nullish().describe("Has no effect"),
-    }),
-  ],
-  {
-    error: ({ code }) =>
-      code === "invalid_union"
-        ? "must be input_text, input_image, output_text or refusal: files are not supported"
-        : undefined,
-  },
+const InputPart = later(() =>
+  z.discriminatedUnion(
+    "type",
+    [
+      z.object({ type: z.literal("input_text"), text: z.string() }),
+      z.object({ type: z.literal("output_text"), text: z.string() }),
+      z.object({ type: z.literal("refusal"), refusal: z.string() }),
+      z.object({
+        type: z.literal("input_image"),
+        image_url: z.string().describe("A data: URL with base64, or an address that the server may fetch"),
+        detail: z.string().nullish().describe("Has no effect"),
+      }),
+    ],
+    {
+      error: ({ code }) =>
+        code === "invalid_union"
+          ? "must be input_text, input_image, output_text or refusal: files are not supported"
+          : undefined,
+    },
+  ),
 );
-const Content = z.union([z.string(), z.array(InputPart).max(MAX_PARTS)]);
+const Content = later(() => z.union([z.string(), z.array(InputPart).max(MAX_PARTS)]));
 export type Content = z.output<typeof Content>;
 
-const MessageItem = z.object({
-  type: z.literal("message").optional(),
-  role: z.enum(["user", "assistant", "system", "developer"]),
-  content: Content,
-});
-const CallItem = z.object({
-  type: z.literal("function_call"),
-  id: z.string().nullish(),
-  call_id: z.string(),
-  name: z.string(),
-  arguments: z.string().describe("JSON text"),
-});
-const ResultItem = z.object({ type: z.literal("function_call_output"), call_id: z.string(), output: Content });
-const ReasoningItem = z.object({
-  type: z.literal("reasoning"),
-  id: z.string().nullish(),
-  content: z
-    .array(z.object({ type: z.literal("reasoning_text"), text: z.string() }))
-    .max(MAX_PARTS)
-    .nullish(),
-});
-const ReferenceItem = z.object({
-  type: z.literal("item_reference"),
-  id: z.string().describe("Id of an item of a stored response"),
-});
+const MessageItem = later(() =>
+  z.object({
+    type: z.literal("message").optional(),
+    role: z.enum(["user", "assistant", "system", "developer"]),
+    content: Content,
+  }),
+);
+const CallItem = later(() =>
+  z.object({
+    type: z.literal("function_call"),
+    id: z.string().nullish(),
+    call_id: z.string(),
+    name: z.string(),
+    arguments: z.string().describe("JSON text"),
+  }),
+);
+const ResultItem = later(() =>
+  z.object({ type: z.literal("function_call_output"), call_id: z.string(), output: Content }),
+);
+const ReasoningItem = later(() =>
+  z.object({
+    type: z.literal("reasoning"),
+    id: z.string().nullish(),
+    content: z
+      .array(z.object({ type: z.literal("reasoning_text"), text: z.string() }))
+      .max(MAX_PARTS)
+      .nullish(),
+  }),
+);
+const ReferenceItem = later(() =>
+  z.object({
+    type: z.literal("item_reference"),
+    id: z.string().describe("Id of an item of a stored response"),
+  }),
+);
 
 export const InputItem = z
   .discriminatedUnion("type", [MessageItem, CallItem, ResultItem, ReasoningItem, ReferenceItem], {
@@ -66,37 +79,45 @@ export type KnownItem = Exclude<InputItem, { type: "item_reference" }>;
 export const STATUSES = ["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"] as const;
 
 const STATES = ["in_progress", "completed", "incomplete"] as const;
-const Alternative = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() });
-const OutputText = z.object({
-  type: z.literal("output_text"),
-  text: z.string(),
-  annotations: z.array(z.never()).describe("Always empty"),
-  logprobs: z.array(Alternative.extend({ top_logprobs: z.array(Alternative) })).describe("With top_logprobs"),
-});
+const Alternative = later(() =>
+  z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() }),
+);
+const OutputText = later(() =>
+  z.object({
+    type: z.literal("output_text"),
+    text: z.string(),
+    annotations: z.array(z.never()).describe("Always empty"),
+    logprobs: z
+      .array(Alternative.unwrap().extend({ top_logprobs: z.array(Alternative) }))
+      .describe("With top_logprobs"),
+  }),
+);
 export type OutputText = z.infer<typeof OutputText>;
 
-export const OutputItem = z.union([
-  z.object({
-    type: z.literal("message"),
-    id: z.string(),
-    status: z.enum(STATES),
-    role: z.literal("assistant"),
-    content: z.array(OutputText),
-  }),
-  z.object({
-    type: z.literal("function_call"),
-    id: z.string(),
-    status: z.enum(STATES),
-    call_id: z.string(),
-    name: z.string(),
-    arguments: z.string().describe("JSON text"),
-  }),
-  z.object({
-    type: z.literal("reasoning"),
-    id: z.string(),
-    status: z.enum(STATES),
-    summary: z.array(z.never()).describe("Always empty"),
-    content: z.array(z.object({ type: z.literal("reasoning_text"), text: z.string() })),
-  }),
-]);
+export const OutputItem = later(() =>
+  z.union([
+    z.object({
+      type: z.literal("message"),
+      id: z.string(),
+      status: z.enum(STATES),
+      role: z.literal("assistant"),
+      content: z.array(OutputText),
+    }),
+    z.object({
+      type: z.literal("function_call"),
+      id: z.string(),
+      status: z.enum(STATES),
+      call_id: z.string(),
+      name: z.string(),
+      arguments: z.string().describe("JSON text"),
+    }),
+    z.object({
+      type: z.literal("reasoning"),
+      id: z.string(),
+      status: z.enum(STATES),
+      summary: z.array(z.never()).describe("Always empty"),
+      content: z.array(z.object({ type: z.literal("reasoning_text"), text: z.string() })),
+    }),
+  ]),
+);
 export type OutputItem = z.infer<typeof OutputItem>;

@@ -9,33 +9,36 @@ const MAX_ITEMS = 10_000;
 const MAX_TOOLS = 128;
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
 
-const FunctionTool = z.object({
-  type: z.literal("function", { error: 'must be "function": this server runs no tools of its own' }),
-  name: z.string(),
-  description: z.string().nullish(),
-  parameters: JsonSchema.nullish(),
-  strict: z.boolean().nullish(),
-});
-
-const ToolChoice = z.union([
-  z.enum(["none", "auto", "required"]),
-  z.object({ type: z.literal("function"), name: z.string() }),
-]);
-
-const TextFormat = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("text") }),
-  z.object({ type: z.literal("json_object") }),
+const FunctionTool = later(() =>
   z.object({
-    type: z.literal("json_schema"),
-    name: z.string().max(64),
+    type: z.literal("function", { error: 'must be "function": this server runs no tools of its own' }),
+    name: z.string(),
     description: z.string().nullish(),
-    schema: JsonSchema,
+    parameters: JsonSchema.nullish(),
     strict: z.boolean().nullish(),
   }),
-]);
+);
+
+const ToolChoice = later(() =>
+  z.union([z.enum(["none", "auto", "required"]), z.object({ type: z.literal("function"), name: z.string() })]),
+);
+
+const TextFormat = later(() =>
+  z.discriminatedUnion("type", [
+    z.object({ type: z.literal("text") }),
+    z.object({ type: z.literal("json_object") }),
+    z.object({
+      type: z.literal("json_schema"),
+      name: z.string().max(64),
+      description: z.string().nullish(),
+      schema: JsonSchema,
+      strict: z.boolean().nullish(),
+    }),
+  ]),
+);
 export type TextFormat = z.output<typeof TextFormat>;
 
-const prompt = {
+const prompt = () => ({
   model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
   input: z.union([z.string(), z.array(InputItem).min(1).max(MAX_ITEMS)]),
   instructions: z.string().nullish().describe("The system message. It is not taken over from the previous response"),
@@ -48,42 +51,46 @@ const prompt = {
     .object({ effort: z.enum(EFFORTS).nullish() })
     .nullish()
     .describe("effort is passed to the model's chat template"),
-};
+});
 
-export const CountInput = z.object(prompt).meta({ id: "ResponseInputTokensRequest" });
+export const CountInput = later(() => z.object(prompt()).meta({ id: "ResponseInputTokensRequest" }));
 export type PromptFields = z.output<typeof CountInput>;
 
-export const ResponsesRequest = z
-  .object({
-    ...prompt,
-    store: orElse(z.boolean(), true).describe("true: the response is kept for responses.retention_days"),
-    stream: orElse(z.boolean(), false),
-    background: orElse(z.boolean(), false).describe(
-      "true: the answer comes at once, and the work goes on. Needs store",
-    ),
-    max_output_tokens: z.int().min(1).nullish().describe("Default: the rest of the context"),
-    temperature: z.number().min(0).max(2).nullish(),
-    top_p: z.number().min(0).max(1).nullish(),
-    top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
-    metadata: TraceMetadata,
-  })
-  .superRefine(({ background, store, stream, top_logprobs }, issues) => {
-    const refuse = (field: string, message: string) =>
-      issues.addIssue({ code: "custom", path: [field], message, input: background });
-    if (background && !store) refuse("store", "must be true with background: the result is read from the store");
-    if (background && stream) refuse("stream", "cannot be combined with background. Read the result by its id");
-    if (background && typeof top_logprobs === "number") refuse("top_logprobs", "cannot be combined with background");
-  })
-  .meta({ id: "ResponsesRequest" });
+export const ResponsesRequest = later(() =>
+  z
+    .object({
+      ...prompt(),
+      store: orElse(z.boolean(), true).describe("true: the response is kept for responses.retention_days"),
+      stream: orElse(z.boolean(), false),
+      background: orElse(z.boolean(), false).describe(
+        "true: the answer comes at once, and the work goes on. Needs store",
+      ),
+      max_output_tokens: z.int().min(1).nullish().describe("Default: the rest of the context"),
+      temperature: z.number().min(0).max(2).nullish(),
+      top_p: z.number().min(0).max(1).nullish(),
+      top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
+      metadata: TraceMetadata,
+    })
+    .superRefine(({ background, store, stream, top_logprobs }, issues) => {
+      const refuse = (field: string, message: string) =>
+        issues.addIssue({ code: "custom", path: [field], message, input: background });
+      if (background && !store) refuse("store", "must be true with background: the result is read from the store");
+      if (background && stream) refuse("stream", "cannot be combined with background. Read the result by its id");
+      if (background && typeof top_logprobs === "number") refuse("top_logprobs", "cannot be combined with background");
+    })
+    .meta({ id: "ResponsesRequest" }),
+);
 export type ResponsesRequest = z.output<typeof ResponsesRequest>;
 
-const Usage = z.object({
-  input_tokens: z.int(),
-  input_tokens_details: z.object({ cached_tokens: z.int() }),
-  output_tokens: z.int(),
-  output_tokens_details: z.object({ reasoning_tokens: z.int().describe("Always 0: thoughts are not counted apart") }),
-  total_tokens: z.int(),
-});
+const Usage = later(() =>
+  z.object({
+    input_tokens: z.int(),
+    input_tokens_details: z.object({ cached_tokens: z.int() }),
+    output_tokens: z.int(),
+    output_tokens_details: z.object({ reasoning_tokens: z.int().describe("Always 0: thoughts are not counted apart") }),
+    total_tokens: z.int(),
+  }),
+);
 
 export const ModelResponse = later(() =>
   z

@@ -8,63 +8,65 @@ const MAX_OPTIONS = 100;
 const MAX_SPANS = 200;
 const MAX_TEXT = 20_000;
 
-const Options = z
-  .array(Label(100))
-  .min(1)
-  .max(MAX_OPTIONS)
-  .refine((options) => new Set(options).size === options.length, "has the same option twice");
-const common = {
+const options = () =>
+  z
+    .array(Label(100))
+    .min(1)
+    .max(MAX_OPTIONS)
+    .refine((options) => new Set(options).size === options.length, "has the same option twice");
+const common = () => ({
   name: Label(64),
   description: Label(1000).nullish(),
   required: z.boolean().default(true).describe("An annotation without this label is rejected"),
-};
+});
 
 const labelField = () =>
   z.discriminatedUnion("type", [
     z.object({
-      ...common,
+      ...common(),
       type: z.literal("choice"),
-      options: Options,
+      options: options(),
       multiple: z.boolean().default(false).describe("The value is a list of options"),
       ordered: z.boolean().default(false).describe("The options are in order: agreement counts near misses"),
     }),
     z
       .object({
-        ...common,
+        ...common(),
         type: z.literal("scale"),
         min: z.int().min(-1_000).max(1_000).default(1),
         max: z.int().min(-1_000).max(1_000).default(5),
       })
       .refine(({ min, max }) => min < max, { path: ["max"], message: "must be greater than min" }),
-    z.object({ ...common, type: z.literal("text") }),
+    z.object({ ...common(), type: z.literal("text") }),
     z.object({
-      ...common,
+      ...common(),
       type: z.literal("span"),
-      options: Options.describe("What a span can be marked as"),
+      options: options().describe("What a span can be marked as"),
       of: z.enum(["output", "input"]).default("output").describe("The text that is marked; input must be a text"),
     }),
   ]);
 /** Two schemas of one shape: the OpenAPI document lets answers gain fields, and names each schema separately. */
-const NewLabelField = labelField().meta({ id: "NewAnnotationLabel" });
+const NewLabelField = later(() => labelField().meta({ id: "NewAnnotationLabel" }));
 export const LabelField = later(() => labelField().meta({ id: "AnnotationLabel" }));
 export type LabelField = z.infer<typeof NewLabelField>;
 
-export const LabelFields = z
-  .array(NewLabelField)
-  .max(MAX_LABELS)
-  .refine((fields) => new Set(fields.map(({ name }) => name)).size === fields.length, "has the same name twice");
+export const LabelFields = later(() =>
+  z
+    .array(NewLabelField)
+    .max(MAX_LABELS)
+    .refine((fields) => new Set(fields.map(({ name }) => name)).size === fields.length, "has the same name twice"),
+);
 
-const Span = z.object({
-  start: z.int().min(0).describe("First character, counted in Unicode code points from 0"),
-  end: z.int().min(1).describe("The character after the last"),
-  label: z.string(),
-});
-export const LabelValue = z.union([
-  z.string().max(MAX_TEXT),
-  z.number(),
-  z.array(z.string()).max(MAX_OPTIONS),
-  z.array(Span).max(MAX_SPANS),
-]);
+const Span = later(() =>
+  z.object({
+    start: z.int().min(0).describe("First character, counted in Unicode code points from 0"),
+    end: z.int().min(1).describe("The character after the last"),
+    label: z.string(),
+  }),
+);
+export const LabelValue = later(() =>
+  z.union([z.string().max(MAX_TEXT), z.number(), z.array(z.string()).max(MAX_OPTIONS), z.array(Span).max(MAX_SPANS)]),
+);
 export type LabelValue = z.infer<typeof LabelValue>;
 
 export const PREFERENCES = ["first", "second", "tie"] as const;
@@ -85,12 +87,14 @@ export type Outcome = {
   votes: Record<Preferred, number> | null;
 };
 
-export const Input = z
-  .union([z.string().min(1), z.array(z.record(z.string(), z.unknown())).min(1).max(1_000)])
-  .superRefine((input, { addIssue }) => {
-    const fault = rowFault({ prompt: input }, "prompt");
-    if (fault) addIssue({ code: "custom", message: fault.message });
-  });
+export const Input = later(() =>
+  z
+    .union([z.string().min(1), z.array(z.record(z.string(), z.unknown())).min(1).max(1_000)])
+    .superRefine((input, { addIssue }) => {
+      const fault = rowFault({ prompt: input }, "prompt");
+      if (fault) addIssue({ code: "custom", message: fault.message });
+    }),
+);
 export type Input = string | Record<string, unknown>[];
 
 export const SOURCES = ["given", "trace", "dataset", "experiment"] as const;

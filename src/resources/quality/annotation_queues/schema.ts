@@ -17,110 +17,125 @@ const LeaseSeconds = z
   .describe("How long `next` reserves an item for one annotator, in seconds");
 /** Settings of a queue: each is declared here, and nowhere else. Its column is in the table. */
 export const SETTINGS = settings(annotationQueues, {
-  name: { input: Label(), answer: () => z.string() },
-  instructions: { input: Label(10_000).nullable().default(null), answer: () => z.string().nullable() },
-  lease_seconds: { input: LeaseSeconds.default(900), answer: () => z.int() },
+  name: { input: () => Label(), answer: () => z.string() },
+  instructions: { input: () => Label(10_000).nullable().default(null), answer: () => z.string().nullable() },
+  lease_seconds: { input: () => LeaseSeconds.default(900), answer: () => z.int() },
   dataset_id: {
-    input: z
-      .string()
-      .max(100)
-      .nullable()
-      .describe(
-        "Gets a row for each finished item: format preference for a pairwise queue, completion for a single one",
-      )
-      .default(null),
+    input: () =>
+      z
+        .string()
+        .max(100)
+        .nullable()
+        .describe(
+          "Gets a row for each finished item: format preference for a pairwise queue, completion for a single one",
+        )
+        .default(null),
     answer: () => z.string().nullable(),
   },
-  metadata: { input: Metadata.default({}), answer: () => z.record(z.string(), z.string()) },
+  metadata: { input: () => Metadata.default({}), answer: () => z.record(z.string(), z.string()) },
 });
 
-const { name, instructions, ...otherSettings } = SETTINGS.create;
-export const CreateAnnotationQueue = z
-  .object({
-    name,
-    mode: z.enum(MODES).describe("single: label one output. pairwise: choose between two"),
-    instructions,
-    labels: LabelFields.default([]).describe("Empty: annotators only choose or correct"),
-    annotators_per_item: z.int().min(1).max(20).default(1).describe("An item is complete with this many annotations"),
-    ...otherSettings,
-  })
-  .meta({ id: "CreateAnnotationQueue" });
+export const CreateAnnotationQueue = later(() => {
+  const { name, instructions, ...others } = SETTINGS.create();
+  return z
+    .object({
+      name,
+      mode: z.enum(MODES).describe("single: label one output. pairwise: choose between two"),
+      instructions,
+      labels: LabelFields.default([]).describe("Empty: annotators only choose or correct"),
+      annotators_per_item: z.int().min(1).max(20).default(1).describe("An item is complete with this many annotations"),
+      ...others,
+    })
+    .meta({ id: "CreateAnnotationQueue" });
+});
 export type CreateAnnotationQueue = z.infer<typeof CreateAnnotationQueue>;
 
-export const UpdateAnnotationQueue = z.object(SETTINGS.update).meta({ id: "UpdateAnnotationQueue" });
+export const UpdateAnnotationQueue = later(() => z.object(SETTINGS.update()).meta({ id: "UpdateAnnotationQueue" }));
 export type UpdateAnnotationQueue = z.infer<typeof UpdateAnnotationQueue>;
 
-const NewItem = z.object({
-  input: Input.optional().describe("A text or a list of messages. Absent for items from traces and experiments"),
-  outputs: z
-    .array(z.string().max(MAX_OUTPUT))
-    .max(2)
-    .default([])
-    .describe("Two for a pairwise queue, else none or one"),
-  trace_ids: z.array(z.string().max(100)).max(2).default([]).describe("Take input and outputs from captured traces"),
-  experiment_item_ids: z
-    .array(z.string().max(100))
-    .max(2)
-    .default([])
-    .describe("Take input, outputs and reference from items of experiments"),
-  reference: z.string().max(MAX_OUTPUT).nullish().describe("Shown to the annotators"),
-  metadata: Metadata.default({}),
-});
+const NewItem = later(() =>
+  z.object({
+    input: Input.optional().describe("A text or a list of messages. Absent for items from traces and experiments"),
+    outputs: z
+      .array(z.string().max(MAX_OUTPUT))
+      .max(2)
+      .default([])
+      .describe("Two for a pairwise queue, else none or one"),
+    trace_ids: z.array(z.string().max(100)).max(2).default([]).describe("Take input and outputs from captured traces"),
+    experiment_item_ids: z
+      .array(z.string().max(100))
+      .max(2)
+      .default([])
+      .describe("Take input, outputs and reference from items of experiments"),
+    reference: z.string().max(MAX_OUTPUT).nullish().describe("Shown to the annotators"),
+    metadata: Metadata.default({}),
+  }),
+);
 export type NewItem = z.infer<typeof NewItem>;
 
-export const AddItems = z
-  .object({
-    items: z.array(NewItem).min(1).max(MAX_NEW_ITEMS).optional(),
-    dataset: z
-      .object({
-        id: z.string().max(100).describe("ds_x (the rows of now), or a snapshot such as ds_x@snap-3"),
-        limit: z.int().min(1).max(MAX_DATASET_ROWS).default(MAX_DATASET_ROWS),
-        after_row_id: z.int().min(0).default(0).describe("Skip the rows up to this one"),
-        fields: z
-          .object({ input: Label(100).optional(), outputs: z.array(Label(100)).max(2).optional() })
-          .default({})
-          .describe("Columns of the rows. Default: those of the dataset's format"),
-      })
-      .optional(),
-  })
-  .refine(({ items, dataset }) => (items === undefined) !== (dataset === undefined), {
-    path: ["items"],
-    message: "send either items or dataset",
-  })
-  .meta({ id: "AddAnnotationItems" });
+export const AddItems = later(() =>
+  z
+    .object({
+      items: z.array(NewItem).min(1).max(MAX_NEW_ITEMS).optional(),
+      dataset: z
+        .object({
+          id: z.string().max(100).describe("ds_x (the rows of now), or a snapshot such as ds_x@snap-3"),
+          limit: z.int().min(1).max(MAX_DATASET_ROWS).default(MAX_DATASET_ROWS),
+          after_row_id: z.int().min(0).default(0).describe("Skip the rows up to this one"),
+          fields: z
+            .object({ input: Label(100).optional(), outputs: z.array(Label(100)).max(2).optional() })
+            .default({})
+            .describe("Columns of the rows. Default: those of the dataset's format"),
+        })
+        .optional(),
+    })
+    .refine(({ items, dataset }) => (items === undefined) !== (dataset === undefined), {
+      path: ["items"],
+      message: "send either items or dataset",
+    })
+    .meta({ id: "AddAnnotationItems" }),
+);
 export type AddItems = z.infer<typeof AddItems>;
 
 const Annotator = Label(100).describe("Default: the id of the API key");
-export const ReserveItem = z
-  .object({ annotator: Annotator.optional(), lease_seconds: LeaseSeconds.optional() })
-  .meta({ id: "ReserveAnnotationItem" });
-export const SkipItem = z
-  .object({
-    annotator: Annotator.optional(),
-    comment: Label(2_000).nullish(),
-    for_all: z.boolean().default(false).describe("Take the item out of the queue for all annotators"),
-  })
-  .meta({ id: "SkipAnnotationItem" });
-export const CreateAnnotation = z
-  .object({
-    annotator: Annotator.optional(),
-    preferred: z.enum(PREFERENCES).nullish().describe("For pairwise queues"),
-    labels: z.record(z.string().max(64), LabelValue).default({}).describe("Values by the name of the label"),
-    correction: z.string().min(1).max(MAX_OUTPUT).nullish().describe("The answer as it should be; for single queues"),
-    comment: Label(2_000).nullish(),
-  })
-  .meta({ id: "CreateAnnotation" });
+export const ReserveItem = later(() =>
+  z
+    .object({ annotator: Annotator.optional(), lease_seconds: LeaseSeconds.optional() })
+    .meta({ id: "ReserveAnnotationItem" }),
+);
+export const SkipItem = later(() =>
+  z
+    .object({
+      annotator: Annotator.optional(),
+      comment: Label(2_000).nullish(),
+      for_all: z.boolean().default(false).describe("Take the item out of the queue for all annotators"),
+    })
+    .meta({ id: "SkipAnnotationItem" }),
+);
+export const CreateAnnotation = later(() =>
+  z
+    .object({
+      annotator: Annotator.optional(),
+      preferred: z.enum(PREFERENCES).nullish().describe("For pairwise queues"),
+      labels: z.record(z.string().max(64), LabelValue).default({}).describe("Values by the name of the label"),
+      correction: z.string().min(1).max(MAX_OUTPUT).nullish().describe("The answer as it should be; for single queues"),
+      comment: Label(2_000).nullish(),
+    })
+    .meta({ id: "CreateAnnotation" }),
+);
 export type CreateAnnotation = z.infer<typeof CreateAnnotation>;
 
-export const ItemsQuery = PageQuery.extend({ status: z.enum(ITEM_STATUSES).optional() });
+export const ItemsQuery = later(() => PageQuery.extend({ status: z.enum(ITEM_STATUSES).optional() }));
 export type ItemsQuery = z.infer<typeof ItemsQuery>;
 
-export const Progress = z.object({
-  pending: z.int(),
-  appending: z.int(),
-  completed: z.int(),
-  skipped: z.int(),
-});
+export const Progress = later(() =>
+  z.object({
+    pending: z.int(),
+    appending: z.int(),
+    completed: z.int(),
+    skipped: z.int(),
+  }),
+);
 export type Progress = z.infer<typeof Progress>;
 
 export const AnnotationQueue = later(() => {
@@ -144,16 +159,18 @@ export const AnnotationQueue = later(() => {
 });
 export type AnnotationQueue = z.infer<typeof AnnotationQueue>;
 
-const Annotation = z.object({
-  annotator: z.string(),
-  key_id: z.string(),
-  skipped: z.boolean(),
-  preferred: z.enum(PREFERENCES).nullable(),
-  labels: z.record(z.string(), LabelValue),
-  correction: z.string().nullable(),
-  comment: z.string().nullable(),
-  created_at: DateTime,
-});
+const Annotation = later(() =>
+  z.object({
+    annotator: z.string(),
+    key_id: z.string(),
+    skipped: z.boolean(),
+    preferred: z.enum(PREFERENCES).nullable(),
+    labels: z.record(z.string(), LabelValue),
+    correction: z.string().nullable(),
+    comment: z.string().nullable(),
+    created_at: DateTime,
+  }),
+);
 
 export const AnnotationItem = later(() =>
   z
@@ -195,7 +212,9 @@ export const AnnotationItem = later(() =>
 export type AnnotationItem = z.infer<typeof AnnotationItem>;
 
 /** For the answers of other resources. */
-export const AnnotationLink = z.object({ id: z.string(), queue_id: z.string(), status: z.enum(ITEM_STATUSES) });
+export const AnnotationLink = later(() =>
+  z.object({ id: z.string(), queue_id: z.string(), status: z.enum(ITEM_STATUSES) }),
+);
 export type AnnotationLink = z.infer<typeof AnnotationLink>;
 
 export const AddedItems = later(() =>

@@ -28,50 +28,58 @@ export const Evaluator = later(() =>
 export type Evaluator = z.infer<typeof Evaluator>;
 
 /** A name is part of a URL and may be followed by @version, so it has no / and no @ and does not look like an id. */
-const Name = Label(100)
-  .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "must begin with a letter or digit and contain no / or @")
-  .refine((text) => !isId(text, "evl"), "must not look like an id");
+const Name = later(() =>
+  Label(100)
+    .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "must begin with a letter or digit and contain no / or @")
+    .refine((text) => !isId(text, "evl"), "must not look like an id"),
+);
 
-const fields = {
+const fields = () => ({
   name: Name,
   description: Label(2000).nullish(),
   metadata: Metadata.optional(),
   pass_threshold: z.number().nullish().describe("A score of at least this passes. Checks pass with 1 by default"),
-};
+});
 const ofKind = <K extends (typeof config.KINDS)[number], C extends z.ZodType>(kind: K, settings: C) =>
-  z.object({ ...fields, kind: z.literal(kind), config: settings });
+  z.object({ ...fields(), kind: z.literal(kind), config: settings });
 
-export const CreateEvaluator = z
-  .discriminatedUnion(
-    "kind",
-    [
-      ofKind("code", config.CodeConfig),
-      ofKind("reward_function", config.RewardFunctionConfig),
-      ofKind("string_check", config.StringCheckConfig),
-      ofKind("json_schema", config.JsonSchemaConfig),
-      ofKind("similarity", config.SimilarityConfig),
-      ofKind("llm_judge", config.JudgeConfig),
-    ],
-    { error: ({ code }) => (code === "invalid_union" ? `must be one of ${config.KINDS.join(", ")}` : undefined) },
-  )
-  .meta({ id: "CreateEvaluator" });
+export const CreateEvaluator = later(() =>
+  z
+    .discriminatedUnion(
+      "kind",
+      [
+        ofKind("code", config.CodeConfig),
+        ofKind("reward_function", config.RewardFunctionConfig),
+        ofKind("string_check", config.StringCheckConfig),
+        ofKind("json_schema", config.JsonSchemaConfig),
+        ofKind("similarity", config.SimilarityConfig),
+        ofKind("llm_judge", config.JudgeConfig),
+      ],
+      { error: ({ code }) => (code === "invalid_union" ? `must be one of ${config.KINDS.join(", ")}` : undefined) },
+    )
+    .meta({ id: "CreateEvaluator" }),
+);
 export type CreateEvaluator = z.output<typeof CreateEvaluator>;
 
-const Message = z.object({ role: z.string().min(1).max(64), content: z.string() });
+const Message = later(() => z.object({ role: z.string().min(1).max(64), content: z.string() }));
 
-const Row = z
-  .object({
-    input: z.union([z.string(), z.array(Message).max(1000)]).default(""),
-    output: z.string().describe("The answer to evaluate"),
-    reference: z.string().nullish().describe("The right answer, if there is one"),
-    other: z.string().nullish().describe("A second answer for a pairwise judge. Default: the reference"),
-  })
-  .catchall(z.unknown())
-  .meta({ id: "EvaluationRow" });
+const Row = later(() =>
+  z
+    .object({
+      input: z.union([z.string(), z.array(Message).max(1000)]).default(""),
+      output: z.string().describe("The answer to evaluate"),
+      reference: z.string().nullish().describe("The right answer, if there is one"),
+      other: z.string().nullish().describe("A second answer for a pairwise judge. Default: the reference"),
+    })
+    .catchall(z.unknown())
+    .meta({ id: "EvaluationRow" }),
+);
 
-export const RunEvaluator = z
-  .object({ rows: z.array(Row).min(1).max(MAX_ROWS).describe("Code sees every other column of a row too") })
-  .meta({ id: "RunEvaluator" });
+export const RunEvaluator = later(() =>
+  z
+    .object({ rows: z.array(Row).min(1).max(MAX_ROWS).describe("Code sees every other column of a row too") })
+    .meta({ id: "RunEvaluator" }),
+);
 export type RunEvaluator = z.output<typeof RunEvaluator>;
 
 const Figure = z.number().nullable();

@@ -8,16 +8,18 @@ import { type ExperimentRow, type ItemRow, type ScoreRow, STATUSES } from "./tab
 
 const Figure = z.number().nullable();
 
-const Score = z.object({
-  score: Figure.describe("Null: the evaluator failed or does not apply"),
-  label: z.string().nullable(),
-  passed: z.boolean().nullable(),
-  reason: z.string().nullable(),
-  error: z.string().nullable(),
-  latency_ms: z.number(),
-  baseline_score: Figure.describe("Of the baseline for the same row; null for the baseline itself"),
-  regression: z.boolean().describe("Lower than the score of the baseline"),
-});
+const Score = later(() =>
+  z.object({
+    score: Figure.describe("Null: the evaluator failed or does not apply"),
+    label: z.string().nullable(),
+    passed: z.boolean().nullable(),
+    reason: z.string().nullable(),
+    error: z.string().nullable(),
+    latency_ms: z.number(),
+    baseline_score: Figure.describe("Of the baseline for the same row; null for the baseline itself"),
+    regression: z.boolean().describe("Lower than the score of the baseline"),
+  }),
+);
 
 export const ExperimentItem = later(() =>
   z
@@ -48,33 +50,37 @@ export const ExperimentItem = later(() =>
 );
 export type ExperimentItem = z.infer<typeof ExperimentItem>;
 
-const Comparison = z
-  .object({
-    pairs: z.int().describe("Rows that both targets have a score for"),
-    mean_difference: z.number().describe("Target − baseline"),
-    ci_low: Figure.describe("95 % interval of the difference"),
-    ci_high: Figure,
-    test: z
-      .enum(["mcnemar", "sign_flip", "paired_t"])
-      .describe("mcnemar if all scores are 0 or 1; paired_t above 1,000 pairs"),
-    p_value: z.number().describe("Two-sided"),
-    significant: z.boolean().describe("p_value < 0.05"),
-    wins: z.int(),
-    losses: z.int().describe("Regressions"),
-    ties: z.int(),
-  })
-  .nullable();
+const Comparison = later(() =>
+  z
+    .object({
+      pairs: z.int().describe("Rows that both targets have a score for"),
+      mean_difference: z.number().describe("Target − baseline"),
+      ci_low: Figure.describe("95 % interval of the difference"),
+      ci_high: Figure,
+      test: z
+        .enum(["mcnemar", "sign_flip", "paired_t"])
+        .describe("mcnemar if all scores are 0 or 1; paired_t above 1,000 pairs"),
+      p_value: z.number().describe("Two-sided"),
+      significant: z.boolean().describe("p_value < 0.05"),
+      wins: z.int(),
+      losses: z.int().describe("Regressions"),
+      ties: z.int(),
+    })
+    .nullable(),
+);
 
-const EvaluatorFigures = z.object({
-  evaluator: z.string(),
-  scored: z.int(),
-  unscored: z.int().describe("Finished items without a score"),
-  mean: Figure,
-  ci_low: Figure.describe("95 % interval of the mean, by bootstrap"),
-  ci_high: Figure,
-  pass_rate: Figure.describe("Share of the items that passed, of those that the evaluator passed or failed"),
-  comparison: Comparison.describe("With the baseline; null for the baseline itself and without common rows"),
-});
+const EvaluatorFigures = later(() =>
+  z.object({
+    evaluator: z.string(),
+    scored: z.int(),
+    unscored: z.int().describe("Finished items without a score"),
+    mean: Figure,
+    ci_low: Figure.describe("95 % interval of the mean, by bootstrap"),
+    ci_high: Figure,
+    pass_rate: Figure.describe("Share of the items that passed, of those that the evaluator passed or failed"),
+    comparison: Comparison.unwrap().describe("With the baseline; null for the baseline itself and without common rows"),
+  }),
+);
 
 export const ExperimentSummary = later(() =>
   z

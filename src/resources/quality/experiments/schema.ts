@@ -10,71 +10,81 @@ const MAX_CONCURRENCY = 64;
 
 const TargetName = Label(100).optional().describe("Unique in the experiment. Default: made from what the target is");
 
-export const CreateTarget = z
-  .discriminatedUnion("type", [
-    z.object({ type: z.literal("deployment"), name: TargetName, deployment: Label(100).describe("Its id or name") }),
-    z.object({
-      type: z.literal("checkpoint"),
-      name: TargetName,
-      job: Label(100).describe("A training job"),
-      checkpoint: Label(100).nullable().default(null).describe("Null: the result of the job"),
-    }),
-    z.object({ type: z.literal("model"), name: TargetName, model: Label(300).describe("A base model by its name") }),
-    z.object({
-      type: z.literal("outputs"),
-      name: TargetName,
-      field: Label(100).describe("The column of each row that holds a recorded answer"),
-    }),
-  ])
-  .meta({ id: "CreateExperimentTarget" });
+export const CreateTarget = later(() =>
+  z
+    .discriminatedUnion("type", [
+      z.object({ type: z.literal("deployment"), name: TargetName, deployment: Label(100).describe("Its id or name") }),
+      z.object({
+        type: z.literal("checkpoint"),
+        name: TargetName,
+        job: Label(100).describe("A training job"),
+        checkpoint: Label(100).nullable().default(null).describe("Null: the result of the job"),
+      }),
+      z.object({ type: z.literal("model"), name: TargetName, model: Label(300).describe("A base model by its name") }),
+      z.object({
+        type: z.literal("outputs"),
+        name: TargetName,
+        field: Label(100).describe("The column of each row that holds a recorded answer"),
+      }),
+    ])
+    .meta({ id: "CreateExperimentTarget" }),
+);
 export type CreateTarget = z.infer<typeof CreateTarget>;
 
-const Params = z.object({
-  temperature: z.number().min(0).max(2).default(0),
-  max_tokens: z.int().min(1).max(1_000_000).optional().describe("Default: the rest of the context"),
-  top_p: z.number().min(0).max(1).optional(),
-  seed: z.int().optional(),
-  stop: z.array(z.string().min(1).max(256)).max(16).optional(),
-});
+const Params = later(() =>
+  z.object({
+    temperature: z.number().min(0).max(2).default(0),
+    max_tokens: z.int().min(1).max(1_000_000).optional().describe("Default: the rest of the context"),
+    top_p: z.number().min(0).max(1).optional(),
+    seed: z.int().optional(),
+    stop: z.array(z.string().min(1).max(256)).max(16).optional(),
+  }),
+);
 
-export const CreateExperiment = z
-  .object({
-    name: Label(200).optional(),
-    dataset: Label(200).describe("A dataset (ds_…), which is pinned as it is now, or a snapshot of one (ds_…@snap-3)"),
-    targets: z.array(CreateTarget).min(1).max(MAX_TARGETS),
-    evaluators: z
-      .array(Label(200))
-      .min(1)
-      .max(MAX_EVALUATORS)
-      .describe("Each is an id, a name (the newest version) or name@3"),
-    baseline: Label(100).optional().describe("The name of the target to compare with. Default: the first target"),
-    max_rows: z.int().min(1).optional().describe("Run only the first rows of the snapshot"),
-    reference_field: Label(100)
-      .optional()
-      .describe("The column with the right answer. Default: by the format of the row"),
-    system_prompt: z.string().min(1).max(100_000).optional().describe("Replaces the system message of every row"),
-    params: Params.default({ temperature: 0 }).describe("Sampling of the generated answers"),
-    concurrency: z
-      .int()
-      .min(1)
-      .max(MAX_CONCURRENCY)
-      .default(4)
-      .describe("Items at once. Live requests of a deployment always go first"),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateExperiment" });
+export const CreateExperiment = later(() =>
+  z
+    .object({
+      name: Label(200).optional(),
+      dataset: Label(200).describe(
+        "A dataset (ds_…), which is pinned as it is now, or a snapshot of one (ds_…@snap-3)",
+      ),
+      targets: z.array(CreateTarget).min(1).max(MAX_TARGETS),
+      evaluators: z
+        .array(Label(200))
+        .min(1)
+        .max(MAX_EVALUATORS)
+        .describe("Each is an id, a name (the newest version) or name@3"),
+      baseline: Label(100).optional().describe("The name of the target to compare with. Default: the first target"),
+      max_rows: z.int().min(1).optional().describe("Run only the first rows of the snapshot"),
+      reference_field: Label(100)
+        .optional()
+        .describe("The column with the right answer. Default: by the format of the row"),
+      system_prompt: z.string().min(1).max(100_000).optional().describe("Replaces the system message of every row"),
+      params: Params.default({ temperature: 0 }).describe("Sampling of the generated answers"),
+      concurrency: z
+        .int()
+        .min(1)
+        .max(MAX_CONCURRENCY)
+        .default(4)
+        .describe("Items at once. Live requests of a deployment always go first"),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateExperiment" }),
+);
 export type CreateExperiment = z.infer<typeof CreateExperiment>;
 
-const Target = z.object({
-  name: z.string(),
-  type: z.enum(TARGET_TYPES),
-  deployment_id: z.string().nullable().describe("Null until a temporary deployment exists, and for recorded outputs"),
-  temporary: z.boolean().describe("The experiment created the deployment and stops it"),
-  job_id: z.string().nullable().describe("The training job that made the model, at the request; else null"),
-  checkpoint_id: z.string().nullable(),
-  model: z.string().nullable().describe("The name of a model that no job made"),
-  field: z.string().nullable(),
-});
+const Target = later(() =>
+  z.object({
+    name: z.string(),
+    type: z.enum(TARGET_TYPES),
+    deployment_id: z.string().nullable().describe("Null until a temporary deployment exists, and for recorded outputs"),
+    temporary: z.boolean().describe("The experiment created the deployment and stops it"),
+    job_id: z.string().nullable().describe("The training job that made the model, at the request; else null"),
+    checkpoint_id: z.string().nullable(),
+    model: z.string().nullable().describe("The name of a model that no job made"),
+    field: z.string().nullable(),
+  }),
+);
 
 export const Experiment = later(() =>
   z

@@ -11,26 +11,28 @@ const MAX_STOPS = 16;
 
 /** The limits are those of a chat request, which checks the merged fields again. */
 const StopText = z.string().min(1).max(256);
-export const Sampling = z
-  .object({
-    temperature: z.number().min(0).max(2),
-    top_p: z.number().min(0).max(1),
-    top_k: z.int().min(-1).max(1_000_000),
-    min_p: z.number().min(0).max(1),
-    max_completion_tokens: z.int().min(1),
-    stop: z.union([StopText, z.array(StopText).max(MAX_STOPS)]),
-    seed: z.int(),
-    frequency_penalty: z.number().min(-2).max(2),
-    presence_penalty: z.number().min(-2).max(2),
-    response_format: ResponseFormat,
-    tool_choice: ToolChoice,
-    parallel_tool_calls: z.boolean(),
-    chat_template_kwargs: z.record(z.string(), z.unknown()),
-  })
-  .partial()
-  .meta({ id: "AgentSampling" });
+export const Sampling = later(() =>
+  z
+    .object({
+      temperature: z.number().min(0).max(2),
+      top_p: z.number().min(0).max(1),
+      top_k: z.int().min(-1).max(1_000_000),
+      min_p: z.number().min(0).max(1),
+      max_completion_tokens: z.int().min(1),
+      stop: z.union([StopText, z.array(StopText).max(MAX_STOPS)]),
+      seed: z.int(),
+      frequency_penalty: z.number().min(-2).max(2),
+      presence_penalty: z.number().min(-2).max(2),
+      response_format: ResponseFormat,
+      tool_choice: ToolChoice,
+      parallel_tool_calls: z.boolean(),
+      chat_template_kwargs: z.record(z.string(), z.unknown()),
+    })
+    .partial()
+    .meta({ id: "AgentSampling" }),
+);
 
-const agentFields = {
+const agentFields = () => ({
   object: z.literal("agent"),
   id: z.string(),
   name: z.string(),
@@ -42,8 +44,8 @@ const agentFields = {
   sampling: z.record(z.string(), z.unknown()).describe("Fields of a chat request that the agent sets"),
   metadata: z.record(z.string(), z.string()),
   created_at: DateTime,
-};
-export const Agent = later(() => z.object(agentFields).meta({ id: "Agent" }));
+});
+export const Agent = later(() => z.object(agentFields()).meta({ id: "Agent" }));
 export type Agent = z.infer<typeof Agent>;
 
 /** A name is used as `model`, and may be followed by @version. */
@@ -51,22 +53,24 @@ const Name = Label(100)
   .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "must begin with a letter or digit and contain no / or @")
   .refine((text) => !isId(text, "agt") && !isId(text, "dep"), "must not look like an id");
 
-export const CreateAgent = z
-  .object({
-    name: Name.describe("An existing name gets the next version"),
-    description: Label(2000).nullish(),
-    deployment: Label(200).describe("Name or id of a deployment"),
-    system_prompt: z
-      .string()
-      .min(1)
-      .max(MAX_PROMPT)
-      .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
-      .nullish(),
-    tools: z.array(Tool).max(MAX_TOOLS).optional(),
-    sampling: Sampling.optional().describe("Defaults of chat requests. A field of a request overrides its default"),
-    metadata: Metadata.optional(),
-  })
-  .meta({ id: "CreateAgent" });
+export const CreateAgent = later(() =>
+  z
+    .object({
+      name: Name.describe("An existing name gets the next version"),
+      description: Label(2000).nullish(),
+      deployment: Label(200).describe("Name or id of a deployment"),
+      system_prompt: z
+        .string()
+        .min(1)
+        .max(MAX_PROMPT)
+        .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
+        .nullish(),
+      tools: z.array(Tool).max(MAX_TOOLS).optional(),
+      sampling: Sampling.optional().describe("Defaults of chat requests. A field of a request overrides its default"),
+      metadata: Metadata.optional(),
+    })
+    .meta({ id: "CreateAgent" }),
+);
 export type CreateAgent = z.infer<typeof CreateAgent>;
 
 export const present = (row: AgentRow): Agent => ({

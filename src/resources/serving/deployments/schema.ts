@@ -6,14 +6,18 @@ import { STAGES } from "../../../workers/protocol.ts";
 import { SETTINGS } from "./settings.ts";
 import { type DeploymentRow, ERROR_CODES, type ModelRef, type RequestRow, SOURCES, STATUSES } from "./table.ts";
 
-const Load = z.object({
-  stage: z.enum(STAGES).describe("Current stage of the start"),
-  progress: z.number().min(0).max(1),
-  reason: z.string().nullable().describe("The reason why it is queued"),
-});
+const Load = later(() =>
+  z.object({
+    stage: z.enum(STAGES).describe("Current stage of the start"),
+    progress: z.number().min(0).max(1),
+    reason: z.string().nullable().describe("The reason why it is queued"),
+  }),
+);
 export type Load = z.infer<typeof Load>;
 
-const ModelReference = z.object({ model: z.string(), source: z.enum(SOURCES), checkpoint: z.string().nullable() });
+const ModelReference = later(() =>
+  z.object({ model: z.string(), source: z.enum(SOURCES), checkpoint: z.string().nullable() }),
+);
 
 export const Deployment = later(() => {
   // taken apart, because this part of the document has another order than the requests
@@ -28,7 +32,8 @@ export const Deployment = later(() => {
       model: z.string().describe("Training job id, or the name of a model"),
       source: z.enum(SOURCES).describe("training_job: made by a job. hub: any other model, built-in ones included"),
       checkpoint: z.string().nullable(),
-      next_model: ModelReference.extend({ load: Load })
+      next_model: ModelReference.unwrap()
+        .extend({ load: Load })
         .nullable()
         .describe("The model that replaces this one once it is loaded, with the stage of its start"),
       previous_model: ModelReference.nullable().describe("The model before the last switch"),
@@ -68,12 +73,14 @@ export const Deployment = later(() => {
 export type Deployment = z.infer<typeof Deployment>;
 
 const MODEL = Label(300).describe("A model or a job by id or name, a checkpoint, a path, or owner/name of the hub");
-const SOURCE = z
-  .enum(SOURCES)
-  .optional()
-  .describe(
-    "Default: training_job if model is a job id. For any other model the default is hub: the registry of this server, then the hub",
-  );
+const SOURCE = later(() =>
+  z
+    .enum(SOURCES)
+    .optional()
+    .describe(
+      "Default: training_job if model is a job id. For any other model the default is hub: the registry of this server, then the hub",
+    ),
+);
 const isOfJob = (d: { checkpoint?: string | null | undefined; source?: string | undefined }) =>
   d.checkpoint === null || d.checkpoint === undefined || d.source !== "hub";
 const OF_JOB = { path: ["checkpoint"], message: "only works with a training job: leave it out for other models" };
@@ -82,44 +89,48 @@ const floorBelowCeiling = (d: { min_replicas?: number | undefined; max_replicas?
   d.min_replicas === undefined || d.max_replicas === undefined || d.min_replicas <= d.max_replicas;
 const FLOOR = { path: ["min_replicas"], message: "must not be greater than max_replicas" };
 
-const { name, ...others } = SETTINGS.create;
-export const CreateDeployment = z
-  .object({
-    model: MODEL,
-    name,
-    source: SOURCE,
-    checkpoint: Label(100).nullable().default(null),
-    gpu: z
-      .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
-      .optional()
-      .describe("Devices of each replica. Default: one device of this machine"),
-    provider: z.enum(["local", "ssh", "slurm"]).optional().describe("Default: that of the region, or local"),
-    region: Label(100)
-      .optional()
-      .describe("The id or name of a region. Default: this machine, or the cheapest region of the provider"),
-    ...others,
-  })
-  .refine(floorBelowCeiling, FLOOR)
-  .refine(isOfJob, OF_JOB)
-  .meta({ id: "CreateDeployment" });
+export const CreateDeployment = later(() => {
+  const { name, ...others } = SETTINGS.create();
+  return z
+    .object({
+      model: MODEL,
+      name,
+      source: SOURCE,
+      checkpoint: Label(100).nullable().default(null),
+      gpu: z
+        .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
+        .optional()
+        .describe("Devices of each replica. Default: one device of this machine"),
+      provider: z.enum(["local", "ssh", "slurm"]).optional().describe("Default: that of the region, or local"),
+      region: Label(100)
+        .optional()
+        .describe("The id or name of a region. Default: this machine, or the cheapest region of the provider"),
+      ...others,
+    })
+    .refine(floorBelowCeiling, FLOOR)
+    .refine(isOfJob, OF_JOB)
+    .meta({ id: "CreateDeployment" });
+});
 export type CreateDeployment = z.infer<typeof CreateDeployment>;
 
-export const UpdateDeployment = z
-  .object({
-    model: MODEL.describe(
-      "Switches to this model: a training job id, a model of this server, or owner/name of the hub",
-    ).optional(),
-    source: SOURCE,
-    checkpoint: Label(100).nullable().optional(),
-    ...SETTINGS.update,
-  })
-  .refine(floorBelowCeiling, FLOOR)
-  .refine(isOfJob, OF_JOB)
-  .refine((d) => d.model !== undefined || (d.checkpoint === undefined && d.source === undefined), {
-    path: ["model"],
-    message: "is missing: name the model that checkpoint or source belongs to",
-  })
-  .meta({ id: "UpdateDeployment" });
+export const UpdateDeployment = later(() =>
+  z
+    .object({
+      model: MODEL.describe(
+        "Switches to this model: a training job id, a model of this server, or owner/name of the hub",
+      ).optional(),
+      source: SOURCE,
+      checkpoint: Label(100).nullable().optional(),
+      ...SETTINGS.update(),
+    })
+    .refine(floorBelowCeiling, FLOOR)
+    .refine(isOfJob, OF_JOB)
+    .refine((d) => d.model !== undefined || (d.checkpoint === undefined && d.source === undefined), {
+      path: ["model"],
+      message: "is missing: name the model that checkpoint or source belongs to",
+    })
+    .meta({ id: "UpdateDeployment" }),
+);
 export type UpdateDeployment = z.infer<typeof UpdateDeployment>;
 
 export const StoppedDeployment = later(() =>

@@ -29,7 +29,7 @@ export const RewardFunction = later(() =>
       status: z.enum(STATUSES).describe("invalid: the code cannot be run; see error"),
       error: z
         .object({
-          code: Rejection.shape.kind,
+          code: Rejection.unwrap().shape.kind,
           message: z.string(),
           line: z.int().nullable(),
           column: z.int().nullable(),
@@ -44,18 +44,22 @@ export type RewardFunction = z.infer<typeof RewardFunction>;
 const RESERVED = ["library", "run"]; // paths of the API
 
 /** A name is part of a URL and may be followed by @version, so it has no / and no @ and does not look like an id. */
-const Name = Label(100)
-  .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "must begin with a letter or digit and contain no / or @")
-  .refine((text) => !isId(text, "rf"), "must not look like an id")
-  .refine((text) => !RESERVED.includes(text), "is reserved: choose another name");
+const Name = later(() =>
+  Label(100)
+    .refine((text) => /^[\p{L}\p{N}][^/@]*$/u.test(text), "must begin with a letter or digit and contain no / or @")
+    .refine((text) => !isId(text, "rf"), "must not look like an id")
+    .refine((text) => !RESERVED.includes(text), "is reserved: choose another name"),
+);
 const Seconds = z.number().min(0.01).max(MAX_TIMEOUT_SECONDS);
-const Source = z
-  .string()
-  .min(1)
-  .refine((text) => Buffer.byteLength(text) <= MAX_SOURCE_BYTES, `is longer than ${MAX_SOURCE_BYTES} bytes`)
-  .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
+const Source = later(() =>
+  z
+    .string()
+    .min(1)
+    .refine((text) => Buffer.byteLength(text) <= MAX_SOURCE_BYTES, `is longer than ${MAX_SOURCE_BYTES} bytes`)
+    .refine((text) => text.isWellFormed(), "must be well-formed Unicode"),
+);
 const Language = z.enum(LANGUAGES);
-const described = {
+const described = () => ({
   name: Name,
   kind: z
     .enum(KINDS)
@@ -63,63 +67,74 @@ const described = {
     .describe("resolver: code with a function resolve(row), for data_resolver of a job"),
   description: Label(2000).nullish(),
   language: Language.optional(),
-};
+});
 
-export const CreateRewardFunction = z
-  .object({
-    ...described,
-    source: Source,
-    language: Language.optional().describe("Default: detected"),
-    metadata: Metadata.optional(),
-    timeout_seconds: Seconds.optional().describe("For one sample. Default: sandbox.sample_timeout_ms"),
-  })
-  .meta({ id: "CreateRewardFunction" });
+export const CreateRewardFunction = later(() =>
+  z
+    .object({
+      ...described(),
+      source: Source,
+      language: Language.optional().describe("Default: detected"),
+      metadata: Metadata.optional(),
+      timeout_seconds: Seconds.optional().describe("For one sample. Default: sandbox.sample_timeout_ms"),
+    })
+    .meta({ id: "CreateRewardFunction" }),
+);
 
 /** The text fields of the form, besides the file. */
-export const RewardFunctionFields = z.object({
-  ...described,
-  description: described.description.or(z.literal("").transform(() => null)),
-  metadata: MetadataText.optional(),
-  timeout_seconds: z.coerce.number("must be a number of seconds").pipe(Seconds).optional(),
+export const RewardFunctionFields = later(() => {
+  const fields = described();
+  return z.object({
+    ...fields,
+    description: fields.description.or(z.literal("").transform(() => null)),
+    metadata: MetadataText.optional(),
+    timeout_seconds: z.coerce.number("must be a number of seconds").pipe(Seconds).optional(),
+  });
 });
 
-const Params = z.record(z.string(), z.unknown()).describe("Passed to the code as keyword arguments");
+const Params = later(() => z.record(z.string(), z.unknown()).describe("Passed to the code as keyword arguments"));
 
-const Row = z.record(z.string(), z.unknown()).superRefine((row, context) => {
-  const message = sampleFault(row);
-  if (message) context.addIssue({ code: "custom", path: ["completion"], message });
-});
-const runFields = {
+const Row = later(() =>
+  z.record(z.string(), z.unknown()).superRefine((row, context) => {
+    const message = sampleFault(row);
+    if (message) context.addIssue({ code: "custom", path: ["completion"], message });
+  }),
+);
+const runFields = () => ({
   rows: z.array(Row).min(1).max(MAX_ROWS).describe("Each has completion, usually prompt, and any other columns"),
   seed: z.int().min(0).max(0xffff_ffff).default(0).describe("Seed of random and Math.random"),
   timeout_seconds: Seconds.optional().describe("For one sample; overrides the timeouts of the functions"),
-};
+});
 
-export const RunRewardFunction = z
-  .object({ ...runFields, params: Params.default({}) })
-  .meta({ id: "RunRewardFunction" });
+export const RunRewardFunction = later(() =>
+  z.object({ ...runFields(), params: Params.default({}) }).meta({ id: "RunRewardFunction" }),
+);
 export type RunRewardFunction = z.infer<typeof RunRewardFunction>;
 
-export const RewardRef = z.object({
-  id: z.string().min(1).max(200).describe("An id, a name (the newest version), name@3, or a built-in reward"),
-  weight: z.number().default(1),
-  params: Params.default({}),
-});
+export const RewardRef = later(() =>
+  z.object({
+    id: z.string().min(1).max(200).describe("An id, a name (the newest version), name@3, or a built-in reward"),
+    weight: z.number().default(1),
+    params: Params.default({}),
+  }),
+);
 export type RewardRef = z.input<typeof RewardRef>;
 
-export const RunRewards = z
-  .object({
-    ...runFields,
-    source: Source.optional().describe("Code to run once; it is not stored"),
-    language: Language.optional().describe("Language of source. Default: detected"),
-    params: Params.default({}).describe("For source"),
-    reward_functions: z.array(RewardRef).max(MAX_PARTS).default([]),
-  })
-  .refine(({ source, reward_functions }) => source !== undefined || reward_functions.length > 0, {
-    path: ["source"],
-    message: "is missing: send source, or reward_functions, or both",
-  })
-  .meta({ id: "RunRewards" });
+export const RunRewards = later(() =>
+  z
+    .object({
+      ...runFields(),
+      source: Source.optional().describe("Code to run once; it is not stored"),
+      language: Language.optional().describe("Language of source. Default: detected"),
+      params: Params.default({}).describe("For source"),
+      reward_functions: z.array(RewardRef).max(MAX_PARTS).default([]),
+    })
+    .refine(({ source, reward_functions }) => source !== undefined || reward_functions.length > 0, {
+      path: ["source"],
+      message: "is missing: send source, or reward_functions, or both",
+    })
+    .meta({ id: "RunRewards" }),
+);
 export type RunRewards = z.infer<typeof RunRewards>;
 
 const Figure = z.number().nullable();
@@ -133,7 +148,7 @@ export const RewardRun = later(() =>
           reward: Figure.describe("The weighted sum; null if a function failed or none applies"),
           sub_rewards: z.record(z.string(), Figure),
           latency_ms: z.number(),
-          error: Fault.extend({ reward: z.string() }).nullable(),
+          error: Fault.unwrap().extend({ reward: z.string() }).nullable(),
         }),
       ),
       summary: z.object({

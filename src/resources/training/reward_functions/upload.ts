@@ -118,7 +118,7 @@ async function readForm(ctx: Ctx, request: Request): Promise<Upload> {
   let file: { name: string; text: string } | undefined;
   const values = await readMultipart(request, {
     minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
-    onField: formFieldCheck(request, RewardFunctionFields),
+    onField: formFieldCheck(request, RewardFunctionFields.unwrap()),
     maxFileBytes: MAX_SOURCE_BYTES,
     async onFile({ name, filename, stream }) {
       if (name !== "file" || file)

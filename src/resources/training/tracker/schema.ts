@@ -30,27 +30,33 @@ export const TrackerIntegration = later(() =>
 );
 export type TrackerIntegration = z.infer<typeof TrackerIntegration>;
 
-const BaseUrl = z
-  .string()
-  .max(2_000)
-  .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), "must be an http(s) address")
-  .refine((text) => !/[?#]/.test(text), "must not have a query or a fragment")
-  .transform((text) => text.replace(/\/+$/, ""));
+const BaseUrl = later(() =>
+  z
+    .string()
+    .max(2_000)
+    .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), "must be an http(s) address")
+    .refine((text) => !/[?#]/.test(text), "must not have a query or a fragment")
+    .transform((text) => text.replace(/\/+$/, "")),
+);
 
-export const PutTracker = z
-  .object({
-    type: z.enum(TRACKER_TYPES).default("mlflow"),
-    base_url: BaseUrl.describe("Such as https://mlflow.example.com or https://api.wandb.ai"),
-    project: Label(200).default("verk").describe("MLflow: the experiment's name. W&B: project or entity/project"),
-    secret_name: z
-      .string()
-      .regex(NAME)
-      .nullable()
-      .default(null)
-      .describe("Name of the secret that holds the key. MLflow takes a token or name:password. null: no key is needed"),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "PutTrackerIntegration" });
+export const PutTracker = later(() =>
+  z
+    .object({
+      type: z.enum(TRACKER_TYPES).default("mlflow"),
+      base_url: BaseUrl.describe("Such as https://mlflow.example.com or https://api.wandb.ai"),
+      project: Label(200).default("verk").describe("MLflow: the experiment's name. W&B: project or entity/project"),
+      secret_name: z
+        .string()
+        .regex(NAME)
+        .nullable()
+        .default(null)
+        .describe(
+          "Name of the secret that holds the key. MLflow takes a token or name:password. null: no key is needed",
+        ),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "PutTrackerIntegration" }),
+);
 export type PutTracker = z.infer<typeof PutTracker>;
 
 export const TrackerTest = later(() =>

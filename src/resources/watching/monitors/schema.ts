@@ -10,7 +10,7 @@ const MAX_WINDOW_SECONDS = (30 * DAY_MS) / SECOND_MS;
 const MAX_MUTE_SECONDS = (366 * DAY_MS) / SECOND_MS;
 
 const Value = z.number().nullable();
-const thresholds = { alert: Value, warning: Value, alert_recovery: Value, warning_recovery: Value };
+const thresholds = () => ({ alert: Value, warning: Value, alert_recovery: Value, warning_recovery: Value });
 
 export const Monitor = later(() =>
   z
@@ -28,7 +28,7 @@ export const Monitor = later(() =>
       window_seconds: z.number(),
       reference_window_seconds: z.number().describe("Length of the window that drift is measured against"),
       comparison: z.enum(COMPARISONS).describe("The side of a threshold that is bad"),
-      thresholds: z.object(thresholds),
+      thresholds: z.object(thresholds()),
       evaluations: z.int(),
       recovery_evaluations: z.int(),
       no_data: z.enum(NO_DATA),
@@ -49,14 +49,16 @@ export const Monitor = later(() =>
 export type Monitor = z.infer<typeof Monitor>;
 
 const Threshold = z.number().nullish();
-const ThresholdFields = z
-  .object({
-    alert: Threshold,
-    warning: Threshold,
-    alert_recovery: Threshold.describe("An alert ends only beyond this value. Default: alert"),
-    warning_recovery: Threshold.describe("A warning ends only beyond this value. Default: warning"),
-  })
-  .meta({ id: "MonitorThresholds" });
+const ThresholdFields = later(() =>
+  z
+    .object({
+      alert: Threshold,
+      warning: Threshold,
+      alert_recovery: Threshold.describe("An alert ends only beyond this value. Default: alert"),
+      warning_recovery: Threshold.describe("A warning ends only beyond this value. Default: warning"),
+    })
+    .meta({ id: "MonitorThresholds" }),
+);
 export type ThresholdFields = z.infer<typeof ThresholdFields>;
 
 const Seconds = z.number().min(1).max(MAX_WINDOW_SECONDS);
@@ -64,12 +66,14 @@ const Times = z.int().min(1).max(1000);
 const Samples = z.int().min(1).max(1_000_000);
 const Id = z.string().min(1).max(100);
 
-const OnlineEvaluation = z.object({
-  evaluator: z.string().min(1).max(200).describe("Id, name or name@3 of an evaluator"),
-  sample_percent: z.number().gt(0).max(100).describe("Share of the captured requests"),
-});
+const OnlineEvaluation = later(() =>
+  z.object({
+    evaluator: z.string().min(1).max(200).describe("Id, name or name@3 of an evaluator"),
+    sample_percent: z.number().gt(0).max(100).describe("Share of the captured requests"),
+  }),
+);
 
-const settings = {
+const settings = () => ({
   name: Label(100),
   window_seconds: Seconds.optional().describe("Default: 300"),
   reference_window_seconds: Seconds.optional().describe("For drift: the time before the window. Default: 86400"),
@@ -79,43 +83,50 @@ const settings = {
   min_samples: Samples.optional().describe("Fewer observations in the window count as no data. Default: 1"),
   online_evaluation: OnlineEvaluation.nullish().describe("Scores a share of the captured requests of deployment_id"),
   metadata: Metadata.optional(),
-};
+});
 
-export const CreateMonitor = z
-  .object({
-    ...settings,
-    metric: z.enum(METRICS),
-    deployment_id: Id.nullish(),
-    job_id: Id.nullish(),
-    endpoint_id: Id.nullish(),
-    device: Id.nullish(),
-    score: Label(100).nullish(),
-    comparison: z.enum(COMPARISONS).optional().describe("The side of a threshold that is bad. Default: by metric"),
-    thresholds: ThresholdFields,
-  })
-  .meta({ id: "CreateMonitor" });
+export const CreateMonitor = later(() =>
+  z
+    .object({
+      ...settings(),
+      metric: z.enum(METRICS),
+      deployment_id: Id.nullish(),
+      job_id: Id.nullish(),
+      endpoint_id: Id.nullish(),
+      device: Id.nullish(),
+      score: Label(100).nullish(),
+      comparison: z.enum(COMPARISONS).optional().describe("The side of a threshold that is bad. Default: by metric"),
+      thresholds: ThresholdFields,
+    })
+    .meta({ id: "CreateMonitor" }),
+);
 export type CreateMonitor = z.infer<typeof CreateMonitor>;
 
-export const UpdateMonitor = z
-  .object({
-    ...settings,
-    name: settings.name.optional(),
-    comparison: z.enum(COMPARISONS).optional(),
-    thresholds: ThresholdFields.optional().describe("Replaces all thresholds"),
-  })
-  .meta({ id: "UpdateMonitor" });
+export const UpdateMonitor = later(() => {
+  const { name, ...others } = settings();
+  return z
+    .object({
+      name: name.optional(),
+      ...others,
+      comparison: z.enum(COMPARISONS).optional(),
+      thresholds: ThresholdFields.optional().describe("Replaces all thresholds"),
+    })
+    .meta({ id: "UpdateMonitor" });
+});
 export type UpdateMonitor = z.infer<typeof UpdateMonitor>;
 
-export const MuteMonitor = z
-  .object({
-    until: DateTime.nullish().describe("End of the mute. null ends it now"),
-    seconds: z.number().gt(0).max(MAX_MUTE_SECONDS).optional().describe("Length of the mute, instead of until"),
-  })
-  .refine(({ until, seconds }) => (until === undefined) !== (seconds === undefined), {
-    path: ["until"],
-    message: "send until or seconds, not both",
-  })
-  .meta({ id: "MuteMonitor" });
+export const MuteMonitor = later(() =>
+  z
+    .object({
+      until: DateTime.nullish().describe("End of the mute. null ends it now"),
+      seconds: z.number().gt(0).max(MAX_MUTE_SECONDS).optional().describe("Length of the mute, instead of until"),
+    })
+    .refine(({ until, seconds }) => (until === undefined) !== (seconds === undefined), {
+      path: ["until"],
+      message: "send until or seconds, not both",
+    })
+    .meta({ id: "MuteMonitor" }),
+);
 export type MuteMonitor = z.infer<typeof MuteMonitor>;
 
 export const MonitorTest = later(() =>

@@ -16,24 +16,26 @@ import {
 } from "./table.ts";
 
 /** Each pattern alone, so that the error names the bad one, then all together. */
-export const RedactPatterns = z
-  .array(z.string().min(1))
-  .max(MAX_PATTERNS)
-  .superRefine((patterns, { addIssue }) => {
-    const check = (some: readonly string[], path: (number | string)[]) => {
-      try {
-        new Redactor(some);
-        return true;
-      } catch (error) {
-        if (!(error instanceof PatternError)) throw error;
-        addIssue({ code: "custom", path, message: `the pattern ${error.message}` });
-        return false;
-      }
-    };
-    if (patterns.every((pattern, index) => check([pattern], [index]))) check(patterns, []);
-  });
+export const RedactPatterns = later(() =>
+  z
+    .array(z.string().min(1))
+    .max(MAX_PATTERNS)
+    .superRefine((patterns, { addIssue }) => {
+      const check = (some: readonly string[], path: (number | string)[]) => {
+        try {
+          new Redactor(some);
+          return true;
+        } catch (error) {
+          if (!(error instanceof PatternError)) throw error;
+          addIssue({ code: "custom", path, message: `the pattern ${error.message}` });
+          return false;
+        }
+      };
+      if (patterns.every((pattern, index) => check([pattern], [index]))) check(patterns, []);
+    }),
+);
 
-const summary = {
+const summary = () => ({
   id: z.string(),
   object: z.literal("trace"),
   source: z.enum(TRACE_SOURCES),
@@ -57,9 +59,9 @@ const summary = {
   completion_tokens: z.int(),
   metadata: z.record(z.string(), z.string()),
   created_at: DateTime.describe("The time at which the trace was recorded: the end of the request"),
-};
+});
 
-export const TraceSummary = later(() => z.object(summary).meta({ id: "TraceSummary" }));
+export const TraceSummary = later(() => z.object(summary()).meta({ id: "TraceSummary" }));
 
 export const TraceList = later(() =>
   z
@@ -92,7 +94,7 @@ export const Score = later(() =>
 export const Trace = later(() =>
   z
     .object({
-      ...summary,
+      ...summary(),
       parameters: z.record(z.string(), z.unknown()).nullable().describe("The parameters of the request, if captured"),
       spans: z.array(
         z.object({
@@ -119,11 +121,13 @@ export const Trace = later(() =>
 );
 
 const Millis = numberText(z.number().min(0).max(1e12)); // 31 years
-const Status = z
-  .union([z.enum(["ok", "error"]), numberText(z.int().min(100).max(599))])
-  .describe("An HTTP status, or ok (under 400), or error (400 and more)");
+const Status = later(() =>
+  z
+    .union([z.enum(["ok", "error"]), numberText(z.int().min(100).max(599))])
+    .describe("An HTTP status, or ok (under 400), or error (400 and more)"),
+);
 
-const filters = {
+const filters = () => ({
   deployment_id: z.string().optional(),
   key_id: z.string().optional(),
   job_id: z.string().optional(),
@@ -138,38 +142,42 @@ const filters = {
   until: z.iso.datetime({ offset: true }).optional().describe("Recorded before this time"),
   conversation_id: z.string().optional(),
   q: z.string().max(500).optional().describe('Words of the captured content, "phrases" and prefix*'),
-};
-
-export const TraceFilter = z.object(filters);
-export type TraceFilter = z.infer<typeof TraceFilter>;
-export const TraceQuery = PageQuery.extend({
-  ...filters,
-  after: z.string().optional().describe("next_after of the previous page, or the id of its last item"),
 });
+
+export const TraceFilter = later(() => z.object(filters()));
+export type TraceFilter = z.infer<typeof TraceFilter>;
+export const TraceQuery = later(() =>
+  PageQuery.extend({
+    ...filters(),
+    after: z.string().optional().describe("next_after of the previous page, or the id of its last item"),
+  }),
+);
 export type TraceQuery = z.infer<typeof TraceQuery>;
 
-export const CreateScore = z
-  .object({
-    name: Label(100),
-    value: z
-      .union([z.number(), z.boolean(), z.string().min(1).max(4_000)])
-      .describe("A number, true or false, or a text"),
-    kind: z
-      .enum(SCORE_KINDS)
-      .optional()
-      .describe("Default: number or boolean by the value; a text is a category up to 100 characters"),
-    source: z.enum(SCORE_SOURCES).default("person"),
-    comment: z.string().max(4_000).nullable().default(null),
-  })
-  .superRefine(({ kind, value }, { addIssue }) => {
-    const expected =
-      kind === undefined
-        ? undefined
-        : { number: "number", boolean: "boolean", category: "string", text: "string" }[kind];
-    if (expected !== undefined && typeof value !== expected)
-      addIssue({ code: "custom", path: ["value"], message: `must be a ${expected} for the kind ${kind}` });
-  })
-  .meta({ id: "CreateTraceScore" });
+export const CreateScore = later(() =>
+  z
+    .object({
+      name: Label(100),
+      value: z
+        .union([z.number(), z.boolean(), z.string().min(1).max(4_000)])
+        .describe("A number, true or false, or a text"),
+      kind: z
+        .enum(SCORE_KINDS)
+        .optional()
+        .describe("Default: number or boolean by the value; a text is a category up to 100 characters"),
+      source: z.enum(SCORE_SOURCES).default("person"),
+      comment: z.string().max(4_000).nullable().default(null),
+    })
+    .superRefine(({ kind, value }, { addIssue }) => {
+      const expected =
+        kind === undefined
+          ? undefined
+          : { number: "number", boolean: "boolean", category: "string", text: "string" }[kind];
+      if (expected !== undefined && typeof value !== expected)
+        addIssue({ code: "custom", path: ["value"], message: `must be a ${expected} for the kind ${kind}` });
+    })
+    .meta({ id: "CreateTraceScore" }),
+);
 export type CreateScore = z.infer<typeof CreateScore>;
 
 export type SummaryRow = Omit<TraceRow, "parameters" | "spans" | "input" | "output" | "externalId">;

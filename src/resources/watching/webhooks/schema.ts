@@ -10,44 +10,56 @@ const MOST_GRACE_SECONDS = 30 * 86_400;
 
 const MOST_TYPES = 200;
 
-const Url = z
-  .string()
-  .min(1)
-  .max(2048)
-  .describe(
-    "An https address that is publicly routable. It is checked again at every attempt. Redirects are not followed",
-  );
-const EventTypes = z
-  .array(z.enum(PUBLISHED))
-  .max(MOST_TYPES)
-  .transform((types) => [...new Set(types)])
-  .describe("Event types to deliver. Empty: all");
+const Url = later(() =>
+  z
+    .string()
+    .min(1)
+    .max(2048)
+    .describe(
+      "An https address that is publicly routable. It is checked again at every attempt. Redirects are not followed",
+    ),
+);
+const EventTypes = later(() =>
+  z
+    .array(z.enum(PUBLISHED))
+    .max(MOST_TYPES)
+    .transform((types) => [...new Set(types)])
+    .describe("Event types to deliver. Empty: all"),
+);
 /** Null, which earlier versions showed, means the same as an empty text. */
-const Description = z
-  .union([Label(500), z.literal(""), z.null()])
-  .transform((text) => text ?? "")
-  .describe("Up to 500 characters");
+const Description = later(() =>
+  z
+    .union([Label(500), z.literal(""), z.null()])
+    .transform((text) => text ?? "")
+    .describe("Up to 500 characters"),
+);
 
-export const CreateWebhookEndpoint = z
-  .object({
-    url: Url,
-    description: Description.default(""),
-    event_types: EventTypes.default([]),
-    metadata: Metadata.default({}),
-  })
-  .meta({ id: "CreateWebhookEndpoint" });
+export const CreateWebhookEndpoint = later(() =>
+  z
+    .object({
+      url: Url,
+      description: Description.default(""),
+      event_types: EventTypes.default([]),
+      metadata: Metadata.default({}),
+    })
+    .meta({ id: "CreateWebhookEndpoint" }),
+);
 export type CreateWebhookEndpoint = z.infer<typeof CreateWebhookEndpoint>;
 
-export const UpdateWebhookEndpoint = z
-  .object({
-    url: Url,
-    description: Description,
-    event_types: EventTypes,
-    enabled: z.boolean().describe("false holds pending deliveries; true resumes them and resets the count of failures"),
-    metadata: Metadata,
-  })
-  .partial()
-  .meta({ id: "UpdateWebhookEndpoint" });
+export const UpdateWebhookEndpoint = later(() =>
+  z
+    .object({
+      url: Url,
+      description: Description,
+      event_types: EventTypes,
+      enabled: z
+        .boolean()
+        .describe("false holds pending deliveries; true resumes them and resets the count of failures"),
+      metadata: Metadata,
+    })
+    .partial()
+    .meta({ id: "UpdateWebhookEndpoint" }),
+);
 export type UpdateWebhookEndpoint = z.infer<typeof UpdateWebhookEndpoint>;
 
 export const WebhookEndpoint = later(() =>
@@ -75,25 +87,29 @@ export const WebhookSecret = later(() =>
   z.object({ object: z.literal("webhook_secret"), id: z.string(), secret: z.string() }).meta({ id: "WebhookSecret" }),
 );
 
-export const RotateSecret = z
-  .object({
-    grace_period_seconds: z
-      .int()
-      .min(0)
-      .max(MOST_GRACE_SECONDS)
-      .default(GRACE_SECONDS)
-      .describe("Deliveries are signed with the old secret too for so long"),
-  })
-  .meta({ id: "RotateSecret" });
+export const RotateSecret = later(() =>
+  z
+    .object({
+      grace_period_seconds: z
+        .int()
+        .min(0)
+        .max(MOST_GRACE_SECONDS)
+        .default(GRACE_SECONDS)
+        .describe("Deliveries are signed with the old secret too for so long"),
+    })
+    .meta({ id: "RotateSecret" }),
+);
 export type RotateSecret = z.infer<typeof RotateSecret>;
 
-export const Recover = z
-  .object({
-    since: z.iso
-      .datetime({ offset: true })
-      .describe("Events created since then that were not delivered are sent again"),
-  })
-  .meta({ id: "RecoverDeliveries" });
+export const Recover = later(() =>
+  z
+    .object({
+      since: z.iso
+        .datetime({ offset: true })
+        .describe("Events created since then that were not delivered are sent again"),
+    })
+    .meta({ id: "RecoverDeliveries" }),
+);
 export type Recover = z.infer<typeof Recover>;
 
 export const Recovery = later(() =>

@@ -15,7 +15,7 @@ import { newId } from "../../../../lib/ids.ts";
 import { MAP_RULE, parseMap } from "../../../../lib/rows/columns.ts";
 import { FORMATS } from "../../../../lib/rows/format.ts";
 import { SHAPES } from "../../../../lib/rows/shape.ts";
-import { Label, Metadata } from "../../../../lib/schema.ts";
+import { Label, later, Metadata } from "../../../../lib/schema.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { renameDurably } from "../../../../platform/files.ts";
 import type { OpenMeter } from "../../../../platform/storage/meter.ts";
@@ -29,16 +29,20 @@ import { type Options, type RowsUpload, readUpload } from "./intake.ts";
 
 /** The fields of an upload, besides its file. */
 const MAX_COLUMNS = 256; // of a map
-const MapOfColumns = z
-  .record(z.string().min(1).max(200), z.string().min(1).max(200))
-  .refine((map) => Object.keys(map).length <= MAX_COLUMNS, `must have at most ${MAX_COLUMNS} columns`);
-const UploadFields = z.object({
-  name: Label(),
-  metadata: Metadata.default({}),
-  map: MapOfColumns.default({}),
-  shape: z.enum(SHAPES).optional(),
-  format: z.enum(FORMATS).optional(),
-});
+const MapOfColumns = later(() =>
+  z
+    .record(z.string().min(1).max(200), z.string().min(1).max(200))
+    .refine((map) => Object.keys(map).length <= MAX_COLUMNS, `must have at most ${MAX_COLUMNS} columns`),
+);
+const UploadFields = later(() =>
+  z.object({
+    name: Label(),
+    metadata: Metadata.default({}),
+    map: MapOfColumns.default({}),
+    shape: z.enum(SHAPES).optional(),
+    format: z.enum(FORMATS).optional(),
+  }),
+);
 type UploadFields = z.infer<typeof UploadFields>;
 
 type Call = Omit<Creation, "body">;
@@ -54,7 +58,7 @@ export async function upload(ctx: Ctx, call: Call) {
   try {
     const fields = await readMultipart(call.request, {
       minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
-      onField: formFieldCheck(call.request, UploadFields),
+      onField: formFieldCheck(call.request, UploadFields.unwrap()),
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
       silenceMs: ctx.config.http.idle_timeout_seconds * 1000,
       async onFile(part, before) {

@@ -47,7 +47,7 @@ const refusalsOf = (ignored: readonly string[], raw: Values, refusal: typeof lor
 /** Undefined if the settings are wrong; null trains all weights. */
 export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | null | undefined {
   if (lora === null) return null;
-  const names = Object.keys(LoraSettings.shape);
+  const names = Object.keys(LoraSettings.unwrap().shape);
   const raw = (withOwnValues(lora) ?? {}) as Record<string, unknown>;
   const sorted = sortNames(raw, { known: names, aliases: LORA_ALIASES, ignored: IGNORED_LORA });
   const refuse = (name: string, message: string) => faults.refuse(jsonPointer(["lora", shortened(name)]), message);
