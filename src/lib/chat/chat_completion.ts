@@ -30,17 +30,17 @@ export const ChatCompletionRequest = later(() =>
   z
     .object({
       ...samplingFields(),
-      messages: z.array(PromptMessage).min(1).max(MAX_MESSAGES),
+      messages: z.array(PromptMessage.unwrap()).min(1).max(MAX_MESSAGES),
       max_tokens: MaxTokens,
       max_completion_tokens: MaxTokens.describe("Overrides max_tokens. Default: the rest of the context"),
       logprobs: orElse(z.boolean(), false),
       top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
       response_format: z
-        .union([ResponseFormat, z.null()])
+        .union([ResponseFormat.unwrap(), z.null()])
         .optional()
         .transform((format) => format ?? { type: "text" as const }),
-      tools: orElse(z.array(Tool).max(MAX_TOOLS), [] as Tool[]),
-      tool_choice: orElse(ToolChoice, "auto" as ToolChoice),
+      tools: orElse(z.array(Tool.unwrap()).max(MAX_TOOLS), [] as Tool[]),
+      tool_choice: orElse(ToolChoice.unwrap(), "auto" as ToolChoice),
       parallel_tool_calls: orElse(z.boolean(), true),
       functions: z.array(LegacyFunction).max(MAX_TOOLS).nullish().describe("The older form of tools"),
       function_call: LegacyChoice.nullish().describe("The older form of tool_choice"),

@@ -30,9 +30,10 @@ export type ImagePart = z.infer<typeof ImagePart>;
 const MAX_PARTS = 4_096; // limit of one message
 const MAX_CALLS = 1_024;
 
-const Content = z.union([z.string(), z.array(TextPart).max(MAX_PARTS)]);
+// Parts of a message are unwrapped: a lazy one would cost a call for each part of each request.
+const content = () => z.union([z.string(), z.array(TextPart.unwrap()).max(MAX_PARTS)]);
 const userPart = () =>
-  z.discriminatedUnion("type", [TextPart, ImagePart], {
+  z.discriminatedUnion("type", [TextPart.unwrap(), ImagePart.unwrap()], {
     error: ({ code }) => (code === "invalid_union" ? NOT_READ : undefined),
   });
 const userContent = () => z.union([z.string(), z.array(userPart()).max(MAX_PARTS)]);
@@ -49,20 +50,19 @@ export const SentToolCall = later(() => toolCall().meta({ id: "ChatMessageToolCa
 export const ToolCall = later(() => toolCall().meta({ id: "ChatToolCall" }));
 export type ToolCall = z.infer<typeof ToolCall>;
 
-const plain = <R extends string>(role: R) =>
-  later(() => z.object({ role: z.literal(role), content: Content, name: Name }));
+const plain = <R extends string>(role: R) => z.object({ role: z.literal(role), content: content(), name: Name });
 
 /** Calls and results of the older format have no id: both sides derive it from the name of the function. */
 const legacyId = (name: string) => `call_${name}`;
 
-const AssistantMessage = later(() =>
+const assistantMessage = () =>
   z
     .object({
       role: z.literal("assistant"),
-      content: Content.nullish(),
+      content: content().nullish(),
       name: Name,
       reasoning_content: z.string().nullish().describe("Passed to the model again if its template supports it"),
-      tool_calls: z.array(SentToolCall).max(MAX_CALLS).nullish(),
+      tool_calls: z.array(SentToolCall.unwrap()).max(MAX_CALLS).nullish(),
       function_call: z
         .object({ name: z.string(), arguments: z.string() })
         .nullish()
@@ -72,29 +72,26 @@ const AssistantMessage = later(() =>
       call && !message.tool_calls
         ? { ...message, tool_calls: [{ id: legacyId(call.name), type: "function" as const, function: call }] }
         : message,
-    ),
-);
+    );
 
-const ToolMessage = later(() =>
+const toolMessage = () =>
   z.object({
     role: z.literal("tool"),
-    content: Content,
+    content: content(),
     tool_call_id: z.string(),
     name: Name,
-  }),
-);
+  });
 
-const FunctionMessage = later(() =>
+const functionMessage = () =>
   z
-    .object({ role: z.literal("function"), content: Content.nullish(), name: z.string() })
+    .object({ role: z.literal("function"), content: content().nullish(), name: z.string() })
     .transform(({ content, name }) => ({
       role: "tool" as const,
       content: content ?? "",
       name,
       tool_call_id: legacyId(name),
     }))
-    .describe("The older form of a tool's result"),
-);
+    .describe("The older form of a tool's result");
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"];
 
@@ -107,13 +104,14 @@ function unknownRole(message: unknown): string {
   return `${JSON.stringify(role.slice(0, 40))} is not a role: ${hint}`;
 }
 
-const others = [plain("system"), plain("developer"), AssistantMessage, ToolMessage, FunctionMessage] as const;
+const others = () =>
+  [plain("system"), plain("developer"), assistantMessage(), toolMessage(), functionMessage()] as const;
 const error = ({ code, input }: { code?: string | undefined; input?: unknown }) =>
   code === "invalid_union" ? unknownRole(input) : undefined;
 
 /** A message of texts. */
 export const ChatMessage = later(() =>
-  z.discriminatedUnion("role", [plain("user"), ...others], { error }).meta({ id: "ChatMessage" }),
+  z.discriminatedUnion("role", [plain("user"), ...others()], { error }).meta({ id: "ChatMessage" }),
 );
 export type ChatMessage = z.infer<typeof ChatMessage>;
 
@@ -122,7 +120,7 @@ export const PromptMessage = later(() =>
   z
     .discriminatedUnion(
       "role",
-      [z.object({ role: z.literal("user"), content: userContent(), name: Name }), ...others],
+      [z.object({ role: z.literal("user"), content: userContent(), name: Name }), ...others()],
       {
         error,
       },

@@ -25,14 +25,14 @@ const InputPart = later(() =>
     },
   ),
 );
-const Content = later(() => z.union([z.string(), z.array(InputPart).max(MAX_PARTS)]));
+const Content = later(() => z.union([z.string(), z.array(InputPart.unwrap()).max(MAX_PARTS)]));
 export type Content = z.output<typeof Content>;
 
 const MessageItem = later(() =>
   z.object({
     type: z.literal("message").optional(),
     role: z.enum(["user", "assistant", "system", "developer"]),
-    content: Content,
+    content: Content.unwrap(),
   }),
 );
 const CallItem = later(() =>
@@ -45,7 +45,7 @@ const CallItem = later(() =>
   }),
 );
 const ResultItem = later(() =>
-  z.object({ type: z.literal("function_call_output"), call_id: z.string(), output: Content }),
+  z.object({ type: z.literal("function_call_output"), call_id: z.string(), output: Content.unwrap() }),
 );
 const ReasoningItem = later(() =>
   z.object({
@@ -64,14 +64,21 @@ const ReferenceItem = later(() =>
   }),
 );
 
-export const InputItem = z
-  .discriminatedUnion("type", [MessageItem, CallItem, ResultItem, ReasoningItem, ReferenceItem], {
-    error: ({ code }) =>
-      code === "invalid_union"
-        ? "must be message, function_call, function_call_output, reasoning or item_reference"
-        : undefined,
-  })
-  .meta({ id: "ResponseInputItem" });
+/** All parts are unwrapped: a lazy one would cost a call for each item of each request. */
+export const InputItem = later(() =>
+  z
+    .discriminatedUnion(
+      "type",
+      [MessageItem.unwrap(), CallItem.unwrap(), ResultItem.unwrap(), ReasoningItem.unwrap(), ReferenceItem.unwrap()],
+      {
+        error: ({ code }) =>
+          code === "invalid_union"
+            ? "must be message, function_call, function_call_output, reasoning or item_reference"
+            : undefined,
+      },
+    )
+    .meta({ id: "ResponseInputItem" }),
+);
 export type InputItem = z.output<typeof InputItem>;
 /** An item whose content is in the request, or was found. */
 export type KnownItem = Exclude<InputItem, { type: "item_reference" }>;

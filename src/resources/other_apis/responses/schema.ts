@@ -40,7 +40,7 @@ export type TextFormat = z.output<typeof TextFormat>;
 
 const prompt = () => ({
   model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
-  input: z.union([z.string(), z.array(InputItem).min(1).max(MAX_ITEMS)]),
+  input: z.union([z.string(), z.array(InputItem.unwrap()).min(1).max(MAX_ITEMS)]),
   instructions: z.string().nullish().describe("The system message. It is not taken over from the previous response"),
   previous_response_id: z.string().nullish().describe("A stored response that this one continues"),
   tools: orElse(z.array(FunctionTool).max(MAX_TOOLS), [] as z.output<typeof FunctionTool>[]),
