@@ -11,7 +11,7 @@ import { startBinary } from "../binary.ts";
 import { makeKey, program } from "../cli.ts";
 import { wavOf } from "../detection/sounds.ts";
 import { blocksOf, commandsOf, faultOf, filesOf, isShell, pages, ROOT, reasonOf, scriptOf } from "../docs_blocks.ts";
-import { tempDir } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 
 const SHELL_BLOCKS = pages().flatMap((page) => blocksOf(page).filter(isShell));
 const RUN = SHELL_BLOCKS.filter((block) => reasonOf(block) === undefined);
@@ -100,6 +100,14 @@ afterEach(async () => {
 });
 
 /** A server, an empty home, and a folder in which `verk` and `dist/verk` are the executable. */
+async function untilTinyIsReady(url: string, key: string) {
+  const read = () => fetch(`${url}/v1/models/verk-tiny`, { headers: { authorization: `Bearer ${key}` } });
+  await until(
+    "verk-tiny to be ready",
+    async () => ((await (await read()).json()) as { status: string }).status === "ready",
+  );
+}
+
 async function worldOf(page: string) {
   const root = tempDir();
   undo.push(() => rmSync(root, { recursive: true, force: true }));
@@ -116,6 +124,7 @@ async function worldOf(page: string) {
   const server = await startBinary({ dir: join(root, "data") });
   undo.push(() => server.kill());
   const { key } = await makeKey(server.dir, "--scope", "admin");
+  await untilTinyIsReady(server.url, key); // the file of the model that comes with Verk is checked after a first start
   await READERS_FILES[page]?.(dir, home);
   for (const { name, text } of filesOf(blocksOf(page))) writeFileSync(join(dir, name), text);
   const env = {

@@ -34,8 +34,8 @@ type Reader = { ctx: Ctx; workspaceId: string; canSee: boolean; signal: AbortSig
 
 /** The body as it is sent, with pixels in place of the URLs of its images. */
 export async function withPixels(body: object, { ctx, workspaceId, canSee, signal }: Reader): Promise<Prepared> {
-  const sources = imagesIn(body);
-  const [first] = sources;
+  const imageParts = imagesIn(body);
+  const [first] = imageParts;
   if (!first) return { body: JSON.stringify(body), release: () => {} };
   const refuse = (why: string) =>
     new AppError("schema", `${first.at.slice(1).replaceAll("/", ".")}: ${why}`, { param: first.at });
@@ -43,8 +43,8 @@ export async function withPixels(body: object, { ctx, workspaceId, canSee, signa
     throw refuse(
       "this model reads no images. Import it together with its projector: verk models import FILE --mmproj FILE",
     );
-  if (sources.length > MOST_IMAGES)
-    throw refuse(`the request has ${sources.length} images; the maximum is ${MOST_IMAGES}. Send fewer`);
+  if (imageParts.length > MOST_IMAGES)
+    throw refuse(`the request has ${imageParts.length} images; the maximum is ${MOST_IMAGES}. Send fewer`);
   const images = new Map<ImagePart, PixelImage>();
   const state = ctx.state.deployments;
   let held = 0;
@@ -53,7 +53,7 @@ export async function withPixels(body: object, { ctx, workspaceId, canSee, signa
     held = 0;
   };
   try {
-    for (const { part, at } of sources) {
+    for (const { part, at } of imageParts) {
       const { url } = part.image_url;
       const image = await readPicture(ctx, workspaceId, { url, at, signal });
       held += image.pixels.length * COPIES;
