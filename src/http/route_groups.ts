@@ -6,6 +6,7 @@
  */
 import { type AnyElysia, Elysia } from "elysia";
 import type { Ctx } from "../context.ts";
+import { nextTurn } from "../lib/turns.ts";
 import { type ErrorAnswer, errorEnvelope } from "./answer/errors.ts";
 import { compilePlainReads, leaveBodies, ROUTER, TLS_ROUTER } from "./elysia.ts";
 import { ANY, fallback, type PageFor } from "./fallback.ts";
@@ -43,7 +44,12 @@ export function openGroups(ctx: Ctx, { groups, answers, pageFor }: Port) {
   const openings = groups.map((): Opening => ({}));
   const groupByWords = new Map(groups.flatMap(({ at }, i) => at.map((words) => [words, i] as const)));
   const all: AllRoutes = async () => {
-    const [first, ...others] = await Promise.all(groups.map((_, i) => open(i)));
+    const apps: AnyElysia[] = [];
+    for (const i of groups.keys()) {
+      if (!openings[i]?.app) await nextTurn(); // one group takes up to 20 ms: requests are answered in between
+      apps.push(await open(i));
+    }
+    const [first, ...others] = apps;
     const routes = others.flatMap((app) => app.routes.filter(({ method }) => method !== ANY)); // one fallback is enough
     return [...(first?.routes ?? []), ...routes];
   };
