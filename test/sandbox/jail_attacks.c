@@ -43,13 +43,15 @@ static void say(const char *what, long result) {
   fflush(stdout);
 }
 
-static void hold(const char *what) {
+static void hold_for(int seconds, const char *what) {
   printf("%s: held\n", what);
   fflush(stdout);
-  sleep(2);
+  sleep(seconds);
   printf("%s: alive\n", what);
   fflush(stdout);
 }
+
+static void hold(const char *what) { hold_for(2, what); }
 
 static void forks(int count) {
   int made = 0;
@@ -178,7 +180,7 @@ static void watches(int thousands) {
     for (int i = 0; i < 200; i++) made += epoll_ctl(epoll, EPOLL_CTL_ADD, files[i], &event) == 0;
   }
   printf("watches: %d\n", made);
-  hold("watches");
+  hold_for(thousands > 50 ? 30 : 2, "watches"); /* counting so many takes a busy machine seconds */
 }
 
 static void fill(int fd, int mib) {
@@ -244,9 +246,8 @@ static void three_directories(char names[3][16]) {
   closedir(top);
 }
 
-static void write_slowly(const char *name, int mib) {
+static void write_slowly(int dir, int mib) {
   static char block[MIB];
-  int dir = open(name, O_PATH | O_DIRECTORY); /* wherever it lies */
   for (int i = 0; i < mib; i++) {
     char file[32];
     snprintf(file, sizeof file, "%d", i);
@@ -271,9 +272,10 @@ static void moving(int mib) {
   int watch = inotify_init1(IN_NONBLOCK);
   int second = inotify_add_watch(watch, names[1], IN_OPEN);
   inotify_add_watch(watch, names[2], IN_CLOSE_NOWRITE);
+  int moved = open(behind, O_PATH | O_DIRECTORY); /* wherever it lies later */
   pid_t writer = fork();
   if (writer == 0) {
-    write_slowly(behind, mib);
+    write_slowly(moved, mib);
     _exit(0);
   }
   for (time_t end = time(NULL) + 30; time(NULL) < end;) { /* the limit ends it long before */

@@ -5,6 +5,7 @@ import {
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from "@aws-sdk/client-s3";
+import { takingTurns } from "../../../lib/turns.ts";
 import { MIB } from "../../../lib/units.ts";
 import { type Chunks, ContentError, type Written } from "../../files.ts";
 import type { PutOptions } from "../storage.ts";
@@ -91,6 +92,7 @@ class Blocks {
   private readonly free: Uint8Array[] = [];
   private rest: Uint8Array = new Uint8Array();
   private bytes = 0;
+  private readonly turn = takingTurns();
 
   constructor(
     body: Chunks,
@@ -107,10 +109,12 @@ class Blocks {
     let filled = 0;
     while (filled < size && !this.ended) {
       if (this.rest.length === 0) await this.pull();
-      const piece = this.rest.subarray(0, size - filled);
+      const piece = this.rest.subarray(0, Math.min(size - filled, MIB));
       block.set(piece, filled);
+      this.hasher.update(piece);
       filled += piece.length;
       this.rest = this.rest.subarray(piece.length);
+      await this.turn();
     }
     return block.subarray(0, filled);
   }
@@ -148,7 +152,6 @@ class Blocks {
     this.bytes += value.byteLength;
     if (this.bytes > maxBytes) throw new ContentError("too_large", `The content is larger than ${maxBytes} bytes`);
     this.options.meter?.take(value.byteLength);
-    this.hasher.update(value);
     this.rest = value;
   }
 }
