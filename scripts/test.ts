@@ -145,10 +145,14 @@ async function runTests(title: string, args: string[]): Promise<Run> {
   return run;
 }
 
+/** Fetching the real servers waits for the network, so it goes on beside the checks and the build. */
+const fetching = Bun.spawn(["scripts/servers"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+const fetched = Promise.all([new Response(fetching.stdout).text(), new Response(fetching.stderr).text()]);
+
 let brokenSteps = 0;
 if (options.choice !== "rest" && !(await run("checks", ["bun", "scripts/check.ts"]))) brokenSteps++; // with the first tier
 if (!(await run("executable", ["bun", "scripts/build.ts", "--if-stale"]))) brokenSteps++;
-await run("servers", ["scripts/servers"]); // if a server is missing, its tests are skipped with the reason
+console.log(`\n── servers\n${(await fetched).join("")}`); // if a server is missing, its tests are skipped with the reason
 const flags = process.argv.slice(2).map((each) => ` ${each}`);
 const repeat = `VERK_TEST_SEED=${options.seed} ./scripts/test${flags.join("")}`;
 console.log(`\nseed ${options.seed}, ${options.full ? "full" : "quick"} sweeps; to repeat them: ${repeat}`);
