@@ -29,9 +29,9 @@ export function requireOwnPage(request: Request, session: SessionPrincipal) {
   if (isRead(request)) return;
   if (!isSameOrigin(request))
     throw new AppError("csrf_failed", "A browser session may only be used by pages of this server: use an API key");
-  const given = Buffer.from(request.headers.get("x-verk-csrf") ?? "");
+  const sent = Buffer.from(request.headers.get("x-verk-csrf") ?? "");
   const wanted = Buffer.from(session.csrf);
-  if (given.length !== wanted.length || !timingSafeEqual(given, wanted))
+  if (sent.length !== wanted.length || !timingSafeEqual(sent, wanted))
     throw new AppError("csrf_failed", "The header X-Verk-Csrf is not the csrf_token of this browser session");
 }
 

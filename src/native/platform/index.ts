@@ -14,9 +14,9 @@ export const PLATFORMS: Readonly<Record<Arch, Platform>> = { x64, arm64 };
 
 /** `arch` is a value of `process.arch`. */
 export function platformOf(arch: string): Platform {
-  const found = Object.values(PLATFORMS).find((each) => each.arch === arch);
-  if (!found) throw new Error(`Verk does not run on ${arch}; it runs on ${Object.keys(PLATFORMS).join(" and ")}`);
-  return found;
+  const platform = Object.values(PLATFORMS).find((each) => each.arch === arch);
+  if (!platform) throw new Error(`Verk does not run on ${arch}; it runs on ${Object.keys(PLATFORMS).join(" and ")}`);
+  return platform;
 }
 
 /** The platform of this process. */

@@ -157,8 +157,13 @@ export function mustContinue(state: LoopState, plan: TrainPlan, path: string) {
 
 /** Weights alone require only the same LoRA settings. */
 export function mustFit(state: LoopState, lora: LoraSettings | null, path: string) {
-  const shape = (given: LoraSettings | null) =>
-    given && { r: given.r, alpha: given.alpha, target_modules: given.target_modules, use_rslora: given.use_rslora };
+  const shape = (settings: LoraSettings | null) =>
+    settings && {
+      r: settings.r,
+      alpha: settings.alpha,
+      target_modules: settings.target_modules,
+      use_rslora: settings.use_rslora,
+    };
   const [was, is] = [say(shape(state.lora)), say(shape(lora))];
   if (was !== is)
     throw new WorkerError(

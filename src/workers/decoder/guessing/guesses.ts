@@ -19,9 +19,9 @@ const SLOWLY = 0.15; // weight of the newest guess
 const NONE = new Int32Array(0);
 
 /** Numbers below 0 are rows of images: a guess ends before them. */
-const spoken = (found: Int32Array): Int32Array => {
-  const end = found.findIndex((token) => token < 0);
-  return end < 0 ? found : found.subarray(0, end);
+const spoken = (tokens: Int32Array): Int32Array => {
+  const end = tokens.findIndex((token) => token < 0);
+  return end < 0 ? tokens : tokens.subarray(0, end);
 };
 
 /** Returns the tokens after the newest earlier place with the same last tokens, at most `most`. Continues a loop. */
