@@ -22,7 +22,7 @@ export function requireHost(request: Request, shortest = 1) {
 }
 
 /** The name by which commands of this machine call the server over its socket. Browsers resolve it to this machine. */
-export const SOCKET_HOST = "socket.localhost";
+const SOCKET_HOST = "socket.localhost";
 
 const WILDCARDS = ["0.0.0.0", "::", ""];
 

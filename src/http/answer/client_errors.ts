@@ -50,7 +50,7 @@ const ANTHROPIC_TYPES: Record<number, string> = {
 };
 
 /** `code` and `param` are additions: clients of this format do not read them. */
-export function anthropicError(error: ShownError) {
+function anthropicError(error: ShownError) {
   const status = error.status === 422 ? 400 : error.status;
   const { code, message, param } = error;
   return {

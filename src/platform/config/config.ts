@@ -5,7 +5,7 @@ import { isObject } from "../../lib/json/object.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import { RULES, SETTINGS, type Settings } from "./schema.ts";
 import type { SettingsTree, ValuesOf } from "./section.ts";
-import { brokenLine, lineOf } from "./toml_lines.ts";
+import { brokenLine, lineOf } from "./toml.ts";
 import { type Leaf, leaves, readText, renderToml, sections } from "./walk.ts";
 
 /**
@@ -25,7 +25,7 @@ export type ConfigSources = {
 /** The environment of this process. Workers get a few names of it. */
 export const ambientEnv = (): Env => process.env;
 
-export const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
+const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
 /** Names under our prefix that are not settings of the server. */
 const RESERVED = /^VERK_(FAILPOINT|INSPECT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+)$/;
 

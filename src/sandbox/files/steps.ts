@@ -14,7 +14,7 @@ export const isCode = (error: unknown, ...codes: readonly string[]): boolean =>
   error instanceof Error && codes.includes((error as { code?: unknown }).code as string);
 
 /** Opens the directory `name`, and creates it if it is missing. */
-export function stepInto(above: number, name: string, directory: { mode: number; owner?: Owner | undefined }): number {
+function stepInto(above: number, name: string, directory: { mode: number; owner?: Owner | undefined }): number {
   try {
     makeDirAt(above, name, directory.mode);
     if (directory.owner) giveAt(above, name, directory.owner);

@@ -15,7 +15,7 @@ import type { TrainPlan } from "../protocol_trainer.ts";
 import { ALARMS } from "./loop/alarms.ts";
 
 const VERSION = 1;
-export const STATE_FILE = "state.json";
+const STATE_FILE = "state.json";
 export const STEPS_FILE = "steps.ndjson";
 export const GENERATION_FILE = "generation.json";
 export const ADAPTER_FILE = "adapter.gguf";
@@ -59,7 +59,7 @@ const LoopState = z.strictObject({
 });
 export type LoopState = z.infer<typeof LoopState>;
 
-export const checkpointName = (step: number) => `step-${String(step).padStart(6, "0")}`;
+const checkpointName = (step: number) => `step-${String(step).padStart(6, "0")}`;
 
 /** `fill` writes the files. An existing checkpoint of this name is replaced. */
 export async function writeCheckpoint(dir: string, state: LoopState, fill: (into: string) => Promise<void>) {

@@ -13,7 +13,7 @@ const MATCH = 3; // tokens that must be alike, `next` among them
 
 /** The cost of a guess, and of a step with guesses beyond that of one without, in steps. */
 export type Costs = { guess: number; step: number };
-export const LIBRARY_COSTS: Costs = { guess: 0.3, step: 0 }; // on CPUs from 2 to 16 cores a guess costs 0.15 to 0.5
+const LIBRARY_COSTS: Costs = { guess: 0.3, step: 0 }; // on CPUs from 2 to 16 cores a guess costs 0.15 to 0.5
 const FIRST_CHANCE = 0.5;
 const SLOWLY = 0.15; // weight of the newest guess
 const NONE = new Int32Array(0);

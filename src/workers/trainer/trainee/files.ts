@@ -16,7 +16,7 @@ import type { Moments, Optimizer } from "../engine/optimizer.ts";
 import type { Trainable, Weights } from "../engine/weights.ts";
 
 export const WEIGHTS_FILE = "weights.safetensors";
-export const MOMENTS_FILE = "moments.safetensors";
+const MOMENTS_FILE = "moments.safetensors";
 
 const spec = (name: string, shape: readonly number[]): TensorSpec => ({
   name,

@@ -3,10 +3,10 @@
  * our own page sent it: by its origin, and by a token that only our page can read.
  */
 import { timingSafeEqual } from "node:crypto";
-import type { Ctx, SessionPrincipal } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { isOverTls } from "../../lib/net/request_target.ts";
-import { isRead } from "../audit.ts";
+import type { Ctx, SessionPrincipal } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { isOverTls } from "../lib/net/request_target.ts";
+import { isRead } from "./audit.ts";
 
 const NAME = "verk_session";
 const COOKIE = new RegExp(`(?:^|; *)${NAME}=([\\w-]{20,100})(?:;|$)`);
