@@ -224,6 +224,6 @@ export function explained(error: unknown, dir: string): unknown {
       2,
       { cause: error },
     );
-  const known = storageError(error);
-  return known === error ? error : new UsageError(`${(known as Error).message} (${dir})`, 1, { cause: error });
+  const explained = storageError(error);
+  return explained === error ? error : new UsageError(`${(explained as Error).message} (${dir})`, 1, { cause: error });
 }

@@ -9,7 +9,7 @@ import { UsageError } from "./lib/errors.ts";
 import { formatListen, type Listen, parseListen } from "./lib/net/listen.ts";
 import { noSniff } from "./lib/net/no_sniff.ts";
 import { pathOf } from "./lib/net/request_target.ts";
-import { limitConnections } from "./native/shim/connections.ts";
+import { limitConnections } from "./native/shim/shim.ts";
 import type { Config } from "./platform/config/config.ts";
 import { descriptorsOf, mostConnections } from "./platform/machine/descriptors.ts";
 import { challengeAnswer } from "./platform/tls/challenges.ts";

@@ -127,12 +127,12 @@ function unknownFlag(name: string, rawName: string, spec: Command): UsageError {
   return new UsageError(`${name}: unknown flag ${rawName}.${hint} \`verk help ${name}\` lists all flags.`);
 }
 
-function checkPositionals(name: string, takes: readonly string[], given: readonly string[]) {
-  const missing = takes[given.length];
+function checkPositionals(name: string, takes: readonly string[], words: readonly string[]) {
+  const missing = takes[words.length];
   if (missing !== undefined && !missing.endsWith("?"))
     throw new UsageError(`${name}: ${missing} is missing. See \`verk help ${name}\`.`);
   if (takes.at(-1)?.endsWith("…")) return;
-  const extra = given[takes.length];
+  const extra = words[takes.length];
   if (extra !== undefined)
     throw new UsageError(`${name}: unexpected argument ${JSON.stringify(extra)}. See \`verk help ${name}\`.`);
 }

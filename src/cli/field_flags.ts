@@ -21,10 +21,10 @@ type Table = Readonly<Record<string, { sets: string; read?: Reader<unknown> }>>;
 type FlagTexts = Readonly<Record<string, string | boolean | string[] | undefined>>;
 
 /** The body of the request. It has only the given fields, so that the server's defaults apply to the rest. */
-export const bodyOf = (table: Table, given: FlagTexts) =>
+export const bodyOf = (table: Table, texts: FlagTexts) =>
   Object.fromEntries(
     Object.entries(table).flatMap(([flag, { sets, read }]) => {
-      const value = given[flag];
+      const value = texts[flag];
       if (value === undefined || value === false) return [];
       return [[sets, read && typeof value === "string" ? read(flag, value) : value]];
     }),

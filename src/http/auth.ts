@@ -7,7 +7,7 @@ import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
 import { checkFields, nameUnknown } from "./body/unknown_fields.ts";
-import { requireOwnPage, sessionTokenOf } from "./browser/session.ts";
+import { requireOwnPage, sessionTokenOf } from "./browser_session.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
 

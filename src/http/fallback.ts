@@ -3,7 +3,6 @@ import type { Ctx } from "../context.ts";
 import { AppError } from "../lib/errors.ts";
 import { pathOf } from "../lib/net/request_target.ts";
 import { isOfRoute } from "../lib/route_names.ts";
-import { absentModel } from "./answer/absent.ts";
 import { requireKeyFor } from "./auth.ts";
 
 /** The page at an address; undefined: the address or the caller is not one for pages. */
@@ -49,4 +48,20 @@ function noRoute({ method }: Request, path: string, hasPages: boolean): AppError
 function methodsOf({ routes }: AnyElysia, path: string): string[] {
   const fitting = routes.filter((route) => route.method !== ANY && isOfRoute(route.path, path));
   return [...new Set(fitting.map(({ method }) => method))].sort();
+}
+
+/** Routes of OpenAI that need a model of a kind that cannot be served here. Its clients read why. */
+const ABSENT_KINDS: readonly [path: RegExp, what: string][] = [
+  [/^\/v1\/audio\/(?:transcriptions|translations)$/, "hears audio"],
+  [/^\/v1\/audio\/speech$/, "speaks"],
+  [/^\/v1\/images\/(?:generations|edits|variations)$/, "makes images"],
+  [/^\/v1\/moderations$/, "moderates texts"],
+];
+
+/** Undefined: OpenAI has no such route, or it is served. */
+function absentModel(path: string): AppError | undefined {
+  const what = ABSENT_KINDS.find(([pattern]) => pattern.test(path))?.[1];
+  if (what === undefined) return undefined;
+  const message = `model: no model that ${what} can be served here: models read and write text`;
+  return new AppError("resource_not_found", message, { param: "/model" });
 }

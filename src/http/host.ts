@@ -22,7 +22,7 @@ export function requireHost(request: Request, shortest = 1) {
 }
 
 /** The name by which commands of this machine call the server over its socket. Browsers resolve it to this machine. */
-export const SOCKET_HOST = "socket.localhost";
+const SOCKET_HOST = "socket.localhost";
 
 const WILDCARDS = ["0.0.0.0", "::", ""];
 
@@ -36,16 +36,16 @@ export function rootOf(ctx: Ctx, request: Request): string {
   const called = urlOf(request);
   if (called.host === SOCKET_HOST) return called.origin;
   if (publicUrl !== "") return publicUrl;
-  const own = parseListen(listen)?.hostname;
-  if (isOwnName(called.hostname, [own ?? "", hostname()])) return called.origin;
+  const bound = parseListen(listen)?.hostname;
+  if (isOwnName(called.hostname, [bound ?? "", hostname()])) return called.origin;
   const server = ctx.state.http.listener;
   const port = server?.port ?? parseListen(listen)?.port ?? 0;
-  const at = own === undefined || WILDCARDS.includes(own) ? "127.0.0.1" : own;
+  const at = bound === undefined || WILDCARDS.includes(bound) ? "127.0.0.1" : bound;
   return `${server?.url.protocol ?? "http:"}//${at.includes(":") ? `[${at}]` : at}:${port}`;
 }
 
-export function isOwnName(name: string, own: readonly string[]): boolean {
+export function isOwnName(name: string, ownNames: readonly string[]): boolean {
   const plain = name.toLowerCase().replace(/^\[(.*)\]$/, "$1");
   if (plain === "localhost" || plain.endsWith(".localhost") || parseIp(plain) !== undefined) return true;
-  return own.some((each) => each !== "" && each.toLowerCase() === plain);
+  return ownNames.some((each) => each !== "" && each.toLowerCase() === plain);
 }

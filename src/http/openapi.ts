@@ -134,9 +134,9 @@ function bodyOf(
   accepts: Accepts | undefined,
   schemaOf: (s: z.ZodType, io: "input") => Json,
 ): Json {
-  const given: Accepts = accepts ?? (body ? { "application/json": body } : {});
-  if (Object.keys(given).length === 0) return {};
-  const content = Object.entries(given).map(([type, schema]) => [
+  const bodies: Accepts = accepts ?? (body ? { "application/json": body } : {});
+  if (Object.keys(bodies).length === 0) return {};
+  const content = Object.entries(bodies).map(([type, schema]) => [
     type,
     { schema: typeof schema === "string" ? { type: "string", description: schema } : schemaOf(schema, "input") },
   ]);

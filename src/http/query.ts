@@ -16,19 +16,19 @@ type Question = { request: Request; query: object };
 export const asks = <S extends z.ZodType>(query: S) => ({
   query,
   transform: (question: Question) => {
-    const given = textsOf(question.request);
-    question.query = given;
+    const texts = textsOf(question.request);
+    question.query = texts;
     const { shape } = query as { shape?: object };
-    for (const name in given)
+    for (const name in texts)
       if (shape && !Object.hasOwn(shape, name)) warn(question.request, `unknown query parameter ${name}`);
   },
 });
 
 function textsOf(request: Request): Record<string, string | string[]> {
-  const given = queryOf(request);
+  const query = queryOf(request);
   return Object.fromEntries(
-    [...new Set(given.keys())].map((name) => {
-      const [first = "", ...more] = given.getAll(name);
+    [...new Set(query.keys())].map((name) => {
+      const [first = "", ...more] = query.getAll(name);
       return [name, more.length === 0 ? first : [first, ...more]];
     }),
   );
@@ -44,15 +44,15 @@ export const MOST_IDS = 5;
  */
 export const named = (prefix: Prefix, what: string, find: FindIds) =>
   new Elysia().derive({ as: "scoped" }, ({ request, params }) => {
-    const given = (params ?? {}) as { id?: string }; // a route without one has no params at all
+    const path = (params ?? {}) as { id?: string }; // a route without one has no params at all
     const workspaceId = stateOf(request).principal?.workspaceId;
-    if (given.id === undefined || workspaceId === undefined || isId(given.id, prefix)) return {};
-    const [first, ...others] = find(workspaceId, given.id);
+    if (path.id === undefined || workspaceId === undefined || isId(path.id, prefix)) return {};
+    const [first, ...others] = find(workspaceId, path.id);
     if (first && others.length > 0) {
       const ids = [first, ...others].map(({ id }) => id).join(", ");
-      const message = `several ${what} have the name ${JSON.stringify(given.id.slice(0, 80))}: give the id of one (${ids})`;
+      const message = `several ${what} have the name ${JSON.stringify(path.id.slice(0, 80))}: give the id of one (${ids})`;
       throw new AppError("schema", message, { param: "id" });
     }
-    if (first) given.id = first.id;
+    if (first) path.id = first.id;
     return {};
   });

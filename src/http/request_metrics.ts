@@ -45,8 +45,8 @@ export function createMeter({ db }: Pick<Ctx, "db">, routesAt: (path: string) =>
       count = 1;
     }
     const cell: Cell = { duration: durations.at(db, workspaceId, name), byClass: [], name };
-    const own = cells.get(workspaceId) ?? new Map<string, Cell>();
-    cells.set(workspaceId, own.set(key, cell));
+    const ofWorkspace = cells.get(workspaceId) ?? new Map<string, Cell>();
+    cells.set(workspaceId, ofWorkspace.set(key, cell));
     return cell;
   }
   function patternOf(request: Request, { route }: RequestState): string {
@@ -60,9 +60,9 @@ export function createMeter({ db }: Pick<Ctx, "db">, routesAt: (path: string) =>
   function cellOf(request: Request, state: RequestState, workspaceId: string): Cell {
     const { method } = request;
     const shown = patternOf(request, state);
-    const known = METHODS.includes(method) ? method : "other";
-    const key = known === "GET" ? shown : `${known} ${shown}`;
-    return cells.get(workspaceId)?.get(key) ?? begin(workspaceId, key, [templateOf(shown), known]);
+    const shownMethod = METHODS.includes(method) ? method : "other";
+    const key = shownMethod === "GET" ? shown : `${shownMethod} ${shown}`;
+    return cells.get(workspaceId)?.get(key) ?? begin(workspaceId, key, [templateOf(shown), shownMethod]);
   }
   const countAnswer: Meter["count"] = (request, status) => {
     const state = stateOf(request);

@@ -50,7 +50,7 @@ export function requestIdOf(request: Request): string {
   return state.id;
 }
 
-const chooseId = (given: string | null) => (given !== null && FROM_CLIENT.test(given) ? given : crypto.randomUUID());
+const chooseId = (sent: string | null) => (sent !== null && FROM_CLIENT.test(sent) ? sent : crypto.randomUUID());
 
 /** The audit log records this request under the caller's workspace and key. */
 export function setCaller(request: Request, caller: Caller) {

@@ -5,6 +5,7 @@ import { noSniff } from "../lib/net/no_sniff.ts";
 import { isOverTls, pathOf, requirePlainTarget } from "../lib/net/request_target.ts";
 import { openCommit, watchWrites } from "../platform/db/db.ts";
 import { shareSnapshot } from "../platform/db/snapshot.ts";
+import type { Log } from "../platform/log.ts";
 import { enter, leave } from "../platform/turn_watch.ts";
 import { followAlias } from "./answer/aliases.ts";
 import { toAppError } from "./answer/errors.ts";
@@ -13,7 +14,6 @@ import { awaitTurn } from "./auth.ts";
 import { cors } from "./cors.ts";
 import { announceLength, TLS_HOST_LENGTH } from "./elysia.ts";
 import { requireHost } from "./host.ts";
-import { logRequest } from "./request_log.ts";
 import { createMeter } from "./request_metrics.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
 import { type AllRoutes, openGroups, type Port } from "./route_groups.ts";
@@ -107,4 +107,16 @@ function admissible(ctx: Ctx, request: Request) {
       headers: { connection: "close" },
     });
   requirePlainTarget(request);
+}
+
+/** Path only: a query may hold a signed URL's signature or a setup token. */
+function logRequest(log: Log, request: Request, status: number) {
+  if (log.level !== "debug") return;
+  log.debug("request", {
+    request_id: requestIdOf(request),
+    method: request.method,
+    path: pathOf(request),
+    status,
+    ms: Math.round((performance.now() - stateOf(request).startedAt) * 100) / 100,
+  });
 }

@@ -57,9 +57,9 @@ type Settings<T extends SQLiteTable, D extends Declared<T>> = {
   answer: () => { [Name in keyof D]: ReturnType<D[Name]["answer"]> };
   present: (row: Columns<T, D>) => { [Name in keyof D]: Answer<D[Name]> };
   /** All columns, for a new row. */
-  columns: (given: { [Name in keyof D]: Value<D[Name]> }) => Columns<T, D>;
+  columns: (values: { [Name in keyof D]: Value<D[Name]> }) => Columns<T, D>;
   /** The columns of the given settings only. */
-  changes: (given: { [Name in keyof D]?: Value<D[Name]> | undefined }) => Partial<Columns<T, D>>;
+  changes: (values: { [Name in keyof D]?: Value<D[Name]> | undefined }) => Partial<Columns<T, D>>;
 };
 
 export function settings<T extends SQLiteTable, D extends Declared<T>>(
@@ -72,11 +72,11 @@ export function settings(table: SQLiteTable, declared: Readonly<Record<string, S
   type Values = Readonly<Record<string, unknown>>;
   const keys = new Map(Object.entries(getTableColumns(table)).map(([key, column]) => [column.name, key]));
   const all = Object.entries(declared).map(([name, setting]) => ({ ...setting, name, key: keyOf(name, setting) }));
-  const changes = (given: Values) =>
+  const changes = (values: Values) =>
     Object.fromEntries(
       all
-        .filter(({ name }) => given[name] !== undefined)
-        .map(({ name, key, toColumn }) => [key, toColumn ? toColumn(given[name]) : given[name]]),
+        .filter(({ name }) => values[name] !== undefined)
+        .map(({ name, key, toColumn }) => [key, toColumn ? toColumn(values[name]) : values[name]]),
     );
 
   function keyOf(name: string, { column }: Setting<string>) {

@@ -64,10 +64,10 @@ function workspaceLimiter(config: Ctx["config"], clock: Ctx["clock"]): RateLimit
       `More than ${perMinute} requests a minute in this workspace (${setting})`,
     );
   const shared = limiter(config.quotas.requests_per_minute, "quotas.requests_per_minute");
-  const own = new Map(
+  const byWorkspace = new Map(
     [...ownQuotas(config, "requests_per_minute")].map(([id, most]) => [id, limiter(most, "quotas.workspaces")]),
   );
-  if (own.size === 0) return shared;
-  const of = (workspaceId: string) => own.get(workspaceId) ?? shared;
+  if (byWorkspace.size === 0) return shared;
+  const of = (workspaceId: string) => byWorkspace.get(workspaceId) ?? shared;
   return { spend: (id) => of(id).spend(id), admits: (id) => of(id).admits(id) };
 }

@@ -3,10 +3,10 @@ import { isoTime } from "./time.ts";
 
 /** Made once, when it is first used: a schema that no request has needed yet costs a start nothing. */
 export function later<S extends z.core.SomeType>(make: () => S): z.ZodLazy<S> {
-  let made: S | undefined;
+  let schema: S | undefined;
   return z.lazy(() => {
-    made ??= make();
-    return made;
+    schema ??= make();
+    return schema;
   });
 }
 

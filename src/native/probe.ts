@@ -18,7 +18,7 @@ import { loadSharp } from "./sharp.ts";
 import { llamaCalls, openShim } from "./shim/shim.ts";
 import { tinyOnnx } from "./tiny_onnx.ts";
 
-export const PROBES = ["sharp", "onnx", "llama", "cuda"] as const;
+const PROBES = ["sharp", "onnx", "llama", "cuda"] as const;
 export type ProbeKind = (typeof PROBES)[number];
 export type ProbeReport = {
   kind: ProbeKind;
@@ -32,7 +32,7 @@ export type ProbeReport = {
 const TESTS = { sharp: probeSharp, onnx: probeOnnx, llama: probeLlama, cuda: probeCuda };
 
 /** Never throws for a failing library. The parent handles a crash of the process. */
-export async function probeNative(kind: ProbeKind, dataDir: string): Promise<ProbeReport> {
+async function probeNative(kind: ProbeKind, dataDir: string): Promise<ProbeReport> {
   const startedAt = performance.now();
   const duration = () => Math.round((performance.now() - startedAt) * 10) / 10;
   try {

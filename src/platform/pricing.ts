@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import DEFAULT_PRICING from "../../config/pricing.toml" with { type: "text" };
 import { UsageError } from "../lib/errors.ts";
-import { type Pricing, parsePricing } from "../lib/pricing/pricing.ts";
+import { type Pricing, parsePricing } from "../lib/pricing.ts";
 
-export type { Pricing } from "../lib/pricing/pricing.ts";
+export type { Pricing } from "../lib/pricing.ts";
 
 /** The prices this program comes with, as a file. */
 export const defaultPricing = (): string => DEFAULT_PRICING;

@@ -36,7 +36,7 @@ export type WatchOptions = {
 };
 
 /** Shorter turns are not counted: at rest nothing changes, so nothing is written. */
-export const COUNTED_MS = 10;
+const COUNTED_MS = 10;
 const MOST_SHOWN = 8;
 const PAUSES_PER_LONG_TURN = 4; // so a turn of the limit is underrated by a quarter at most
 const TAKEN_EVERY_MS = 250; // samples of short turns are thrown away this often: many at once would be a long turn

@@ -28,7 +28,7 @@ export const FAILURES = {
 export type FailureKind = keyof typeof FAILURES;
 
 /** Kinds that a worker may report about itself. The server observes the others. */
-export const REPORTED = ["config", "data", "reward", "memory", "crashed"] as const satisfies readonly FailureKind[];
+const REPORTED = ["config", "data", "reward", "memory", "crashed"] as const satisfies readonly FailureKind[];
 export type ReportedFailure = (typeof REPORTED)[number];
 
 /** Thrown by worker code that knows the cause. Any other escaped error is `crashed`. */
@@ -48,9 +48,9 @@ export const Text = z.string().max(16 * MIB);
 export const List = <S extends z.ZodType>(item: S) => z.array(item).max(100_000);
 export const Values = later(() => table(z.number(), { most: 5_000, key: 200 }));
 
-export const Ready = later(() => z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) }));
+const Ready = later(() => z.strictObject({ type: z.literal("ready"), protocol: z.literal(PROTOCOL) }));
 /** `quiet_ms`: a native call begins that may block the worker's messages for this long. */
-export const Heartbeat = later(() =>
+const Heartbeat = later(() =>
   z.strictObject({
     type: z.literal("heartbeat"),
     quiet_ms: z.int().min(0).max(3_600_000).optional(),

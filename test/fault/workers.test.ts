@@ -18,10 +18,10 @@ test("a server killed just before or after it starts a worker leaves no worker b
     const parent = Bun.spawn(argv, { env, stdout: "pipe", stderr: "inherit" });
     const { value } = await parent.stdout.getReader().read(); // a line when all are up, nothing when it was killed
     const finished = value !== undefined;
-    if (finished) expect((await findMarked(marks.dir(run))).length).toBe(WORKERS.length);
+    if (finished) expect((await findMarked(marks.dir(run))).marked.length).toBe(WORKERS.length);
     parent.kill("SIGKILL");
     await parent.exited;
-    await until("no worker to be left", async () => (await findMarked(marks.dir(run))).length === 0);
+    await until("no worker to be left", async () => (await findMarked(marks.dir(run))).marked.length === 0);
     rmSync(dir, { recursive: true, force: true });
     if (finished) break;
     kills++;

@@ -3,7 +3,7 @@
 import { dlopen, type Pointer, ptr } from "bun:ffi";
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
-import { keepOnlyErrors } from "../../src/native/llama/log.ts";
+import { keepOnlyErrors } from "../../src/native/llama/symbols.ts";
 import { DEFAULTS_WORDS, GRAPH_WORDS, ggmlCalls, llamaCalls, openShim } from "../../src/native/shim/shim.ts";
 import { tempDir } from "../harness.ts";
 

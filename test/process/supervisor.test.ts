@@ -31,7 +31,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await supervisor.stopAll("test over");
-  const left = await findMarked(marks.dir(run));
+  const left = (await findMarked(marks.dir(run))).marked;
   await killMarked(marks.dir(run));
   rmSync(dir, { recursive: true, force: true });
   expect(left).toEqual([]); // no test leaves a process behind

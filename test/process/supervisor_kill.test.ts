@@ -16,7 +16,7 @@ beforeEach(() => {
   run = join(dir, "run");
 });
 afterEach(async () => {
-  const left = await findMarked(marks.dir(run));
+  const left = (await findMarked(marks.dir(run))).marked;
   await killMarked(marks.dir(run));
   rmSync(dir, { recursive: true, force: true });
   expect(left).toEqual([]); // no test leaves a process behind

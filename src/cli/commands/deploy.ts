@@ -150,26 +150,28 @@ function secondsOf(flag: string, text: string): number {
   return Math.round(ms / 1000);
 }
 
-async function watch({ url, client }: Connection, made: Deployment, json: boolean): Promise<number> {
+async function watch({ url, client }: Connection, deployment: Deployment, json: boolean): Promise<number> {
   const interrupted = new AbortController();
   const onSignal = () => interrupted.abort();
   process.once("SIGINT", onSignal);
   const progress = createProgress();
   let last: Deployment | undefined;
   try {
-    last = await follow(client, made.id, progress, interrupted.signal);
+    last = await follow(client, deployment.id, progress, interrupted.signal);
   } finally {
     process.off("SIGINT", onSignal);
     progress.end();
   }
   if (!last) {
-    note(`${made.name} (${made.id}) continues on the server. \`verk deployments show ${made.name}\` shows its status.`);
+    note(
+      `${deployment.name} (${deployment.id}) continues on the server. \`verk deployments show ${deployment.name}\` shows its status.`,
+    );
     return INTERRUPTED;
   }
   if (last.status !== "serving") {
     if (json) printJson(last);
     const ending = last.status === "failed" ? "failed" : `is ${last.status}`;
-    note(`verk: ${made.name} (${made.id}) ${ending}${last.last_error ? `: ${last.last_error}` : ""}`);
+    note(`verk: ${deployment.name} (${deployment.id}) ${ending}${last.last_error ? `: ${last.last_error}` : ""}`);
     return EXIT.failed;
   }
   if (json) printJson(last);

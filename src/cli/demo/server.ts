@@ -17,10 +17,10 @@ const READY_MS = 30_000;
 const TAIL_CHARS = 8192;
 // An explicit environment: VERK_ variables of the operator must not configure the demo.
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-export const childEnv = (dir: string) => ({ HOME: dir, PATH });
+const childEnv = (dir: string) => ({ HOME: dir, PATH });
 
 /** An empty file, so that the configuration of the system is not used. */
-export function demoConfig(dir: string): string {
+function demoConfig(dir: string): string {
   const file = join(dir, "demo.toml");
   writeFileSync(file, "");
   return file;

@@ -48,7 +48,7 @@ export async function tryReward(client: Client): Promise<string> {
   return TRIALS.map(({ completion }, i) => `${JSON.stringify(completion)} ${rewards[i]}`).join(", ");
 }
 
-export const jobBody = (dataset: string) => ({
+const jobBody = (dataset: string) => ({
   base_model: "verk-tiny",
   method: "grpo",
   output_name: RESULT,

@@ -45,7 +45,7 @@ const noneOf = (name: string, method: string, step: string | undefined) =>
     : `${name} has no samples of step ${step}. Without --step the latest ones are shown.`;
 
 /** A line with the figures, then the prompt and the completion, indented. */
-export function sampleLines(sample: Sample): string[] {
+function sampleLines(sample: Sample): string[] {
   const { step, reward, sub_rewards, advantage, tokens, truncated, error } = sample;
   const parts = Object.entries(sub_rewards);
   const each = parts.length < 2 ? "" : ` (${parts.map(([name, value]) => `${name} ${numberOf(value)}`).join(", ")})`;

@@ -34,7 +34,7 @@ export async function greetRank(socket: Socket, secret: string): Promise<number>
 }
 
 /** The side of the other ranks. */
-export async function greetFirst(socket: Socket, secret: string, index: number): Promise<void> {
+async function greetFirst(socket: Socket, secret: string, index: number): Promise<void> {
   const theirs = await take(socket, NONCE_BYTES);
   const nonce = randomBytes(NONCE_BYTES);
   const rank = Buffer.alloc(RANK_BYTES);

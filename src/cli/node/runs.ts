@@ -42,7 +42,7 @@ export function observeRuns(root: string, handles: unknown): Observation[] {
     .map((handle) => observeRun(root, handle));
 }
 
-export function observeRun(root: string, handle: Handle): Observation {
+function observeRun(root: string, handle: Handle): Observation {
   const dir = join(root, attemptDir(handle));
   const has = (name: string) => existsSync(join(dir, name));
   const facts = { ...runFacts(dir), lost: null };

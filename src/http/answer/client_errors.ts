@@ -22,15 +22,15 @@ type ShownError = Pick<AppError, "code" | "type" | "message" | "param" | "status
 
 /** OpenAI knows no 422, and has its own codes for a bad field, a model that is not there and a rate. */
 export function openaiError({ code, type, message, param, status }: ShownError) {
-  const known = { type, code: code as string, message, param };
+  const shown = { type, code: code as string, message, param };
   if (code === "resource_not_found" && param === "/model")
-    return { status, error: { ...known, type: "invalid_request_error", code: "model_not_found" } };
-  if (code === "rate_limited") return { status, error: { ...known, code: "rate_limit_exceeded" } };
-  if (status !== 422) return { status, error: known };
+    return { status, error: { ...shown, type: "invalid_request_error", code: "model_not_found" } };
+  if (code === "rate_limited") return { status, error: { ...shown, code: "rate_limit_exceeded" } };
+  if (status !== 422) return { status, error: shown };
   const missing = /: is (?:required|missing)/.test(message);
   return {
     status: 400,
-    error: { ...known, type: "invalid_request_error", code: missing ? "missing_required_parameter" : "invalid_value" },
+    error: { ...shown, type: "invalid_request_error", code: missing ? "missing_required_parameter" : "invalid_value" },
   };
 }
 
@@ -50,7 +50,7 @@ const ANTHROPIC_TYPES: Record<number, string> = {
 };
 
 /** `code` and `param` are additions: clients of this format do not read them. */
-export function anthropicError(error: ShownError) {
+function anthropicError(error: ShownError) {
   const status = error.status === 422 ? 400 : error.status;
   const { code, message, param } = error;
   return {

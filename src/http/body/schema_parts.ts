@@ -32,8 +32,8 @@ export function insideOf(schemas: readonly Schema[]): Inside {
 }
 
 function insideOfOne(schema: Schema): Inside {
-  const known = insides.get(schema);
-  if (known) return known;
+  const stored = insides.get(schema);
+  if (stored) return stored;
   const all = unwrap(schema);
   const inside = {
     objects: all.filter(isObject),
@@ -47,14 +47,14 @@ function insideOfOne(schema: Schema): Inside {
 /** The schemas that fit by fields such as `type` or `role`, which say what kind of object it is. All, if none fits. */
 export function ofKind(objects: readonly ObjectSchema[], value: object): readonly ObjectSchema[] {
   if (objects.length === 1) return objects;
-  const given = value as Record<string, unknown>;
-  const fitting = objects.filter((each) => kindOf(each).every(([name, values]) => values.includes(given[name])));
+  const fields = value as Record<string, unknown>;
+  const fitting = objects.filter((each) => kindOf(each).every(([name, values]) => values.includes(fields[name])));
   return fitting.length > 0 ? fitting : objects;
 }
 
 function kindOf(schema: ObjectSchema): Kind {
-  const known = kinds.get(schema);
-  if (known) return known;
+  const stored = kinds.get(schema);
+  if (stored) return stored;
   const literals = Object.entries(schema._zod.def.shape).filter(([, { _zod }]) => _zod.def.type === "literal");
   const kind = literals.map(
     ([name, { _zod }]) => [name, (_zod.def as z.core.$ZodLiteralDef<z.core.util.Literal>).values] as const,

@@ -36,11 +36,11 @@ export function nameUnknown(request: Request, schema: Schema, value: unknown) {
 
 /** The same rule for a form, for each name as it arrives. The field `file` is for the file. */
 export function formFieldCheck(request: Request, schema: z.core.$ZodObject): (name: string) => void {
-  const known = [...Object.keys(schema._zod.def.shape), "file"];
+  const fields = [...Object.keys(schema._zod.def.shape), "file"];
   let unknown = 0;
   return (name) => {
-    if (known.includes(name) || ++unknown > MOST_UNKNOWN) return;
-    const meant = unknown > MOST_SUGGESTED ? undefined : similar(name, known);
+    if (fields.includes(name) || ++unknown > MOST_UNKNOWN) return;
+    const meant = unknown > MOST_SUGGESTED ? undefined : similar(name, fields);
     if (meant === undefined) return warn(request, `unknown form field ${name}`);
     throw new AppError("schema", `${name}: there is no such field. Did you mean ${meant}?`, { param: name });
   };
@@ -82,17 +82,17 @@ function nameOnce(state: Walk, named: Set<string>, path: Path, value: unknown) {
   warn(state.request, `unknown field ${jsonPointer(path)}`);
 }
 
-function refuseOrWarn(state: Walk, path: Path, known: readonly string[]) {
+function refuseOrWarn(state: Walk, path: Path, names: readonly string[]) {
   if (++state.unknown > MOST_UNKNOWN) return;
-  const meant = state.unknown > MOST_SUGGESTED ? undefined : similar(String(path.at(-1)), known);
+  const meant = state.unknown > MOST_SUGGESTED ? undefined : similar(String(path.at(-1)), names);
   if (meant !== undefined) throw schemaError({ path, message: `there is no such field. Did you mean ${meant}?` });
   warn(state.request, `unknown field ${jsonPointer(path)}`);
 }
 
-/** The known name within two edits. With nothing in common, two short names are within two edits too: `id` and `to`. */
-export function similar(name: string, known: readonly string[]): string | undefined {
+/** The one of `names` within two edits. With nothing in common, two short names are within two edits too: `id` and `to`. */
+export function similar(name: string, names: readonly string[]): string | undefined {
   if (name.length > LONGEST_NAME) return undefined;
-  const near = known.map((each) => ({ each, edits: editDistance(name.toLowerCase(), each.toLowerCase(), MOST_EDITS) }));
+  const near = names.map((each) => ({ each, edits: editDistance(name.toLowerCase(), each.toLowerCase(), MOST_EDITS) }));
   const best = near.sort((a, b) => a.edits - b.edits)[0];
   if (best === undefined || best.edits > Math.min(MOST_EDITS, name.length - 1, best.each.length - 1)) return undefined;
   return best.each;

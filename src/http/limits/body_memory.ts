@@ -28,25 +28,26 @@ export function createBodyMemory(limits: { all: number; workspace: number }): Bo
     reserve(request, workspaceId, bytes) {
       const state = stateOf(request);
       state.reserved ??= { workspaceId, bytes: 0 };
-      const own = state.reserved;
+      const reserved = state.reserved;
       const mine = byWorkspace.get(workspaceId) ?? 0;
       // A request does not compete with its own bytes.
-      if (!fits(mine - own.bytes, own.bytes + bytes, limits.workspace))
+      if (!fits(mine - reserved.bytes, reserved.bytes + bytes, limits.workspace))
         throw full("Other requests of this workspace are being received");
-      if (!fits(all - own.bytes, own.bytes + bytes, limits.all)) throw full("Other requests are being received");
-      own.bytes += bytes;
+      if (!fits(all - reserved.bytes, reserved.bytes + bytes, limits.all))
+        throw full("Other requests are being received");
+      reserved.bytes += bytes;
       byWorkspace.set(workspaceId, mine + bytes);
       all += bytes;
     },
     release(request) {
       const state = stateOf(request);
-      const own = state.reserved;
-      if (own === undefined) return;
+      const reserved = state.reserved;
+      if (reserved === undefined) return;
       state.reserved = undefined;
-      all -= own.bytes;
-      const left = (byWorkspace.get(own.workspaceId) ?? 0) - own.bytes;
-      if (left > 0) byWorkspace.set(own.workspaceId, left);
-      else byWorkspace.delete(own.workspaceId);
+      all -= reserved.bytes;
+      const left = (byWorkspace.get(reserved.workspaceId) ?? 0) - reserved.bytes;
+      if (left > 0) byWorkspace.set(reserved.workspaceId, left);
+      else byWorkspace.delete(reserved.workspaceId);
     },
   };
 }

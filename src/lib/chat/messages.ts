@@ -10,7 +10,7 @@ export const orElse = <T extends z.ZodType, D>(schema: T, value: D) =>
 const NOT_TEXT = 'must be "text": only messages of the user have images, and no message has sounds';
 const NOT_READ = 'must be "text" or "image_url": sounds and files are not supported';
 
-export const TextPart = later(() =>
+const TextPart = later(() =>
   z.object({ type: z.literal("text", { error: NOT_TEXT }), text: z.string() }).meta({ id: "ChatTextPart" }),
 );
 
@@ -46,7 +46,7 @@ const toolCall = () =>
     function: z.object({ name: z.string(), arguments: z.string().describe("JSON text") }),
   });
 /** Two schemas of one shape: the OpenAPI document lets answers gain fields, and names each schema separately. */
-export const SentToolCall = later(() => toolCall().meta({ id: "ChatMessageToolCall" }));
+const SentToolCall = later(() => toolCall().meta({ id: "ChatMessageToolCall" }));
 export const ToolCall = later(() => toolCall().meta({ id: "ChatToolCall" }));
 export type ToolCall = z.infer<typeof ToolCall>;
 

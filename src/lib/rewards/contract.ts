@@ -54,7 +54,7 @@ export const Entrypoint = later(() =>
 export type Entrypoint = z.infer<typeof Entrypoint>;
 
 /** Reasons why a sample has no reward. `none` is the code's own answer; the others count as errors. */
-export const FAULTS = [
+const FAULTS = [
   "none", // the code returned None, null or undefined
   "not_finite", // NaN or infinite
   "not_a_number",

@@ -11,7 +11,7 @@ export function encodeFrame(message: unknown): Buffer {
   return frame;
 }
 
-export class FrameTooLong extends Error {}
+class FrameTooLong extends Error {}
 
 /**
  * Splits a stream into frames. Holds at most one frame: throws as soon as a length exceeds `maxBytes`, or on invalid

@@ -104,7 +104,7 @@ function roleFault(at: string, { role, from, value }: Message): string {
 }
 
 /** The role that a wrong one probably stands for. */
-export function roleMeant(role: string): string | undefined {
+function roleMeant(role: string): string | undefined {
   const lower = role.toLowerCase();
   return Object.hasOwn(OTHER_ROLES, lower) ? OTHER_ROLES[lower] : nearest(role, ROLES);
 }

@@ -40,7 +40,7 @@ export const LrSchedulerKwargs = later(() =>
   }),
 );
 
-export const OPTIMIZERS = ["adamw_torch", "adamw_8bit"] as const;
+const OPTIMIZERS = ["adamw_torch", "adamw_8bit"] as const;
 export type OptimizerName = (typeof OPTIMIZERS)[number];
 
 /** Other names of AdamW mean the same here. Those with 8 bits, paged or not, are `adamw_8bit`. */

@@ -1,52 +1,5 @@
 /** Names of metrics (TRL's if TRL has one), and downsampling of long series. */
 
-/**
- * Metrics of every method. Rates are per second, `gpu_memory_peak_bytes` in bytes, times in seconds. `step_time` is the sum
- * of `rollout_time`, `reward_time`, `update_time` and `other_time`. The last two are there on GPUs that report their power.
- */
-export const COMMON_METRICS = [
-  "loss",
-  "learning_rate",
-  "grad_norm",
-  "num_tokens",
-  "step_time",
-  "update_time",
-  "other_time",
-  "tokens_per_second",
-  "gpu_memory_peak_bytes",
-  "power_watts",
-  "step_energy_joules",
-] as const;
-
-/** Metrics of `grpo` and `rloo`. `sync_time` is a part of `other_time`. Additional ones: `rewards/<function>/mean` and `/std`, and the `sampling/…` of importance.ts. */
-export const GRPO_METRICS = [
-  "reward",
-  "reward_std",
-  "frac_reward_zero_std",
-  "kl",
-  "entropy",
-  "clip_ratio/low_mean",
-  "clip_ratio/low_min",
-  "clip_ratio/high_mean",
-  "clip_ratio/high_max",
-  "clip_ratio/region_mean",
-  "completions/mean_length",
-  "completions/min_length",
-  "completions/max_length",
-  "completions/clipped_ratio",
-  "completions/mean_terminated_length",
-  "completions/min_terminated_length",
-  "completions/max_terminated_length",
-  "sync_time",
-  "rollout_time",
-  "reward_time",
-  "rollout_tokens_per_second",
-  "reward_latency_p95",
-  "errored_rollouts",
-] as const;
-
-export const SFT_METRICS = ["mean_token_accuracy", "entropy"] as const;
-
 export const DPO_METRICS = [
   "rewards/chosen",
   "rewards/rejected",

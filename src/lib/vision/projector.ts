@@ -5,7 +5,7 @@
 import { array, count, float, missing, optionalTensor, string, tensor } from "../gguf/facts.ts";
 import { GgufError, type Header, quoted } from "../gguf/parse.ts";
 
-export const PROJECTORS = ["mlp", "idefics3", "gemma3"] as const;
+const PROJECTORS = ["mlp", "idefics3", "gemma3"] as const;
 export type ProjectorKind = (typeof PROJECTORS)[number];
 export type Activation = "gelu" | "gelu_quick" | "silu";
 
@@ -43,7 +43,7 @@ const SIDE = { min: 1, max: 4096 };
 const WIDTH = { min: 1, max: 16_384 };
 const key = (name: string) => `clip.vision.${name}`;
 
-export const isProjector = (header: Header): boolean =>
+const isProjector = (header: Header): boolean =>
   string(header, "general.architecture") === "clip" || string(header, "general.type") === "mmproj";
 
 export function describeProjector(header: Header): Projector {

@@ -47,14 +47,14 @@ export function openCublasLt() {
   const check = (code: number, what: string) => {
     if (code !== 0) throw new Error(`${what} failed: ${code}`);
   };
-  const made = (what: string, call: (to: Ptr) => number): Ptr => {
+  const written = (what: string, call: (to: Ptr) => number): Ptr => {
     const slot = new BigUint64Array(new ArrayBuffer(8));
     check(call(ptr(slot)), what);
     return Number(slot[0]) as Ptr;
   };
-  const handle = made("cublasLtCreate", lt.cublasLtCreate);
-  const product = made("cublasLtMatmulDescCreate", (to) => lt.cublasLtMatmulDescCreate(to, SUM_F32, F32));
-  const preference = made("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate);
+  const handle = written("cublasLtCreate", lt.cublasLtCreate);
+  const product = written("cublasLtMatmulDescCreate", (to) => lt.cublasLtMatmulDescCreate(to, SUM_F32, F32));
+  const preference = written("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate);
   const word = new Uint32Array(new ArrayBuffer(8)); // also the low half of a u64
   const prefer = (attribute: number, value: number, bytes: 4 | 8 = 4) => {
     word[0] = value;
@@ -67,7 +67,7 @@ export function openCublasLt() {
   const factors = new Float32Array(new ArrayBuffer(8)); // for the product, and for the previous content
   factors[0] = 1;
   const layout = (type: number, rows: number, columns: number, stride: number) =>
-    made("cublasLtMatrixLayoutCreate", (to) =>
+    written("cublasLtMatrixLayoutCreate", (to) =>
       lt.cublasLtMatrixLayoutCreate(to, type, BigInt(rows), BigInt(columns), BigInt(stride)),
     );
 
@@ -89,15 +89,15 @@ export function openCublasLt() {
     /** At most `most`; the one that cublasLt thinks the fastest comes first. */
     algorithms({ left, right, result }: Layouts, most: number): Algorithm[] {
       const results = new Uint8Array(new ArrayBuffer(most * RESULT_BYTES));
-      const found = new Int32Array(new ArrayBuffer(4));
+      const count = new Int32Array(new ArrayBuffer(4));
       const code = lt.cublasLtMatmulAlgoGetHeuristic(
         ...([handle, product, left, right, result, result, preference] as const),
-        ...([most, ptr(results), ptr(found)] as const),
+        ...([most, ptr(results), ptr(count)] as const),
       );
       if (code === NONE_FOUND) return [];
       check(code, "cublasLtMatmulAlgoGetHeuristic");
       const view = new DataView(results.buffer);
-      return Array.from({ length: found[0] as number }, (_, i) => i * RESULT_BYTES)
+      return Array.from({ length: count[0] as number }, (_, i) => i * RESULT_BYTES)
         .filter((at) => view.getInt32(at + ALGORITHM_BYTES + 8, true) === 0)
         .map((at) => results.slice(at, at + ALGORITHM_BYTES));
     },

@@ -38,9 +38,9 @@ const opened = new Map<number, Driver>();
 
 /** Opens the driver once per device and thread. */
 export function cudaDriver(index: number): Driver {
-  const found = opened.get(index) ?? openDriver(index);
-  opened.set(index, found);
-  return found;
+  const driver = opened.get(index) ?? openDriver(index);
+  opened.set(index, driver);
+  return driver;
 }
 
 /** Returns the major version of a GPU's compute capability, or null if the driver does not answer. */
@@ -63,28 +63,28 @@ function openDriver(index: number) {
     return cuda.cuGetErrorName(code, ptr(slot)) === 0 ? text(Number(slot[0]) as Ptr) : `error ${code}`;
   };
   /** Returns the value that a call writes through its first pointer. */
-  const made = (what: string, call: (to: Ptr) => number): number => {
+  const written = (what: string, call: (to: Ptr) => number): number => {
     const slot = new BigUint64Array(new ArrayBuffer(8));
     check(call(ptr(slot)), what);
     return Number(slot[0]);
   };
   check(cuda.cuInit(0), "cuInit");
-  const device = made("cuDeviceGet", (to) => cuda.cuDeviceGet(to, index));
-  const context = made("cuDevicePrimaryCtxRetain", (to) => cuda.cuDevicePrimaryCtxRetain(to, device)) as Ptr;
+  const device = written("cuDeviceGet", (to) => cuda.cuDeviceGet(to, index));
+  const context = written("cuDevicePrimaryCtxRetain", (to) => cuda.cuDevicePrimaryCtxRetain(to, device)) as Ptr;
   check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
 
   return {
     /** Major version of the compute capability. */
-    major: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MAJOR, device)),
-    multiprocessors: made("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MULTIPROCESSORS, device)),
+    major: written("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MAJOR, device)),
+    multiprocessors: written("cuDeviceGetAttribute", (to) => cuda.cuDeviceGetAttribute(to, MULTIPROCESSORS, device)),
 
     /** Loads kernels by name. `sharedBytes` is the dynamic shared memory that each may use. */
     load<Name extends string>(image: Uint8Array, names: readonly Name[], sharedBytes: (name: Name) => number) {
       check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
-      const module = made("Loading the kernels", (to) => cuda.cuModuleLoadData(to, ptr(image))) as Ptr;
+      const module = written("Loading the kernels", (to) => cuda.cuModuleLoadData(to, ptr(image))) as Ptr;
       const kernelOf = (name: Name): Kernel => {
         const text = cstr(name);
-        const kernel = made(name, (to) => cuda.cuModuleGetFunction(to, module, ptr(text))) as Kernel;
+        const kernel = written(name, (to) => cuda.cuModuleGetFunction(to, module, ptr(text))) as Kernel;
         const bytes = sharedBytes(name);
         if (bytes > 0) check(cuda.cuFuncSetAttribute(kernel, MOST_SHARED_BYTES, bytes), name);
         return kernel;

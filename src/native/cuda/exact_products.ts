@@ -33,8 +33,8 @@ export function openExactProducts(stream: Ptr | null = null) {
     const { rows, columns, depth } = of;
     const [a, b, to] = strides;
     const key = `${rows} ${columns} ${depth} ${a} ${b} ${to} ${f32}`;
-    const known = plans.get(key);
-    if (known) return known;
+    const stored = plans.get(key);
+    if (stored) return stored;
     if (plans.size >= MOST_PLANS) forget();
     const layouts = lt.layouts(of, strides, f32);
     const [algorithm] = lt.algorithms(layouts, 1);

@@ -38,8 +38,8 @@ export function openBackend(dataDir: string, device: Device): Backend {
   if (!chosen) throw new Error(`ggml finds no usable ${device.kind === "cpu" ? "CPU" : `GPU ${device.index}`}`);
   const at = must(ggml.ggml_backend_dev_init(chosen, null), text(ggml.ggml_backend_dev_name(chosen)));
   if (device.kind === "cpu") setThreads(ggml, must(chosen, "CPU"), at, device.threads);
-  const own = device.kind === "cuda" && device.kernels !== false;
-  const kernels = own ? openKernels(llamaLibraries(dataDir, { cuda: true }).dir, device.index) : null;
+  const usesKernels = device.kind === "cuda" && device.kernels !== false;
+  const kernels = usesKernels ? openKernels(llamaLibraries(dataDir, { cuda: true }).dir, device.index) : null;
   const close = () => {
     kernels?.close();
     ggml.ggml_backend_free(at);

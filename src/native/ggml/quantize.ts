@@ -13,11 +13,11 @@ const types = new Map([...TENSOR_TYPES].map(([number, type]) => [type.name, { nu
 
 /** `values` are whole rows, and every value is finite: native code may abort on others. */
 export function quantizeRows(dataDir: string, type: string, values: Float32Array, columns: number): Uint8Array {
-  const known = types.get(type);
-  if (!known || columns % known.block !== 0) throw new Error(`rows of ${columns} values cannot become ${type}`);
-  const out = new Uint8Array((values.length / known.block) * known.bytes);
+  const format = types.get(type);
+  if (!format || columns % format.block !== 0) throw new Error(`rows of ${columns} values cannot become ${type}`);
+  const out = new Uint8Array((values.length / format.block) * format.bytes);
   const { ggml_quantize_chunk: quantize } = openQuantizer(dataDir, { cuda: false });
-  const written = Number(quantize(known.number, ptr(values), ptr(out), 0, values.length / columns, columns, null));
+  const written = Number(quantize(format.number, ptr(values), ptr(out), 0, values.length / columns, columns, null));
   if (written !== out.byteLength) throw new Error(`${type}: ggml wrote ${written} bytes instead of ${out.byteLength}`);
   return out;
 }

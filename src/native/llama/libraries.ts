@@ -46,9 +46,9 @@ export function openOnce<T>(bind: (dataDir: string, libraries: LlamaLibraries) =
     if (existing) return existing;
     const libraries = llamaLibraries(dataDir, want);
     try {
-      const made = bind(dataDir, libraries);
-      opened.set(key, made);
-      return made;
+      const bound = bind(dataDir, libraries);
+      opened.set(key, bound);
+      return bound;
     } catch (error) {
       throw explainLoad(error, libraries.dir);
     }

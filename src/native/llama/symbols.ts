@@ -2,12 +2,11 @@
  * The typed surface of libllama. Calls with a struct by value go through shim.ts; params.ts lays these structs out and
  * rejects a library with another layout.
  */
-import { dlopen, FFIType } from "bun:ffi";
+import { CString, dlopen, FFIType, type Pointer } from "bun:ffi";
 import { text } from "../ffi.ts";
 import { bindGgml, loadBackends } from "../ggml/symbols.ts";
-import { llamaCalls, openShim } from "../shim/shim.ts";
+import { llamaCalls, openShim, type Shim } from "../shim/shim.ts";
 import { openOnce } from "./libraries.ts";
-import { keepOnlyErrors } from "./log.ts";
 import { checkLayouts } from "./params.ts";
 
 const P = "ptr";
@@ -105,3 +104,19 @@ export const openLlama = openOnce((dataDir, libraries) => {
   loadBackends(ggml, dir, () => llama.llama_backend_init());
   return { ...ggml, ...llama, ...log };
 });
+
+type LogSymbols = { llama_log_set: (callback: Pointer, context: null) => unknown };
+type ErrorLog = { forgetError: () => void; firstError: () => string };
+
+/**
+ * Call it before any other function of the library: the default logger prints thousands of lines. libllama calls its
+ * logger from any thread, so the logger cannot be JavaScript. verk_log of the shim keeps the first error. There is one
+ * logger for the process.
+ */
+export function keepOnlyErrors(llama: LogSymbols, shim: Shim): ErrorLog {
+  llama.llama_log_set(shim.verk_log, null);
+  return {
+    forgetError: () => shim.verk_forget_error(),
+    firstError: () => new CString(shim.verk_first_error() as Pointer).toString().trim(),
+  };
+}

@@ -28,7 +28,7 @@ const SYMBOLS = {
 } as const;
 
 /** Path of the library, which is extracted if needed. An uncompiled run uses the file of the last build in .stage. */
-export function shimPath(dataDir: string): string {
+function shimPath(dataDir: string): string {
   if (compiled) return join(ensureGroup("shim", dataDir), NAME);
   const path = resolve(import.meta.dir, "../../../.stage/shim", NAME);
   if (!existsSync(path)) throw new UsageError(`${NAME} has not been built; run: bun scripts/bundle/shim.ts`);
@@ -42,10 +42,20 @@ export function openShim(dataDir: string) {
 }
 export type Shim = ReturnType<typeof openShim>;
 
+/**
+ * Refuses connections from other machines whose descriptor would be `most` or higher, for the whole process. Returns the
+ * count of refused ones, or undefined if this Bun cannot be limited.
+ */
+export function limitConnections(dataDir: string, most: number): (() => number) | undefined {
+  const { verk_limit_connections, verk_refused_connections } = openShim(dataDir);
+  if (verk_limit_connections(most) === 0) return undefined;
+  return () => Number(verk_refused_connections());
+}
+
 const RTLD_NOW = 2;
 
 /** Looks up functions in a library, which stays loaded. */
-export function addressIn(path: string): (name: string) => Pointer {
+function addressIn(path: string): (name: string) => Pointer {
   const libc = dlopen("libc.so.6", {
     dlopen: { args: [P, "i32"], returns: P },
     dlsym: { args: [P, P], returns: P },

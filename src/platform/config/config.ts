@@ -5,7 +5,7 @@ import { isObject } from "../../lib/json/object.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import { RULES, SETTINGS, type Settings } from "./schema.ts";
 import type { SettingsTree, ValuesOf } from "./section.ts";
-import { brokenLine, lineOf } from "./toml_lines.ts";
+import { brokenLine, lineOf } from "./toml.ts";
 import { type Leaf, leaves, readText, renderToml, sections } from "./walk.ts";
 
 /**
@@ -25,7 +25,7 @@ export type ConfigSources = {
 /** The environment of this process. Workers get a few names of it. */
 export const ambientEnv = (): Env => process.env;
 
-export const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
+const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
 /** Names under our prefix that are not settings of the server. */
 const RESERVED = /^VERK_(FAILPOINT|INSPECT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+)$/;
 
@@ -85,12 +85,12 @@ export function exposedSecrets(file: string | undefined): ExposedFile | undefine
   if (file === undefined) return undefined;
   const { mode } = statSync(file);
   if ((mode & 0o006) === 0) return undefined;
-  const known = leaves(SETTINGS);
+  const settingLeaves = leaves(SETTINGS);
   const settings: string[] = [];
   const put = (path: string, value: unknown) => {
-    if (value !== "" && known.some((leaf) => leaf.path === path && leaf.secret)) settings.push(path);
+    if (value !== "" && settingLeaves.some((leaf) => leaf.path === path && leaf.secret)) settings.push(path);
   };
-  readTomlFile(SETTINGS, known, file, { put, wrong: () => {} });
+  readTomlFile(SETTINGS, settingLeaves, file, { put, wrong: () => {} });
   return settings.length === 0 ? undefined : { file, mode: (mode & 0o777).toString(8).padStart(4, "0"), settings };
 }
 
@@ -129,7 +129,7 @@ export function loadTree<T extends SettingsTree>(
   { file, env = {}, flags = {} }: ConfigSources,
   rules: readonly Rule<ValuesOf<T>>[] = [],
 ): ValuesOf<T> {
-  const known = leaves(tree);
+  const all = leaves(tree);
   const values: Nested = {};
   const origins = new Map<string, string>();
   const mistakes: string[] = [];
@@ -140,12 +140,12 @@ export function loadTree<T extends SettingsTree>(
     },
     wrong: (message) => void mistakes.push(message),
   };
-  if (file !== undefined) readTomlFile(tree, known, file, to);
-  readEnv(known, env, to);
+  if (file !== undefined) readTomlFile(tree, all, file, to);
+  readEnv(all, env, to);
   for (const [path, value] of Object.entries(flags)) {
     if (value === undefined) continue;
-    const leaf = known.find((each) => each.path === path);
-    if (!leaf) to.wrong(unknown(path, known.map(pathOf), "the command line"));
+    const leaf = all.find((each) => each.path === path);
+    if (!leaf) to.wrong(unknown(path, all.map(pathOf), "the command line"));
     else putText(leaf, value, "the command line", to);
   }
   const refuse = ({ path, secret }: Pick<Leaf, "path" | "secret">, message: string) => {
@@ -155,7 +155,7 @@ export function loadTree<T extends SettingsTree>(
   };
   const loaded: Nested = {};
   let isWrong = false;
-  for (const leaf of known) {
+  for (const leaf of all) {
     const value = getPath(values, leaf.path);
     const read = value === undefined ? undefined : leaf.schema().safeParse(value);
     for (const { message } of read?.error?.issues ?? []) refuse(leaf, message.replace(/^Invalid (input|option): /, ""));
@@ -164,7 +164,7 @@ export function loadTree<T extends SettingsTree>(
   }
   const settings = loaded as ValuesOf<T>;
   const broken = isWrong ? [] : rules.filter(({ holds }) => !holds(settings));
-  for (const { path, message } of broken) refuse(known.find((leaf) => leaf.path === path) as Leaf, message);
+  for (const { path, message } of broken) refuse(all.find((leaf) => leaf.path === path) as Leaf, message);
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   ORIGINS.set(loaded, origins);
   return settings;
@@ -189,7 +189,7 @@ const UNREADABLE = new Map<string | undefined, string>([
   ],
 ]);
 
-function readTomlFile(tree: SettingsTree, known: Leaf[], file: string, { put, wrong }: Sink) {
+function readTomlFile(tree: SettingsTree, all: Leaf[], file: string, { put, wrong }: Sink) {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -211,10 +211,10 @@ function readTomlFile(tree: SettingsTree, known: Leaf[], file: string, { put, wr
   for (const [key, value] of Object.entries(parsed)) {
     if (groups.includes(key)) {
       if (isTable(value))
-        for (const [inner, leafValue] of Object.entries(value)) take(`${key}.${inner}`, leafValue, known.map(pathOf));
+        for (const [inner, leafValue] of Object.entries(value)) take(`${key}.${inner}`, leafValue, all.map(pathOf));
       else wrong(`${at(key)}: ${key} is a section: write [${key}]`);
     } else if (isTable(value)) wrong(unknown(key, groups, at(key)));
-    else take(key, value, known.map(pathOf));
+    else take(key, value, all.map(pathOf));
   }
 
   function take(path: string, value: unknown, candidates: readonly string[]) {
@@ -223,8 +223,8 @@ function readTomlFile(tree: SettingsTree, known: Leaf[], file: string, { put, wr
   }
 }
 
-function readEnv(known: Leaf[], env: Env, to: Sink) {
-  const byName = new Map(known.map((leaf) => [leaf.env, leaf]));
+function readEnv(all: Leaf[], env: Env, to: Sink) {
+  const byName = new Map(all.map((leaf) => [leaf.env, leaf]));
   const shorthand = byName.get("VERK_DATA_DIR");
   if (shorthand && env["VERK_DATA"]) to.put(shorthand.path, env["VERK_DATA"], "the environment variable VERK_DATA");
   for (const [name, text] of Object.entries(env)) {
@@ -235,10 +235,10 @@ function readEnv(known: Leaf[], env: Env, to: Sink) {
   }
 }
 
-function putText(leaf: Leaf, given: unknown, origin: string, { put, wrong }: Sink) {
-  const value = typeof given === "string" ? readText(given, leaf.kind) : given;
+function putText(leaf: Leaf, read: unknown, origin: string, { put, wrong }: Sink) {
+  const value = typeof read === "string" ? readText(read, leaf.kind) : read;
   if (value !== undefined) return put(leaf.path, value, origin);
-  const shown = leaf.secret ? "" : `, not ${JSON.stringify(given)}`;
+  const shown = leaf.secret ? "" : `, not ${JSON.stringify(read)}`;
   wrong(`${origin}: ${leaf.path}: expected ${leaf.kind === "boolean" ? "true or false" : "a number"}${shown}`);
 }
 

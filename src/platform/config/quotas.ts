@@ -66,14 +66,14 @@ export const ownQuotas = ({ quotas: { workspaces } }: Pick<Settings, "quotas">, 
   new Map(
     workspaces
       .map(parseQuota)
-      .filter((own) => own?.name === name)
-      .map((own) => [own?.workspaceId ?? "", own?.most ?? 0]),
+      .filter((quota) => quota?.name === name)
+      .map((quota) => [quota?.workspaceId ?? "", quota?.most ?? 0]),
   );
 
 /** The limit of a workspace, and the setting to name in a message. 0: no limit. */
 export function quotaOf(config: Settings, workspaceId: string, name: QuotaName): { most: number; setting: string } {
-  const own = config.quotas.workspaces.length === 0 ? undefined : ownQuotas(config, name).get(workspaceId);
-  if (own !== undefined) return { most: own, setting: "quotas.workspaces" };
+  const most = config.quotas.workspaces.length === 0 ? undefined : ownQuotas(config, name).get(workspaceId);
+  if (most !== undefined) return { most, setting: "quotas.workspaces" };
   if (name === "volume_bytes") return { most: config.volumes.quota_bytes, setting: "volumes.quota_bytes" };
   return { most: config.quotas[name], setting: `quotas.${name}` };
 }

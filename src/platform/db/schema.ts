@@ -39,7 +39,7 @@ function partsOf(definitions: readonly Definition[]): Parts {
 /** Without comments, quotes around names and superfluous spaces. A text in single quotes stays as it is. */
 const normalized = (sql: string) =>
   sql
-    .replace(/'(?:[^']|'')*'|--[^\n]*|\/\*[\s\S]*?\*\/|"/g, (found) => (found.startsWith("'") ? found : " "))
+    .replace(/'(?:[^']|'')*'|--[^\n]*|\/\*[\s\S]*?\*\/|"/g, (part) => (part.startsWith("'") ? part : " "))
     .replace(/\s+/g, " ")
     .replace(/ ?([(),]) ?/g, "$1")
     .trim();
@@ -105,9 +105,9 @@ export function makersOf(migrations: readonly Migration[]): ReadonlyMap<string, 
  * that it alone makes.
  */
 export function inferApplied(sqlite: Database, migrations: readonly Migration[]): Set<string> {
-  const found = partsOf(definitionsOf(sqlite));
+  const parts = partsOf(definitionsOf(sqlite));
   const makers = [...makersOf(migrations)];
-  return new Set(makers.flatMap(([part, maker]) => (maker !== undefined && found.has(part) ? [maker] : [])));
+  return new Set(makers.flatMap(([part, maker]) => (maker !== undefined && parts.has(part) ? [maker] : [])));
 }
 
 /** Names the texts of the schema as they are: a database that began with this version has those of the index. */
@@ -136,8 +136,8 @@ export const freshStatements = (migrations: readonly Migration[]) =>
         .all()
         .map(({ name, type }) => [name, type]),
     );
-    const made = definitionsOf(sqlite).filter(({ name }) => name !== APPLIED && kinds.get(name) !== "shadow");
-    const rows = made.flatMap(({ type, name }) => {
+    const definitions = definitionsOf(sqlite).filter(({ name }) => name !== APPLIED && kinds.get(name) !== "shadow");
+    const rows = definitions.flatMap(({ type, name }) => {
       if (type !== "table" || kinds.get(name) !== "table") return [];
       const columns = sqlite.query<{ name: string }, []>(`SELECT name FROM pragma_table_info('${name}')`).all();
       const values = columns.map((column) => `quote("${column.name}")`).join(" || ', ' || ");
@@ -146,7 +146,7 @@ export const freshStatements = (migrations: readonly Migration[]) =>
     });
     const isTrigger = ({ type }: Definition) => type === "trigger"; // after the rows, which they would count again
     const texts = (some: readonly Definition[]) => some.map(({ sql }) => sql);
-    return [...texts(made.filter((each) => !isTrigger(each))), ...rows, ...texts(made.filter(isTrigger))]
+    return [...texts(definitions.filter((each) => !isTrigger(each))), ...rows, ...texts(definitions.filter(isTrigger))]
       .map((sql) => `${sql};\n`)
       .join("");
   });
@@ -198,10 +198,14 @@ export function schemaFault(sqlite: Database): SchemaFault | undefined {
     const more = parts.length > SHOWN ? ` and ${parts.length - SHOWN} more` : "";
     return [`${verb} ${parts.slice(0, SHOWN).join(", ")}${more}`];
   };
-  const found = [...say(missing, "it lacks"), ...say(different, "it has another"), ...say(unknown, "it also has")];
-  if (found.length === 0) return undefined;
+  const differences = [
+    ...say(missing, "it lacks"),
+    ...say(different, "it has another"),
+    ...say(unknown, "it also has"),
+  ];
+  if (differences.length === 0) return undefined;
   return {
-    detail: `the schema is not the one of this version: ${found.join("; ")}`,
+    detail: `the schema is not the one of this version: ${differences.join("; ")}`,
     fix:
       missing.length + different.length > 0
         ? "start the version of verk that wrote it, or restore a backup (`verk backup restore`, or a copy in the folder backups)"

@@ -49,11 +49,7 @@ const PLAIN = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/" };
 /** Quotes one argument for a POSIX shell. ssh gives its command to the login shell of the user. */
 export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-export function sshArgs(
-  target: Pick<SshTarget, "port" | "user">,
-  address: string,
-  files: { key: string; hosts: string },
-) {
+function sshArgs(target: Pick<SshTarget, "port" | "user">, address: string, files: { key: string; hosts: string }) {
   const options = {
     BatchMode: "yes",
     IdentitiesOnly: "yes",

@@ -37,7 +37,7 @@ export const Handle = later(() =>
 export type Handle = z.infer<typeof Handle>;
 
 /** `ready`: not started. `lost`: started, and its supervisor is gone without an end. `missing`: no files. */
-export const RUN_STATES = ["ready", "running", "ended", "lost", "missing"] as const;
+const RUN_STATES = ["ready", "running", "ended", "lost", "missing"] as const;
 /**
  * `bytes`: of the records. `heartbeat_at`: epoch milliseconds by the clock of the node. `lost`: the end as a scheduler
  * tells it, in the kinds of `NodeExit`. Null if nothing more is known.

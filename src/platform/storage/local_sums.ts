@@ -11,8 +11,6 @@ import { blocksIn } from "./block_sums.ts";
 
 const SUM_BYTES = BigUint64Array.BYTES_PER_ELEMENT;
 
-export type LocalSums = ReturnType<typeof openSums>;
-
 export function openSums(root: string) {
   const pathOf = (sha256: string) => join(root, "sums", sha256.slice(0, 2), sha256.slice(2));
 

@@ -12,7 +12,7 @@ test("kills every process with the mark, and none whose mark only begins the sam
   const other = start(`${mine}0`, ["sleep", "60"]);
   const found = start(mine, ["sleep", "60"]);
   expect(await killMarked(mine)).toEqual([found.pid]);
-  expect(await findMarked(mine)).toEqual([]);
+  expect((await findMarked(mine)).marked).toEqual([]);
   expect(other.killed).toBe(false);
   expect(await killMarked(`${mine}0`)).toEqual([other.pid]);
 });

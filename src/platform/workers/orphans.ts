@@ -12,7 +12,7 @@ const PASSES_FOR_UNCLEAR = 10;
 export async function killMarked(mark: string): Promise<number[]> {
   const killed = new Set<number>();
   for (let pass = 0; pass < PASSES; pass++) {
-    const { marked, unclear } = await scan(mark);
+    const { marked, unclear } = await findMarked(mark);
     for (const pid of marked) {
       if (killIfThere(pid)) killed.add(pid);
     }
@@ -22,9 +22,8 @@ export async function killMarked(mark: string): Promise<number[]> {
   return [...killed];
 }
 
-export const findMarked = async (mark: string): Promise<number[]> => (await scan(mark)).marked;
-
-async function scan(mark: string): Promise<{ marked: number[]; unclear: number }> {
+/** `unclear`: processes in the middle of a start. */
+export async function findMarked(mark: string): Promise<{ marked: number[]; unclear: number }> {
   const names = await readdir("/proc").catch(() => []); // no /proc, no orphans to be found
   const pids = names.map(Number).filter((pid) => Number.isInteger(pid) && pid !== process.pid);
   const verdicts = await Promise.all(pids.map((pid) => checkMark(pid, mark)));

@@ -55,7 +55,7 @@ export function planFor(ctx: Pick<Ctx, "config" | "db">, workspaceId: string): {
   return { plan, customerId: row?.paymentCustomerId ?? "" };
 }
 
-export const creditsOf = (ctx: Pick<Ctx, "config">, { creditsSpent }: Pick<AccountRow, "creditsSpent">): number =>
+const creditsOf = (ctx: Pick<Ctx, "config">, { creditsSpent }: Pick<AccountRow, "creditsSpent">): number =>
   Math.max(0, ctx.config.detect.initial_credits - creditsSpent);
 
 export type Need = { requests: number; credits: number };

@@ -227,7 +227,7 @@ export const Batch = later(() =>
 );
 export type Batch = z.infer<typeof Batch>;
 
-export const BatchResult = later(() =>
+const BatchResult = later(() =>
   z
     .object({
       id: z.string(),

@@ -75,8 +75,8 @@ function keepSupport(): (helper: string) => Support {
 const programs = new Map<string, Pick<Facts, "program" | "interpreter" | "sources">>();
 
 function programFacts(program: string) {
-  const known = programs.get(program);
-  if (known) return known;
+  const stored = programs.get(program);
+  if (stored) return stored;
   const path = realpathSync(program);
   const facts = { program: path, interpreter: elfNeeds(path).interpreter, sources: compiled ? null : SOURCES };
   programs.set(program, facts);

@@ -4,7 +4,7 @@
  */
 import type { Grants } from "../../platform/workers/types.ts";
 
-export const ACCESSES = ["reads", "runs", "writes", "updates", "drives"] as const;
+const ACCESSES = ["reads", "runs", "writes", "updates", "drives"] as const;
 export type Rule = readonly [access: (typeof ACCESSES)[number], path: string];
 
 export type Policy = {

@@ -92,7 +92,7 @@ export function entriesOf(dir: number): Entry[] {
   for (;;) {
     const bytes = must("getdents64", syscall(NR.getdents64, dir, addressOf(answer), answer.length));
     if (bytes === 0) return [];
-    const found: { name: Buffer; kind: Kind | undefined }[] = [];
+    const entries: { name: Buffer; kind: Kind | undefined }[] = [];
     for (let at = 0; at < bytes; ) {
       const length = answer.readUInt16LE(at + 16);
       const type = answer[at + 18] as number;
@@ -100,9 +100,9 @@ export function entriesOf(dir: number): Entry[] {
       const name = Buffer.from(answer.subarray(at + 19, end));
       at += length;
       if ((name[0] === 46 && name.length === 1) || (name.length === 2 && name[0] === 46 && name[1] === 46)) continue;
-      found.push({ name, kind: type === DT_UNKNOWN ? undefined : (DT[type] ?? "other") });
+      entries.push({ name, kind: type === DT_UNKNOWN ? undefined : (DT[type] ?? "other") });
     }
-    if (found.length > 0) return found.map(({ name, kind }) => ({ name, kind: kind ?? kindAt(dir, name) }));
+    if (entries.length > 0) return entries.map(({ name, kind }) => ({ name, kind: kind ?? kindAt(dir, name) }));
   }
 }
 

@@ -90,15 +90,15 @@ function leadsOutside(root: number, path: string): boolean {
         if (at.pop() !== undefined && dir !== undefined) go(tryStep(dir, ".."));
         continue;
       }
-      const found = dir === undefined ? undefined : tryStep(dir, part);
-      const link = found !== undefined && links < MOST_LINKS ? linkAt(found) : undefined;
+      const step = dir === undefined ? undefined : tryStep(dir, part);
+      const link = step !== undefined && links < MOST_LINKS ? linkAt(step) : undefined;
       if (link === undefined) {
         at.push(part);
-        go(found);
+        go(step);
         continue;
       }
       links++;
-      closeSync(found as number);
+      closeSync(step as number);
       if (link.startsWith("/")) {
         at.length = 0;
         go(tryStep(root, "."));

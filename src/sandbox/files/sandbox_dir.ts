@@ -32,7 +32,7 @@ export async function makeSandboxDir(dir: ForeignDir, owner: Owner | undefined):
   makeDir(dir, { mode: 0o700 });
   makeDir(rootOf(dir), { mode: 0o755 });
   makeDir(workspaceOf(dir), { mode: 0o755, owner });
-  for (const own of [incomingOf(dir), asideOf(dir)]) makeDir(own, { mode: 0o700 });
+  for (const hidden of [incomingOf(dir), asideOf(dir)]) makeDir(hidden, { mode: 0o700 });
 }
 
 export const hasWorkspace = (dir: ForeignDir): boolean => exists(workspaceOf(dir));

@@ -18,16 +18,16 @@ export type Stage = {
 
 /** `at` is a path below /workspace ("" for /workspace itself), or the number of a volume outside. Creates the directory. */
 export function openStage(dir: ForeignDir, at: string | number, owner: Owner | undefined): Stage {
-  const made = { mode: 0o755, owner };
+  const directory = { mode: 0o755, owner };
   const shown = typeof at === "number" ? "" : ["/workspace", at].filter((part) => part !== "").join("/");
-  const top = typeof at === "number" ? openAside(dir, at, owner) : openInside(dir, at, made);
+  const top = typeof at === "number" ? openAside(dir, at, owner) : openInside(dir, at, directory);
   let parent = { path: "", fd: -1 };
 
   /** Files are sorted by path, so the next file is often in the same directory. */
   function parentOf(names: readonly string[]): number {
     const path = names.join("/");
     if (parent.fd >= 0 && parent.path === path) return parent.fd;
-    const fd = stepsInto(top, names, made);
+    const fd = stepsInto(top, names, directory);
     if (parent.fd >= 0) closeSync(parent.fd);
     parent = { path, fd };
     return fd;
@@ -69,10 +69,10 @@ function openAside(dir: ForeignDir, n: number, owner: Owner | undefined): number
   return openForeign(volumeOf(dir, n));
 }
 
-function openInside(dir: ForeignDir, at: string, made: { mode: number; owner: Owner | undefined }): number {
+function openInside(dir: ForeignDir, at: string, directory: { mode: number; owner: Owner | undefined }): number {
   const workspace = openForeign(workspaceOf(dir));
   const names = at === "" ? [] : at.split("/");
-  return within(workspace, () => explained(`/workspace/${at}`, () => stepsInto(workspace, names, made)));
+  return within(workspace, () => explained(`/workspace/${at}`, () => stepsInto(workspace, names, directory)));
 }
 
 function explained<T>(shown: string, work: () => T): T {

@@ -14,10 +14,10 @@ export const isCode = (error: unknown, ...codes: readonly string[]): boolean =>
   error instanceof Error && codes.includes((error as { code?: unknown }).code as string);
 
 /** Opens the directory `name`, and creates it if it is missing. */
-export function stepInto(above: number, name: string, made: { mode: number; owner?: Owner | undefined }): number {
+function stepInto(above: number, name: string, directory: { mode: number; owner?: Owner | undefined }): number {
   try {
-    makeDirAt(above, name, made.mode);
-    if (made.owner) giveAt(above, name, made.owner);
+    makeDirAt(above, name, directory.mode);
+    if (directory.owner) giveAt(above, name, directory.owner);
   } catch (error) {
     if (!isCode(error, "EEXIST")) throw error;
   }
@@ -25,11 +25,15 @@ export function stepInto(above: number, name: string, made: { mode: number; owne
 }
 
 /** Opens the last of several nested directories. `from` stays open, and the caller closes the result. */
-export function stepsInto(from: number, names: readonly string[], made: { mode: number; owner?: Owner | undefined }) {
+export function stepsInto(
+  from: number,
+  names: readonly string[],
+  directory: { mode: number; owner?: Owner | undefined },
+) {
   let fd = openAt(from, ".", DIRECTORY, THE_NAME);
   for (const name of names) {
     const above = fd;
-    fd = within(above, () => stepInto(above, name, made));
+    fd = within(above, () => stepInto(above, name, directory));
   }
   return fd;
 }

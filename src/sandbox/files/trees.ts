@@ -28,10 +28,10 @@ function unlessGone<T>(work: () => T): T | undefined {
 }
 
 /** Makes the directory and its parents. `mode` and `owner` apply to new directories. */
-export function makeDir(dir: ForeignDir, made: { mode?: number; owner?: Owner | undefined } = {}): void {
+export function makeDir(dir: ForeignDir, options: { mode?: number; owner?: Owner | undefined } = {}): void {
   mkdirSync(topOf(dir), { recursive: true, mode: 0o700 });
   const top = openTop(dir);
-  within(top, () => closeSync(stepsInto(top, namesOf(dir), { mode: 0o700, ...made })));
+  within(top, () => closeSync(stepsInto(top, namesOf(dir), { mode: 0o700, ...options })));
 }
 
 export function exists(dir: ForeignDir): boolean {

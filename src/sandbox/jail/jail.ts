@@ -189,7 +189,7 @@ const nullable = (value: string) => (value === "-1" ? null : Number(value));
 /** Parses `reason exit_code signal message`, where -1 means null. */
 function parseEnd(line: string): JailEnd {
   const [, word, exitCode = "", signal = "", message = ""] = /^(\w+) (-?\d+) (-?\d+) ?(.*)$/.exec(line) ?? [];
-  const reason = JAIL_REASONS.find((known) => known === word);
+  const reason = JAIL_REASONS.find((each) => each === word);
   const none = { stdout: 0, stderr: 0 };
   if (reason === undefined) {
     return {

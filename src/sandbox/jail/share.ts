@@ -49,27 +49,27 @@ function makeGroup(): string | null {
 function firstVersion(): string | undefined {
   const [, controllers, path] = /^\d+:((?:\w+,)*cpu(?:,\w+)*):(.*)$/m.exec(ownGroups()) ?? [];
   if (controllers === undefined || path === undefined) return undefined;
-  const made = makeIn(`${ROOT}/${controllers}${path === "/" ? "" : path}`);
-  writeFileSync(`${made}/cpu.shares`, SHARES);
-  return made;
+  const group = makeIn(`${ROOT}/${controllers}${path === "/" ? "" : path}`);
+  writeFileSync(`${group}/cpu.shares`, SHARES);
+  return group;
 }
 
 function secondVersion(): string | undefined {
   const path = /^0::(.*)$/m.exec(ownGroups())?.[1];
   if (path === undefined || !existsSync(`${ROOT}/cgroup.controllers`)) return undefined;
-  const own = `${ROOT}${path === "/" ? "" : path}`;
+  const parent = `${ROOT}${path === "/" ? "" : path}`;
   if (path !== "/") {
     // Only groups without processes may have groups below them that share the processor. So all of them move, if they are ours.
-    const pids = readFileSync(`${own}/cgroup.procs`, "utf8").trim().split("\n");
+    const pids = readFileSync(`${parent}/cgroup.procs`, "utf8").trim().split("\n");
     if (!pids.every(isOurs)) return undefined;
-    mkdirSync(`${own}/server`, { recursive: true });
-    for (const pid of pids) if (existsSync(`/proc/${pid}`)) writeFileSync(`${own}/server/cgroup.procs`, pid);
+    mkdirSync(`${parent}/server`, { recursive: true });
+    for (const pid of pids) if (existsSync(`/proc/${pid}`)) writeFileSync(`${parent}/server/cgroup.procs`, pid);
   }
-  writeFileSync(`${own}/cgroup.subtree_control`, "+cpu");
-  const made = makeIn(own);
-  writeFileSync(`${made}/cpu.weight`, WEIGHT);
-  writeFileSync(`${made}/cgroup.subtree_control`, "+cpu");
-  return made;
+  writeFileSync(`${parent}/cgroup.subtree_control`, "+cpu");
+  const group = makeIn(parent);
+  writeFileSync(`${group}/cpu.weight`, WEIGHT);
+  writeFileSync(`${group}/cgroup.subtree_control`, "+cpu");
+  return group;
 }
 
 /** True for this process and all that it has started, and for one that has ended meanwhile. */
@@ -88,9 +88,9 @@ function makeIn(parent: string): string {
     const pid = NAME.exec(name)?.[1];
     if (pid !== undefined && !existsSync(`/proc/${pid}`)) removeOld(`${parent}/${name}`);
   }
-  const made = `${parent}/verk-${process.pid}`;
-  mkdirSync(made, { recursive: true });
-  return made;
+  const group = `${parent}/verk-${process.pid}`;
+  mkdirSync(group, { recursive: true });
+  return group;
 }
 
 /** A server that was killed has left it. */

@@ -32,8 +32,8 @@ const NO_LIMIT = 0; // the parent has the deadlines, and the process writes no f
 export function rewardSpawner(dataDir: string, program = compiled ? process.execPath : undefined) {
   let jail: Promise<{ jail: Jail; support: JailSupport }> | undefined;
   const prepare = async () => {
-    const made = { path: jailPath(dataDir), owner: jailOwner(dataDir) };
-    return { jail: made, support: await jailSupport(made) };
+    const jail = { path: jailPath(dataDir), owner: jailOwner(dataDir) };
+    return { jail, support: await jailSupport(jail) };
   };
   const support = async (): Promise<JailSupport> => {
     if (program === undefined)

@@ -211,8 +211,8 @@ const printed = ({ stdout, stdout_bytes }: { stdout: string; stdout_bytes: numbe
 });
 
 function allowance({ sampleMs, wholeMs, until }: CallLimits, whole: boolean): [ms: number, message: string] {
-  const own = whole ? wholeMs : sampleMs;
+  const allowedMs = whole ? wholeMs : sampleMs;
   const left = until - performance.now();
-  if (left < own) return [left, "was still running when the time for the batch ran out"];
-  return [own, `took longer than ${Math.round(own)} ms ${whole ? "for the batch" : "for one sample"}`];
+  if (left < allowedMs) return [left, "was still running when the time for the batch ran out"];
+  return [allowedMs, `took longer than ${Math.round(allowedMs)} ms ${whole ? "for the batch" : "for one sample"}`];
 }

@@ -24,11 +24,11 @@ export async function openResolver(pool: RewardPool, code: ResolverCode, limits:
     async map(rows, firstRow) {
       const { results, end } = await process.map(rows, rowMs);
       signal.throwIfAborted();
-      const made = results.map((result, i) => rowsOf(result, firstRow + i));
-      if (made.length === rows.length) return made;
+      const mapped = results.map((result, i) => rowsOf(result, firstRow + i));
+      if (mapped.length === rows.length) return mapped;
       await close();
-      const after = rows.slice(made.length, made.length + MAP_ROWS);
-      throw await culprit(pool, code, limits, { rows: after, firstRow: firstRow + made.length, end });
+      const after = rows.slice(mapped.length, mapped.length + MAP_ROWS);
+      throw await culprit(pool, code, limits, { rows: after, firstRow: firstRow + mapped.length, end });
     },
   };
 }

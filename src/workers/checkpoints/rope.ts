@@ -5,7 +5,7 @@ import { type Config, type Facts, round } from "./values.ts";
 type Rope = Readonly<Record<string, unknown>>;
 
 /** Older configs have `rope_theta` and `rope_scaling`; newer ones `rope_parameters`, for Gemma one for each kind of layer. */
-export function ropeParameters(config: Config): Rope {
+function ropeParameters(config: Config): Rope {
   const parameters = (config.rope_parameters ?? config.rope_scaling ?? {}) as Rope;
   const full = (parameters.full_attention ?? parameters) as Rope;
   const local = (parameters.sliding_attention as Rope | undefined)?.rope_theta ?? config.rope_local_base_freq;

@@ -12,7 +12,7 @@ const DTYPE_BYTES: Readonly<Record<string, number>> = {
   BOOL: 1, U8: 1, I8: 1, F8_E5M2: 1, F8_E4M3: 1,
   I16: 2, U16: 2, F16: 2, BF16: 2, I32: 4, U32: 4, F32: 4, I64: 8, U64: 8, F64: 8,
 };
-export const MAX_HEADER_BYTES = 100_000_000;
+const MAX_HEADER_BYTES = 100_000_000;
 const LENGTH_BYTES = 8;
 
 /** `shape` has the slowest dimension first: rows, then columns. */

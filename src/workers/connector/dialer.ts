@@ -88,7 +88,7 @@ function mayBePlain(url: string | URL, policy: Policy): boolean {
   return literal !== undefined && !judgeAddress(literal, PUBLIC_ONLY).allowed;
 }
 
-export function asSourceError(error: unknown, where: string | URL, signal?: AbortSignal): unknown {
+function asSourceError(error: unknown, where: string | URL, signal?: AbortSignal): unknown {
   if (signal?.aborted || error instanceof SourceError) return error;
   if (!(error instanceof DialError)) return error;
   const host = URL.canParse(where) ? new URL(where).host : String(where);

@@ -42,7 +42,7 @@ export type Opening = {
 /** Every source module exports one. It checks the fields it needs and does not connect yet. */
 export type Open = (opening: Opening) => Connector;
 
-export const SOURCE_FAULTS = [
+const SOURCE_FAULTS = [
   "address_refused",
   "unreachable",
   "unauthorized",

@@ -9,7 +9,7 @@ import { RANDOM_WORD } from "./drawing.ts";
 export type BoardSize = { rows: number; slots: number; pagesPerSlot: number };
 
 /** Returns the first word of each part. Pure. */
-export function boardLayout({ rows, slots, pagesPerSlot }: BoardSize) {
+function boardLayout({ rows, slots, pagesPerSlot }: BoardSize) {
   let at = 0;
   const next = (count: number) => {
     const begin = at;

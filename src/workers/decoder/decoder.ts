@@ -28,7 +28,7 @@ const PROMPT_TOKENS = 512;
 const CHUNK_ROWS = 8192; // rows times chunks of one pass over prompts
 
 export function openDecoder(device: Device, model: DecoderModel, options: DecoderOptions): Decoder {
-  return withOwnMemory(device, (own) => new GraphDecoder(own, model, options));
+  return withOwnMemory(device, (memory) => new GraphDecoder(memory, model, options));
 }
 
 class GraphDecoder implements Decoder {
@@ -66,9 +66,9 @@ class GraphDecoder implements Decoder {
     this.#isToken = (token) => token >= 0 && token < vocab;
     this.#pages = new PageTable(pages);
     this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
-    const open = <T extends { free: () => void }>(made: T): T => {
-      this.#close.push(made.free.bind(made));
-      return made;
+    const open = <T extends { free: () => void }>(part: T): T => {
+      this.#close.push(part.free.bind(part));
+      return part;
     };
     try {
       this.#board = open(new Board(device, { rows, slots: slots + guessed, pagesPerSlot }));

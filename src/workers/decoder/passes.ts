@@ -243,19 +243,27 @@ export class Passes {
     const { format } = first;
     const rows = rowsOf(parts);
     const { tile } = planProduct({ format, rows, count }, this.#device.multiprocessors);
-    const { rows: tileRows, tokens, ...own } = TILES[tile] as { rows: number; tokens: number; threads?: number };
+    const {
+      rows: tileRows,
+      tokens,
+      ...tileOptions
+    } = TILES[tile] as { rows: number; tokens: number; threads?: number };
     const slices = slicesOf(depth);
     const name =
-      own.threads === undefined
+      tileOptions.threads === undefined
         ? (`product_${format}_${tile}` as DecodeKernel)
         : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
     const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
     const secondAt = second ? first.rows : rows;
-    this.#device.launch(name, { grid, threads: own.threads ?? 32 * slices, shared: productShared(tile, slices) }, [
-      ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
-      ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
-      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
-    ]);
+    this.#device.launch(
+      name,
+      { grid, threads: tileOptions.threads ?? 32 * slices, shared: productShared(tile, slices) },
+      [
+        ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
+        ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
+        ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
+      ],
+    );
   }
 }
 

@@ -5,7 +5,6 @@
  */
 import { z } from "zod";
 import { Curve, calibratePooled } from "../../lib/detection/curve.ts";
-import { Kinds, scoreByKind } from "./kinds.ts";
 
 /**
  * Recognises images that are unlike everything in training. Their score says nothing: the model answers, but it has never seen
@@ -29,6 +28,26 @@ function distanceOf(features: ArrayLike<number>, { mean, deviation }: Unlike): n
 }
 
 const isUnlike = (features: ArrayLike<number>, unlike: Unlike): boolean => distanceOf(features, unlike) > unlike.limit;
+
+/**
+ * Calibration by kind of content. A model that is right about drawings and wrong about faces needs two curves. A linear map
+ * tells the kinds from the features. The score is the mean over the kinds, each by its probability, so that no image
+ * falls from one curve onto another.
+ */
+const Kinds = z
+  .object({
+    names: z.array(z.string().min(1)).min(1),
+    /** One row of weights for each kind. */
+    weight: z.array(z.array(z.number())),
+    bias: z.array(z.number()),
+    /** A kind without a curve uses that of all images. */
+    curves: z.record(z.string(), Curve),
+  })
+  .refine(
+    ({ names, weight, bias }) => weight.length === names.length && bias.length === names.length,
+    "expected one row of weight and one bias for each name",
+  );
+type Kinds = z.infer<typeof Kinds>;
 
 /** Pools the logits of one image, highest first. `top_k` and `top_fraction` take the mean of the highest. */
 export const Pooling = z.discriminatedUnion("kind", [
@@ -100,6 +119,21 @@ export function judgeImage({ logits, features, whole }: Answers, calibration: Ca
       kinds && features ? scoreByKind(logit, features, { ...calibration, kinds }) : calibratePooled(logit, calibration),
     unlike: unlike !== undefined && features !== undefined && isUnlike(features, unlike),
   };
+}
+
+/** The probability of each kind, in the order of the names. */
+function kindShares(features: ArrayLike<number>, { weight, bias }: Kinds): number[] {
+  const logits = weight.map((row, k) => row.reduce((sum, factor, i) => sum + factor * (features[i] ?? 0), bias[k]!));
+  const highest = Math.max(...logits);
+  const powers = logits.map((logit) => Math.exp(logit - highest));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}
+
+function scoreByKind(pooled: number, features: ArrayLike<number>, all: Curve & { kinds: Kinds }): number {
+  const { names, curves } = all.kinds;
+  const shares = kindShares(features, all.kinds);
+  return names.reduce((sum, name, k) => sum + shares[k]! * calibratePooled(pooled, curves[name] ?? all), 0);
 }
 
 /**

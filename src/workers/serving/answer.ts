@@ -18,7 +18,7 @@ const alternative = ({ bytes, logprob }: { bytes: Uint8Array; logprob: number })
 /** JSON has no infinity: an impossible token gets a very low value. */
 export const finite = (logprob: number) => Math.max(logprob, -9999);
 
-export const chatLogprobs = (tokens: readonly TokenLogprob[]): ChatLogprobs => ({
+const chatLogprobs = (tokens: readonly TokenLogprob[]): ChatLogprobs => ({
   content: tokens.map((token) => ({ ...alternative(token), top_logprobs: token.top.map(alternative) })),
   refusal: null,
 });

@@ -94,7 +94,7 @@ export function timingsShown(tally: Tally): Timings {
 }
 
 /** A run that generates nothing, for max_tokens: 0. */
-export function emptyRun(samples: number): Run {
+function emptyRun(samples: number): Run {
   const deltas = Array.from({ length: samples }, (_, sample): Delta => {
     return { sample, text: "", finish: "length", completionTokens: 0 };
   });

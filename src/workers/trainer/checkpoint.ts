@@ -15,7 +15,7 @@ import type { TrainPlan } from "../protocol_trainer.ts";
 import { ALARMS } from "./loop/alarms.ts";
 
 const VERSION = 1;
-export const STATE_FILE = "state.json";
+const STATE_FILE = "state.json";
 export const STEPS_FILE = "steps.ndjson";
 export const GENERATION_FILE = "generation.json";
 export const ADAPTER_FILE = "adapter.gguf";
@@ -59,7 +59,7 @@ const LoopState = z.strictObject({
 });
 export type LoopState = z.infer<typeof LoopState>;
 
-export const checkpointName = (step: number) => `step-${String(step).padStart(6, "0")}`;
+const checkpointName = (step: number) => `step-${String(step).padStart(6, "0")}`;
 
 /** `fill` writes the files. An existing checkpoint of this name is replaced. */
 export async function writeCheckpoint(dir: string, state: LoopState, fill: (into: string) => Promise<void>) {
@@ -157,8 +157,13 @@ export function mustContinue(state: LoopState, plan: TrainPlan, path: string) {
 
 /** Weights alone require only the same LoRA settings. */
 export function mustFit(state: LoopState, lora: LoraSettings | null, path: string) {
-  const shape = (given: LoraSettings | null) =>
-    given && { r: given.r, alpha: given.alpha, target_modules: given.target_modules, use_rslora: given.use_rslora };
+  const shape = (settings: LoraSettings | null) =>
+    settings && {
+      r: settings.r,
+      alpha: settings.alpha,
+      target_modules: settings.target_modules,
+      use_rslora: settings.use_rslora,
+    };
   const [was, is] = [say(shape(state.lora)), say(shape(lora))];
   if (was !== is)
     throw new WorkerError(

@@ -33,8 +33,8 @@ export async function chooseExact(
 }
 
 /** Ranks must choose alike: the layout of batches depends on it. */
-async function gatherMajors(ranks: Ranks, own: number | null): Promise<(number | null)[]> {
-  const all = await ranks.gather(Uint8Array.of(own ?? 0));
+async function gatherMajors(ranks: Ranks, major: number | null): Promise<(number | null)[]> {
+  const all = await ranks.gather(Uint8Array.of(major ?? 0));
   return all.map(([major]) => major || null);
 }
 

@@ -44,7 +44,7 @@ async function writeWhole(path: string, { trainee, machine, plan }: Learner) {
 }
 
 /** The type of a complete model: the base's precision, or half precision for a quantized base. */
-export function wholeType({ file }: Pick<Trainee, "file">): MergedType {
+function wholeType({ file }: Pick<Trainee, "file">): MergedType {
   const { quantization } = describe(file.header);
   return quantization === "F32" || quantization === "BF16" ? quantization : "F16";
 }

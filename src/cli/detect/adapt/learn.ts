@@ -107,7 +107,7 @@ export type Grouped = { isAi: boolean; source: string; hash: string };
 /** With fewer sources of a label than this, files are divided one by one. */
 const LEAST_SOURCES = 4;
 
-export const canDivideBySource = (files: readonly Grouped[]): boolean =>
+const canDivideBySource = (files: readonly Grouped[]): boolean =>
   [true, false].every(
     (label) => new Set(files.flatMap(({ isAi, source }) => (isAi === label ? [source] : []))).size >= LEAST_SOURCES,
   );

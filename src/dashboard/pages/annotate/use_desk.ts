@@ -48,10 +48,10 @@ export function useDesk(queue: AnnotationQueue, path: string) {
     }
     isBusy.current = false;
   };
-  const save = async (given: Draft) => {
-    const lack = missing(queue, given);
+  const save = async (draft: Draft) => {
+    const lack = missing(queue, draft);
     if (lack !== undefined) return toast(lack, "bad");
-    const { preferred, labels, correction } = given;
+    const { preferred, labels, correction } = draft;
     const fixed = correction.trim() === "" ? {} : { correction };
     await send("annotations", { labels, ...(preferred === null ? {} : { preferred }), ...fixed });
   };

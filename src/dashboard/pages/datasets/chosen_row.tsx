@@ -49,18 +49,23 @@ function Whole({ dataset, row }: { dataset: Dataset; row: StreamRow }) {
 
 function Samples({ dataset, prompt }: { dataset: Dataset; prompt: unknown }) {
   const jobs = useResource<{ data: TrainingJob[] }>("/v1/training_jobs?limit=100", { events: ["job."] });
-  const [state, setState] = useState<{ found: readonly SampleOfRun[]; read: number; done: boolean; error?: string }>();
+  const [state, setState] = useState<{
+    samples: readonly SampleOfRun[];
+    read: number;
+    done: boolean;
+    error?: string;
+  }>();
   const [stop] = useState(() => new AbortController());
   useEffect(() => () => stop.abort(), []);
   const runs = usesOf(jobs.data?.data ?? [], dataset.id);
   const find = async () => {
-    let [found, read]: [readonly SampleOfRun[], number] = [[], 0];
+    let [samples, read]: [readonly SampleOfRun[], number] = [[], 0];
     const report = (...news: [readonly SampleOfRun[], number]) => {
-      [found, read] = news;
-      setState({ found, read, done: false });
+      [samples, read] = news;
+      setState({ samples, read, done: false });
     };
     const error = await samplesOf(runs, prompt, { signal: stop.signal, report }).then(() => undefined, errorText);
-    if (!stop.signal.aborted) setState({ found, read, done: true, ...(error === undefined ? {} : { error }) });
+    if (!stop.signal.aborted) setState({ samples, read, done: true, ...(error === undefined ? {} : { error }) });
   };
   if (runs.length === 0) return <p class="muted">No run has read this dataset yet.</p>;
   return (
@@ -75,10 +80,10 @@ function Samples({ dataset, prompt }: { dataset: Dataset; prompt: unknown }) {
       {state && (
         <p class="muted" role="status">
           {state.error ??
-            `${plural(state.found.length, "sample")} in ${plural(state.read, "step")}${state.done ? "" : " so far"}`}
+            `${plural(state.samples.length, "sample")} in ${plural(state.read, "step")}${state.done ? "" : " so far"}`}
         </p>
       )}
-      {state?.found.slice(0, 40).map(({ job, sample }) => (
+      {state?.samples.slice(0, 40).map(({ job, sample }) => (
         <div key={job.id + sample.id} class="datasets-turn">
           <small>
             <a class="datasets-link" href={`/runs/${job.id}?step=${sample.step}`}>

@@ -18,13 +18,13 @@ type SearchState = { rows: StreamRow[]; compared: number; done: boolean; error?:
 type Props = { id: string; snapshot: string | undefined; head: number; text: string; place: number | undefined };
 
 export function Results({ id, snapshot, head, text, place }: Props) {
-  const [found, setFound] = useState<SearchState>({ rows: [], compared: 0, done: false });
+  const [result, setResult] = useState<SearchState>({ rows: [], compared: 0, done: false });
   useEffect(() => {
     const stop = new AbortController();
-    void search({ id, snapshot, text }, stop.signal, setFound);
+    void search({ id, snapshot, text }, stop.signal, setResult);
     return () => stop.abort();
   }, [id, snapshot, text]);
-  const { rows, compared, done, error } = found;
+  const { rows, compared, done, error } = result;
   const share = done ? "" : ` · compared ${count(compared)} of ${count(head)} rows`;
   return (
     <>
@@ -56,7 +56,7 @@ export function Results({ id, snapshot, head, text, place }: Props) {
 
 type Search = { id: string; snapshot: string | undefined; text: string };
 
-async function search({ id, snapshot, text }: Search, signal: AbortSignal, report: (found: SearchState) => void) {
+async function search({ id, snapshot, text }: Search, signal: AbortSignal, report: (state: SearchState) => void) {
   const rows: StreamRow[] = [];
   const pinned = snapshot === undefined ? "" : `&snapshot=${encodeURIComponent(snapshot)}`;
   let from = 1;

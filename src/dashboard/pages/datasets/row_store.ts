@@ -72,4 +72,3 @@ export function createRowStore(datasetId: string, snapshot: string | undefined, 
     },
   };
 }
-export type RowStore = ReturnType<typeof createRowStore>;

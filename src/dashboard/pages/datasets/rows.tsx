@@ -13,7 +13,7 @@ import { RowList } from "./row_list.tsx";
 import { createRowStore } from "./row_store.ts";
 import { RowLine } from "./row_view.tsx";
 
-export const LIST_HEIGHT = 540;
+const LIST_HEIGHT = 540;
 
 export function Rows({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly Snapshot[] }) {
   const snapshot = snapshots.find(({ id }) => id === queryOf("snapshot"));

@@ -21,19 +21,19 @@ const PREVIEW_BYTES = 256 * 1024;
 
 /** The preview of the first bytes, as `read` makes it. Undefined until they are read. */
 function useFirstBytes<T>(file: Blob | undefined, read: (start: Uint8Array, isWhole: boolean) => T): T | undefined {
-  const [made, setMade] = useState<{ of: T }>();
+  const [preview, setPreview] = useState<{ of: T }>();
   useEffect(() => {
     if (!file) return;
     let isCurrent = true;
     void file
       .slice(0, PREVIEW_BYTES)
       .arrayBuffer()
-      .then((start) => isCurrent && setMade({ of: read(new Uint8Array(start), file.size <= PREVIEW_BYTES) }));
+      .then((start) => isCurrent && setPreview({ of: read(new Uint8Array(start), file.size <= PREVIEW_BYTES) }));
     return () => {
       isCurrent = false;
     };
   }, [file]);
-  return made?.of;
+  return preview?.of;
 }
 
 /** For rows to append, which are JSON lines. */

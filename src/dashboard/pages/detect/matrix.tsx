@@ -26,7 +26,7 @@ export function Matrix({ item, detection }: { item: Item; detection: Detection }
     setRows([]);
     begin(true);
     try {
-      for await (const row of recodeAll(item.file, aborting.signal)) setRows((known) => [...known, row]);
+      for await (const row of recodeAll(item.file, aborting.signal)) setRows((shown) => [...shown, row]);
     } catch (error) {
       toast(errorText(error), "bad");
     }

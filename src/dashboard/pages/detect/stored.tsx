@@ -13,7 +13,7 @@ export function Page({ params }: PageProps) {
   return (
     <Frame title="Detection" purpose={id} above={[["Detect", "/detect"]]}>
       <Loaded of={detection} skeleton={<Skeleton height={300} />}>
-        {(known) => <Result detection={known} item={item} name={item?.file.name ?? "Result"} />}
+        {(shown) => <Result detection={shown} item={item} name={item?.file.name ?? "Result"} />}
       </Loaded>
     </Frame>
   );

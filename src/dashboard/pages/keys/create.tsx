@@ -30,10 +30,10 @@ function endOf(days: (typeof LIVES)[number][0]): { expires_at?: string | null } 
 }
 
 export function Create({ onClose }: { onClose: () => void }) {
-  const [made, setMade] = useState<string>();
+  const [key, setKey] = useState<string>();
   return (
-    <Dialog title={made === undefined ? "Create a key" : "Copy the key now"} onClose={onClose}>
-      {made === undefined ? <Form onMade={setMade} onClose={onClose} /> : <Shown text={made} onClose={onClose} />}
+    <Dialog title={key === undefined ? "Create a key" : "Copy the key now"} onClose={onClose}>
+      {key === undefined ? <Form onMade={setKey} onClose={onClose} /> : <Shown text={key} onClose={onClose} />}
     </Dialog>
   );
 }

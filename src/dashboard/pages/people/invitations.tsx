@@ -63,24 +63,24 @@ const ROLES = Object.entries(ROLE_WORDS).map(([role, words]) => [role as Role, `
 export function Invite({ onClose }: { onClose: () => void }) {
   const [email, setEmail] = useState("");
   const [role, setRole] = useState<Role>("member");
-  const [made, setMade] = useState<CreatedInvitation>();
+  const [invitation, setInvitation] = useState<CreatedInvitation>();
   const [error, setError] = useState<ApiError>();
   const create = async () => {
     try {
-      setMade(await api<CreatedInvitation>("/v1/invitations", { method: "POST", body: { email, role } }));
+      setInvitation(await api<CreatedInvitation>("/v1/invitations", { method: "POST", body: { email, role } }));
       void reload("/v1/invitations");
     } catch (cause) {
       setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
     }
   };
-  if (made)
+  if (invitation)
     return (
       <Dialog title="Send the link" onClose={onClose}>
         <div class="stack">
-          <p>This link makes {made.email} a user. It works once, and this is the only time that it is shown.</p>
+          <p>This link makes {invitation.email} a user. It works once, and this is the only time that it is shown.</p>
           <div class="command">
-            <code>{made.url}</code>
-            <Copy text={made.url} label="Copy the link" />
+            <code>{invitation.url}</code>
+            <Copy text={invitation.url} label="Copy the link" />
           </div>
         </div>
         <footer>

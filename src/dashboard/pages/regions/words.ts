@@ -8,9 +8,9 @@ const KINDS: Readonly<Record<string, string>> = { local: "This machine", ssh: "S
 export const kindOf = ({ provider }: Region) => KINDS[provider] ?? provider;
 
 /** `2 × H200, 141 GiB each`. While the devices are not known: the types alone. */
-export function devicesOf({ id, gpu_types: types }: Region, known: GpuAvailability | undefined): string[] {
-  const here = known?.data.map(({ type, total }) => ({ type, total, memory_bytes: 0 })) ?? [];
-  const there = known?.regions.filter(({ region }) => region === id) ?? [];
+export function devicesOf({ id, gpu_types: types }: Region, availability: GpuAvailability | undefined): string[] {
+  const here = availability?.data.map(({ type, total }) => ({ type, total, memory_bytes: 0 })) ?? [];
+  const there = availability?.regions.filter(({ region }) => region === id) ?? [];
   const devices = id === LOCAL ? here : there;
   if (devices.length === 0) return types.length === 0 ? [NONE] : types;
   return devices.map(({ type, total, memory_bytes: each }) =>

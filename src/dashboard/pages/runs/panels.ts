@@ -37,7 +37,7 @@ export const MAIN: readonly PlotSpec[] = [
   { title: "Loss", lines: [line("loss", "training"), line("eval_loss", "held out", "--c3")] },
 ];
 
-export const PANELS: readonly PanelSpec[] = [
+const PANELS: readonly PanelSpec[] = [
   {
     title: "Learning",
     plots: [

@@ -45,11 +45,11 @@ function Watch({ id }: { id: string }) {
   return (
     <Card title="Your first training" side={job.data && <State status={job.data.status} />}>
       <Loaded of={job} skeleton={<Skeleton height={300} />}>
-        {(known) => (
+        {(job) => (
           <div class="stack">
-            <Progress job={known} />
-            <Curve metrics={metrics.data} total={known.progress.total_steps} />
-            <After job={known} />
+            <Progress job={job} />
+            <Curve metrics={metrics.data} total={job.progress.total_steps} />
+            <After job={job} />
           </div>
         )}
       </Loaded>

@@ -16,15 +16,15 @@ export const TIMES: Readonly<Record<string, readonly [shown: string, ms: number]
 const STEP_MS = 60_000; // the address of the API stays the same for a minute, so that a redraw loads nothing
 
 /** The path of the API for these filters. `min_score` without `score` is left out: the API would refuse it. */
-export function pathOf(given: (name: FilterName) => string | undefined, nowMs: number): string {
+export function pathOf(filter: (name: FilterName) => string | undefined, nowMs: number): string {
   const query = new URLSearchParams({ limit: "50" });
-  const hasScore = given("score") !== undefined;
+  const hasScore = filter("score") !== undefined;
   for (const name of SAME) {
-    const value = given(name);
+    const value = filter(name);
     if (value === undefined || value === "" || (!hasScore && name.endsWith("_score"))) continue;
     query.set(name, value);
   }
-  const [, ms] = TIMES[given("time") ?? ""] ?? [];
+  const [, ms] = TIMES[filter("time") ?? ""] ?? [];
   if (ms !== undefined) query.set("since", new Date(Math.floor((nowMs - ms) / STEP_MS) * STEP_MS).toISOString());
   return `/v1/traces?${query}`;
 }

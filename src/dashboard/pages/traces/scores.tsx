@@ -7,7 +7,6 @@ import { Card } from "../../kit/card.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { Time } from "../../kit/time.tsx";
 import { attempt } from "../../shell/toasts.tsx";
-import { scoreValue } from "./score_value.ts";
 import type { Score, Trace } from "./types.ts";
 
 type Props = { trace: Trace; refresh: () => Promise<void> };
@@ -63,4 +62,12 @@ function NewScore({ id, refresh }: { id: string; refresh: () => Promise<void> })
       </Button>
     </form>
   );
+}
+
+/** A typed value: "0.8" is a number, "yes" and "no" are decisions, all else is a word. */
+export function scoreValue(typed: string): number | boolean | string {
+  const text = typed.trim();
+  if (/^[-+]?(\d+\.?\d*|\.\d+)$/.test(text)) return Number(text);
+  if (/^(yes|true)$/i.test(text)) return true;
+  return /^(no|false)$/i.test(text) ? false : text;
 }

@@ -36,13 +36,13 @@ export function Page({ params }: PageProps) {
       actions={data && may("account", false) && <Actions endpoint={data} path={path} />}
     >
       <Loaded of={endpoint} skeleton={<Skeleton height={300} />}>
-        {(known) => (
+        {(endpoint) => (
           <>
             <Tabs label="Parts of the endpoint" tabs={TABS} />
             {tab === "settings" ? (
               <div class="grid two">
-                <EndpointSettings key={known.updated_at} endpoint={known} path={path} />
-                <Secret endpoint={known} path={path} />
+                <EndpointSettings key={endpoint.updated_at} endpoint={endpoint} path={path} />
+                <Secret endpoint={endpoint} path={path} />
               </div>
             ) : (
               <div class="grid">

@@ -93,16 +93,16 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
     if (code === OUT_OF_MEMORY) throw new OutOfMemory(`${what}: the GPU is out of memory`);
     if (code !== 0) throw new Error(`${what} failed on the GPU: ${nameOf(code)}`);
   };
-  const made = (what: string, call: (to: Ptr) => number): Ptr => {
+  const written = (what: string, call: (to: Ptr) => number): Ptr => {
     check(call(ptr(slot)), what);
     return Number(slot[0]) as Ptr;
   };
   const names = Object.keys(DECODE_SIGNATURES) as DecodeKernel[];
   const kernels = driver.load(image, names, mostShared);
   const packed = new Map(names.map((name) => [name, new Arguments(DECODE_SIGNATURES[name])]));
-  const stream = made("cuStreamCreate", (to) => cuda.cuStreamCreate(to, NON_BLOCKING));
+  const stream = written("cuStreamCreate", (to) => cuda.cuStreamCreate(to, NON_BLOCKING));
   const config = launchConfig(stream, early && driver.major >= 9);
-  const timers = [0, 1].map(() => made("cuEventCreate", (to) => cuda.cuEventCreate(to, 0))) as [Ptr, Ptr];
+  const timers = [0, 1].map(() => written("cuEventCreate", (to) => cuda.cuEventCreate(to, 0))) as [Ptr, Ptr];
   const reads = Array.from({ length: READS }, () => newPinned());
   const pieces = Array.from({ length: PIECES }, () => newPinned());
   let turn = 0;
@@ -110,20 +110,20 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
   let capturing = false;
 
   function newPinned() {
-    const done = made("cuEventCreate", (to) => cuda.cuEventCreate(to, NO_TIMING));
+    const done = written("cuEventCreate", (to) => cuda.cuEventCreate(to, NO_TIMING));
     return { at: 0 as Ptr, bytes: 0, done };
   }
   type Pinned = ReturnType<typeof newPinned>;
   function grow(pinned: Pinned, bytes: number) {
     if (pinned.bytes >= bytes) return;
     if (pinned.bytes > 0) check(cuda.cuMemFreeHost(pinned.at), "cuMemFreeHost");
-    pinned.at = made("cuMemHostAlloc", (to) => cuda.cuMemHostAlloc(to, BigInt(bytes), 0));
+    pinned.at = written("cuMemHostAlloc", (to) => cuda.cuMemHostAlloc(to, BigInt(bytes), 0));
     pinned.bytes = bytes;
   }
   const wait = () => check(cuda.cuStreamSynchronize(stream), "The computation");
 
   const allocate = (bytes: number) => {
-    const at = made("Memory for decoding", (to) => cuda.cuMemAlloc_v2(to, BigInt(Math.max(bytes, 16))));
+    const at = written("Memory for decoding", (to) => cuda.cuMemAlloc_v2(to, BigInt(Math.max(bytes, 16))));
     check(cuda.cuMemsetD8Async(at, 0, BigInt(Math.max(bytes, 16)), stream), "cuMemsetD8Async");
     return Number(at);
   };
@@ -190,7 +190,7 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
       const graph = Number(slot[0]) as Ptr;
       if (failure !== null) throw failure;
       check(code, "cuStreamEndCapture");
-      const runnable = made("cuGraphInstantiate", (to) => cuda.cuGraphInstantiateWithFlags(to, graph, 0n));
+      const runnable = written("cuGraphInstantiate", (to) => cuda.cuGraphInstantiateWithFlags(to, graph, 0n));
       check(cuda.cuGraphDestroy(graph), "cuGraphDestroy");
       return {
         run: () => check(cuda.cuGraphLaunch(runnable, stream), "Starting a graph"),

@@ -2,7 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx, SessionPrincipal } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
-import { clearedCookies, sessionCookies } from "../../../http/browser/session.ts";
+import { clearedCookies, sessionCookies } from "../../../http/browser_session.ts";
 import { addressOf } from "../../../http/client.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";

@@ -19,7 +19,7 @@ export const Email = z
   .max(254)
   .regex(/^[^\s@<>"']+@[^\s@<>"']+$/, "expected an e-mail address such as ada@example.com");
 
-export const MIN_PASSWORD = 10;
+const MIN_PASSWORD = 10;
 
 /** Length is what counts; no rule of characters. The longest is bounded, because each attempt hashes it. */
 export const NewPassword = z

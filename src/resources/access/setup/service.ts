@@ -10,7 +10,7 @@ import { settings } from "./table.ts";
 export const DEFAULT_WORKSPACE = workspaces.DEFAULT_NAME;
 const TOKEN = "setup_token_hash";
 /** The link is in the journal, which more people can read than should have an admin key. */
-export const TOKEN_HOURS = 24;
+const TOKEN_HOURS = 24;
 
 /** The workspace `default`. It is created while there is no key. Later its absence means a rename or a deletion. */
 export const findDefault = (ctx: Ctx) =>

@@ -100,7 +100,7 @@ export const ContentType = later(() =>
       "must be a media type such as text/plain",
     ),
 );
-export const ExpiresIn = z.int().min(1).max(604_800).optional().describe("Default: volumes.url_seconds");
+const ExpiresIn = z.int().min(1).max(604_800).optional().describe("Default: volumes.url_seconds");
 
 export const CreateUploadUrl = later(() =>
   z

@@ -181,7 +181,7 @@ async function* joined(ctx: Ctx, parts: UploadPartRow[]): AsyncGenerator<Uint8Ar
   }
 }
 
-export function mustGetUpload(ctx: Ctx, volume: VolumeRow, id: string): UploadRow {
+function mustGetUpload(ctx: Ctx, volume: VolumeRow, id: string): UploadRow {
   const row = uploads.find(ctx, id);
   if (row?.targetId !== volume.id)
     throw new AppError("resource_not_found", `No upload ${id.slice(0, 80)} of volume ${volume.name}`, { param: "id" });

@@ -2,7 +2,7 @@ import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core"
 import { apiKeys } from "../../access/api_keys/table.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 
-export const ENTRY_KINDS = ["initial", "grant", "charge"] as const;
+const ENTRY_KINDS = ["initial", "grant", "charge"] as const;
 export const SUBJECT_KINDS = ["job", "deployment"] as const;
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { AppError } from "../../../lib/errors.ts";
-import { parsePricing } from "../../../lib/pricing/pricing.ts";
+import { parsePricing } from "../../../lib/pricing.ts";
 import { compare, estimate, monthOf } from "./estimate.ts";
 import { NOTHING_MEASURED, offersOf, rateMicros } from "./rates.ts";
 

@@ -1,7 +1,7 @@
 /** Prices of an hour by provider, plan and GPU type, from the price file and the measurements of this machine. */
 import { AppError } from "../../../lib/errors.ts";
 import { microsOf } from "../../../lib/money.ts";
-import { LOCAL, type Pricing } from "../../../lib/pricing/pricing.ts";
+import { LOCAL, type Pricing } from "../../../lib/pricing.ts";
 
 /** Facts of this machine. */
 export type LocalFacts = {

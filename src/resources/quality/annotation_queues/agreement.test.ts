@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeEach, expect, test } from "bun:test";
 import { and, eq, ne } from "drizzle-orm";
+import { cohenKappa, krippendorffAlpha } from "../../../../test/agreement.ts";
 import { annotationCalls } from "../../../../test/annotations_kit.ts";
 import { type TestApp, testApp } from "../../../../test/harness.ts";
 import { countRows } from "../../../../test/row_counter.ts";
 import { randomFor, sweep } from "../../../../test/sweep.ts";
 import { write } from "../../../platform/db/db.ts";
-import { cohenKappa, krippendorffAlpha, type Label } from "../statistics/agreement.ts";
+import type { Label } from "../statistics/agreement.ts";
 import { mean } from "../statistics/describe.ts";
 import { labelValue } from "./policy.ts";
 import { prune } from "./service.ts";

@@ -7,7 +7,7 @@ import { Input, LabelField, LabelFields, LabelValue, PREFERENCES, SOURCES } from
 import { type AnnotationRow, annotationQueues, ITEM_STATUSES, type ItemRow, MODES, type QueueRow } from "./table.ts";
 
 export const MAX_NEW_ITEMS = 1_000;
-export const MAX_DATASET_ROWS = 10_000;
+const MAX_DATASET_ROWS = 10_000;
 const MAX_OUTPUT = 1_000_000;
 
 const LeaseSeconds = z

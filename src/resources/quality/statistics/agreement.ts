@@ -12,23 +12,13 @@ export type Agreement = {
 
 type KappaOptions = { weights?: KappaWeights; categories?: readonly (string | number)[] };
 
-/**
- * Cohen's kappa of two annotators. Items that one of them left out do not count.
- * `categories` gives the order that linear and quadratic weights need; without it the labels that occur are sorted.
- */
-export function cohenKappa(first: readonly Label[], second: readonly Label[], options: KappaOptions = {}): Agreement {
-  if (first.length !== second.length) throw new RangeError("the two lists of labels differ in length");
-  const cells = first.flatMap((a, i) => {
-    const b = second[i] ?? null;
-    return a === null || b === null ? [] : [{ first: a, second: b, items: 1 }];
-  });
-  return kappaOf(cells, options);
-}
-
 /** Items by the labels of both annotators. */
 export type Cell = { first: string | number; second: string | number; items: number };
 
-/** Cohen's kappa from counts. */
+/**
+ * Cohen's kappa of two annotators from counts. Items that one of them left out do not count. `categories` gives the
+ * order that linear and quadratic weights need; without it the labels that occur are sorted.
+ */
 export function kappaOf(cells: readonly Cell[], options: KappaOptions = {}): Agreement {
   const n = cells.reduce((sum, { items }) => sum + items, 0);
   if (n === 0) return { value: null, items: 0 };
@@ -75,22 +65,6 @@ export type Level = "nominal" | "ordinal" | "interval";
 
 type AlphaOptions = { level?: Level; categories?: readonly (string | number)[] };
 
-/**
- * Krippendorff's alpha of any number of annotators with missing labels. Each unit is the list of its labels.
- * `interval` needs numbers. `categories` gives the order of an ordinal scale; without it the labels are sorted.
- */
-export function krippendorffAlpha(units: readonly (readonly Label[])[], options: AlphaOptions = {}): Agreement {
-  const { level = "nominal" } = options;
-  const pairable = units.map((unit) => unit.filter((label) => label !== null)).filter((unit) => unit.length > 1);
-  const counts = new Map<string | number, number>();
-  for (const label of pairable.flat()) counts.set(label, (counts.get(label) ?? 0) + 1);
-  const categories = options.categories ?? inOrder(new Set(counts.keys()));
-  const within = pairable.flatMap((unit) =>
-    withinUnit(unit, level, categories).map((each) => ({ ...each, values: unit.length })),
-  );
-  return alphaOf({ items: pairable.length, counts, within }, { level, categories });
-}
-
 /** `items`: units with two labels or more. `counts`: their labels. `within`: see `withinUnit`, by the number of labels. */
 export type AlphaSums = {
   items: number;
@@ -121,7 +95,10 @@ export function withinUnit(
   return n === 0 ? [] : [{ key: "", n }];
 }
 
-/** Krippendorff's alpha from sums over all units. */
+/**
+ * Krippendorff's alpha of any number of annotators with missing labels, from sums over all units. `interval` needs
+ * numbers. `categories` gives the order of an ordinal scale.
+ */
 export function alphaOf({ items, counts, within }: AlphaSums, { level = "nominal", categories = [] }: AlphaOptions) {
   if (items === 0) return { value: null, items };
   const allowed = new Set(categories);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { cohenKappa, type KappaWeights, krippendorffAlpha, type Label, type Level } from "./agreement.ts";
+import { cohenKappa, krippendorffAlpha } from "../../../../test/agreement.ts";
+import type { KappaWeights, Label, Level } from "./agreement.ts";
 import { bootstrapInterval, mean, quantile, standardError, variance } from "./describe.ts";
 import { fairCoins, lnGamma, studentTwoSided } from "./distributions.ts";
 import { differences, mcnemar, pairedT, signFlip } from "./paired.ts";

@@ -9,8 +9,8 @@ import { whyNotReady } from "../../../platform/db/trouble.ts";
 import { type StoredTime, WAIT_MS } from "../../../platform/trusted_clock.ts";
 import { settings } from "../../access/setup/table.ts";
 
-export const CLOCK = "clock";
-export const StoredClock = z.object({ trusted: z.number(), waited: z.number() });
+const CLOCK = "clock";
+const StoredClock = z.object({ trusted: z.number(), waited: z.number() });
 const WRITE_MS = MINUTE_MS;
 
 function kept(db: Db): StoredTime | undefined {

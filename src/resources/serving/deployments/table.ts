@@ -61,7 +61,7 @@ export const deployments = sqliteTable("deployments", {
   queuedMs: integer("queued_ms").notNull(),
   costPerHourMicros: integer("cost_per_hour_micros"),
   totalCostMicros: integer("total_cost_micros").notNull(),
-  /** Less than a micro-dollar that is owed; see lib/pricing/charge.ts. */
+  /** Less than a micro-dollar that is owed; see money/cost/charge.ts. */
   costRemainder: integer("cost_remainder").notNull(),
   /** Replicas that are paid for since `upSince`. */
   chargedReplicas: integer("charged_replicas").notNull(),

@@ -20,10 +20,10 @@ import { RenderedTemplate, RenderTemplate, renderTemplate } from "./template.ts"
 import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
 import * as upload from "./upload/upload.ts";
 
-export const PullModel = z
+const PullModel = z
   .object({ name: Label(300).describe("owner/repo, owner/repo:QUANT or owner/repo:file.gguf") })
   .meta({ id: "PullModel" });
-export const ModelScan = later(() =>
+const ModelScan = later(() =>
   z.object({ object: z.literal("model.scan"), started: z.literal(true) }).meta({ id: "ModelScan" }),
 );
 

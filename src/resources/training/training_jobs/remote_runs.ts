@@ -9,7 +9,7 @@ import { trainingJobs } from "./table.ts";
  * `sending`: the node may not have the plan yet. `ended`: the job is over, and the files on the node are still to be
  * removed. `closed`: nothing is left to do.
  */
-export const REMOTE_STATES = ["sending", "running", "ended", "closed"] as const;
+const REMOTE_STATES = ["sending", "running", "ended", "closed"] as const;
 
 export const trainingRemoteRuns = sqliteTable(
   "training_remote_runs",

@@ -68,7 +68,7 @@ export type Warning = { message: string; param: string | null };
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
 
-export const PAUSE_REASONS = ["by request", "out of credit", "out of budget", "out of storage"] as const;
+const PAUSE_REASONS = ["by request", "out of credit", "out of budget", "out of storage"] as const;
 
 export const trainingJobs = sqliteTable("training_jobs", {
   id: text("id").primaryKey(),
@@ -200,7 +200,6 @@ export const trainingMetrics = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.jobId, table.step] })],
 );
-export type MetricRow = typeof trainingMetrics.$inferSelect;
 
 export const trainingSamples = sqliteTable(
   "training_samples",

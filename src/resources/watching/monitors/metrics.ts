@@ -53,5 +53,5 @@ export const FACTS: Record<Metric, MetricFacts> = {
   webhook_failures: { unit: "attempts", comparison: "above", targets: ["endpoint_id"] },
 };
 
-export const isDrift = (metric: Metric) => metric === "score_psi" || metric === "score_ks";
+const isDrift = (metric: Metric) => metric === "score_psi" || metric === "score_ks";
 export const isOfScore = (metric: Metric) => metric === "score_mean" || isDrift(metric);

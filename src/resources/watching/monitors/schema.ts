@@ -1,23 +1,24 @@
 import { z } from "zod";
-import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { DAY_MS, SECOND_MS } from "../../../lib/units.ts";
 import { FACTS, METRICS } from "./metrics.ts";
-import { COMPARISONS, NO_DATA, SEVERITIES, type Severity } from "./policy.ts";
+import { SEVERITIES, type Severity } from "./policy.ts";
+import { SETTINGS } from "./settings.ts";
 import { EVENT_KINDS, type MonitorChangeRow, type MonitorRow } from "./table.ts";
 
-const MAX_WINDOW_SECONDS = (30 * DAY_MS) / SECOND_MS;
 const MAX_MUTE_SECONDS = (366 * DAY_MS) / SECOND_MS;
 
 const Value = z.number().nullable();
 const thresholds = () => ({ alert: Value, warning: Value, alert_recovery: Value, warning_recovery: Value });
 
-export const Monitor = later(() =>
-  z
+export const Monitor = later(() => {
+  const { name, window_seconds, reference_window_seconds, comparison, metadata, ...counting } = SETTINGS.answer();
+  return z
     .object({
       object: z.literal("monitor"),
       id: z.string(),
-      name: z.string(),
+      name,
       metric: z.enum(METRICS),
       unit: z.string().describe("Unit of value and of the thresholds"),
       deployment_id: z.string().nullable().describe("Null: all deployments of the workspace"),
@@ -25,14 +26,11 @@ export const Monitor = later(() =>
       endpoint_id: z.string().nullable().describe("Null: all webhook endpoints"),
       device: z.string().nullable().describe("Null: the device with the highest value"),
       score: z.string().nullable().describe("Name of the score"),
-      window_seconds: z.number(),
-      reference_window_seconds: z.number().describe("Length of the window that drift is measured against"),
-      comparison: z.enum(COMPARISONS).describe("The side of a threshold that is bad"),
+      window_seconds,
+      reference_window_seconds,
+      comparison,
       thresholds: z.object(thresholds()),
-      evaluations: z.int(),
-      recovery_evaluations: z.int(),
-      no_data: z.enum(NO_DATA),
-      min_samples: z.int(),
+      ...counting,
       online_evaluation: z.object({ evaluator: z.string(), sample_percent: z.number() }).nullable(),
       severity: z.enum(SEVERITIES).describe("no_data also before the first evaluation"),
       value: z.number().nullable().describe("At the last evaluation"),
@@ -40,12 +38,12 @@ export const Monitor = later(() =>
       muted_until: DateTime.nullable(),
       evaluated_at: DateTime.nullable(),
       changed_at: DateTime.nullable().describe("Time of the last change of severity"),
-      metadata: z.record(z.string(), z.string()),
+      metadata,
       created_at: DateTime,
       updated_at: DateTime,
     })
-    .meta({ id: "Monitor" }),
-);
+    .meta({ id: "Monitor" });
+});
 export type Monitor = z.infer<typeof Monitor>;
 
 const Threshold = z.number().nullish();
@@ -61,9 +59,6 @@ const ThresholdFields = later(() =>
 );
 export type ThresholdFields = z.infer<typeof ThresholdFields>;
 
-const Seconds = z.number().min(1).max(MAX_WINDOW_SECONDS);
-const Times = z.int().min(1).max(1000);
-const Samples = z.int().min(1).max(1_000_000);
 const Id = z.string().min(1).max(100);
 
 const OnlineEvaluation = later(() =>
@@ -73,42 +68,36 @@ const OnlineEvaluation = later(() =>
   }),
 );
 
-const settings = () => ({
-  name: Label(100),
-  window_seconds: Seconds.optional().describe("Default: 300"),
-  reference_window_seconds: Seconds.optional().describe("For drift: the time before the window. Default: 86400"),
-  evaluations: Times.optional().describe("Evaluations in a row before the severity rises. Default: 1"),
-  recovery_evaluations: Times.optional().describe("Evaluations in a row before the severity falls. Default: 1"),
-  no_data: z.enum(NO_DATA).optional().describe("The severity without data. Default: no_data"),
-  min_samples: Samples.optional().describe("Fewer observations in the window count as no data. Default: 1"),
-  online_evaluation: OnlineEvaluation.nullish().describe("Scores a share of the captured requests of deployment_id"),
-  metadata: Metadata.optional(),
-});
+const online = () => OnlineEvaluation.nullish().describe("Scores a share of the captured requests of deployment_id");
 
-export const CreateMonitor = later(() =>
-  z
+export const CreateMonitor = later(() => {
+  const { metadata, comparison, ...others } = SETTINGS.create();
+  return z
     .object({
-      ...settings(),
+      ...others,
+      online_evaluation: online(),
+      metadata,
       metric: z.enum(METRICS),
       deployment_id: Id.nullish(),
       job_id: Id.nullish(),
       endpoint_id: Id.nullish(),
       device: Id.nullish(),
       score: Label(100).nullish(),
-      comparison: z.enum(COMPARISONS).optional().describe("The side of a threshold that is bad. Default: by metric"),
+      comparison,
       thresholds: ThresholdFields,
     })
-    .meta({ id: "CreateMonitor" }),
-);
+    .meta({ id: "CreateMonitor" });
+});
 export type CreateMonitor = z.infer<typeof CreateMonitor>;
 
 export const UpdateMonitor = later(() => {
-  const { name, ...others } = settings();
+  const { metadata, comparison, ...others } = SETTINGS.update();
   return z
     .object({
-      name: name.optional(),
       ...others,
-      comparison: z.enum(COMPARISONS).optional(),
+      online_evaluation: online(),
+      metadata,
+      comparison,
       thresholds: ThresholdFields.optional().describe("Replaces all thresholds"),
     })
     .meta({ id: "UpdateMonitor" });
@@ -163,42 +152,42 @@ export const MonitorChange = later(() =>
 );
 export type MonitorChange = z.infer<typeof MonitorChange>;
 
-export const present = (row: MonitorRow): Monitor => ({
-  object: "monitor",
-  id: row.id,
-  name: row.name,
-  metric: row.metric,
-  unit: FACTS[row.metric].unit,
-  deployment_id: row.deploymentId,
-  job_id: row.jobId,
-  endpoint_id: row.endpointId,
-  device: row.device,
-  score: row.score,
-  window_seconds: row.windowMs / SECOND_MS,
-  reference_window_seconds: row.referenceMs / SECOND_MS,
-  comparison: row.comparison,
-  thresholds: {
-    alert: row.alert,
-    warning: row.warning,
-    alert_recovery: row.alertRecovery,
-    warning_recovery: row.warningRecovery,
-  },
-  evaluations: row.evaluations,
-  recovery_evaluations: row.recoveryEvaluations,
-  no_data: row.noData,
-  min_samples: row.minSamples,
-  online_evaluation:
-    row.evaluator === null ? null : { evaluator: row.evaluator, sample_percent: row.samplePercent ?? 100 },
-  severity: row.severity,
-  value: row.value,
-  samples: row.samples,
-  muted_until: isoOrNull(row.mutedUntil),
-  evaluated_at: isoOrNull(row.evaluatedAt),
-  changed_at: isoOrNull(row.changedAt),
-  metadata: row.metadata,
-  created_at: isoTime(row.createdAt),
-  updated_at: isoTime(row.updatedAt),
-});
+export function present(row: MonitorRow): Monitor {
+  const { name, metadata, window_seconds, reference_window_seconds, comparison, ...counting } = SETTINGS.present(row);
+  return {
+    object: "monitor",
+    id: row.id,
+    name,
+    metric: row.metric,
+    unit: FACTS[row.metric].unit,
+    deployment_id: row.deploymentId,
+    job_id: row.jobId,
+    endpoint_id: row.endpointId,
+    device: row.device,
+    score: row.score,
+    window_seconds,
+    reference_window_seconds,
+    comparison,
+    thresholds: {
+      alert: row.alert,
+      warning: row.warning,
+      alert_recovery: row.alertRecovery,
+      warning_recovery: row.warningRecovery,
+    },
+    ...counting,
+    online_evaluation:
+      row.evaluator === null ? null : { evaluator: row.evaluator, sample_percent: row.samplePercent ?? 100 },
+    severity: row.severity,
+    value: row.value,
+    samples: row.samples,
+    muted_until: isoOrNull(row.mutedUntil),
+    evaluated_at: isoOrNull(row.evaluatedAt),
+    changed_at: isoOrNull(row.changedAt),
+    metadata,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+  };
+}
 
 /** The data of events. `previous`: only for a change of severity. */
 export const report = (row: MonitorRow, previous: Severity = row.severity) => ({

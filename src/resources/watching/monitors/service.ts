@@ -21,11 +21,9 @@ import {
   type ThresholdFields,
   type UpdateMonitor,
 } from "./schema.ts";
+import { SETTINGS } from "./settings.ts";
 import { type MonitorRow, monitorChanges, monitors } from "./table.ts";
 import { comparisonOf, mustHaveTargets } from "./targets.ts";
-
-const WINDOW_SECONDS = 300;
-const REFERENCE_SECONDS = 86_400;
 
 const byId = preparedRow(
   monitors,
@@ -65,17 +63,10 @@ export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): Mo
   const row: MonitorRow = {
     id: newId("mon", now),
     workspaceId,
-    name: input.name,
     metric: input.metric,
     ...targets,
-    windowMs: milliseconds(input.window_seconds ?? WINDOW_SECONDS),
-    referenceMs: milliseconds(input.reference_window_seconds ?? REFERENCE_SECONDS),
-    comparison,
+    ...SETTINGS.columns({ ...input, comparison }),
     ...mustBeOrdered(comparison, thresholdsOf(input.thresholds)),
-    evaluations: input.evaluations ?? 1,
-    recoveryEvaluations: input.recovery_evaluations ?? 1,
-    noData: input.no_data ?? "no_data",
-    minSamples: input.min_samples ?? 1,
     ...onlineOf(ctx, input, { workspaceId, metric: input.metric, deploymentId: targets.deploymentId }),
     severity,
     state,
@@ -84,7 +75,6 @@ export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): Mo
     mutedUntil: null,
     evaluatedAt: null,
     changedAt: null,
-    metadata: input.metadata ?? {},
     createdAt: now,
     updatedAt: now,
   };
@@ -105,29 +95,19 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateM
   return naming(input.name ?? "", () =>
     write(ctx.db, (tx) => {
       const before = mustGet(ctx, workspaceId, id);
-      const comparison = input.comparison ?? before.comparison;
-      const thresholds = input.thresholds ? thresholdsOf(input.thresholds) : before;
-      const { alert, warning, alertRecovery, warningRecovery } = mustBeOrdered(comparison, thresholds);
-      const rule = {
-        comparison,
-        alert,
-        warning,
-        alertRecovery,
-        warningRecovery,
-        windowMs: milliseconds(input.window_seconds) ?? before.windowMs,
-        referenceMs: milliseconds(input.reference_window_seconds) ?? before.referenceMs,
-        evaluations: input.evaluations ?? before.evaluations,
-        recoveryEvaluations: input.recovery_evaluations ?? before.recoveryEvaluations,
-        noData: input.no_data ?? before.noData,
-        minSamples: input.min_samples ?? before.minSamples,
-      };
+      const { name = before.name, metadata = before.metadata, ...others } = SETTINGS.changes(input);
+      const { alert, warning, alertRecovery, warningRecovery } = mustBeOrdered(
+        others.comparison ?? before.comparison,
+        input.thresholds ? thresholdsOf(input.thresholds) : before,
+      );
+      const rule = { ...others, alert, warning, alertRecovery, warningRecovery };
       const isNew = (Object.keys(rule) as (keyof typeof rule)[]).some((field) => rule[field] !== before[field]);
       const set = {
-        name: input.name ?? before.name,
+        name,
+        metadata,
         ...rule,
         ...(input.online_evaluation === undefined ? {} : onlineOf(ctx, input, before)),
         ...(isNew ? { state: { ...before.state, runs: NO_RUNS }, evaluatedAt: null } : {}), // null: due at once
-        metadata: input.metadata ?? before.metadata,
         updatedAt: now,
       };
       const row = { ...before, ...set };
@@ -140,7 +120,7 @@ export function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateM
 
 export function mute(ctx: Ctx, workspaceId: string, id: string, { until, seconds }: MuteMonitor): MonitorRow {
   const now = ctx.clock.now();
-  const end = seconds === undefined ? (until ? Date.parse(until) : null) : now + milliseconds(seconds);
+  const end = seconds === undefined ? (until ? Date.parse(until) : null) : now + Math.round(seconds * SECOND_MS);
   return write(ctx.db, (tx) => {
     const before = mustGet(ctx, workspaceId, id);
     const set = { mutedUntil: end !== null && end > now ? end : null, updatedAt: now };
@@ -163,12 +143,6 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): MonitorRow {
 export function removeAll(ctx: Ctx, workspaceId: string) {
   const rows = ctx.db.select({ id: monitors.id }).from(monitors).where(eq(monitors.workspaceId, workspaceId)).all();
   for (const { id } of rows) remove(ctx, workspaceId, id);
-}
-
-function milliseconds(seconds: number): number;
-function milliseconds(seconds: number | undefined): number | undefined;
-function milliseconds(seconds: number | undefined) {
-  return seconds === undefined ? undefined : Math.round(seconds * SECOND_MS);
 }
 
 const thresholdsOf = (fields: ThresholdFields): Thresholds => ({

@@ -7,7 +7,7 @@
 import { REDACTION } from "../../quality/patterns/parse.ts";
 import { Patterns } from "../../quality/patterns/patterns.ts";
 
-export const REPLACEMENT = "[redacted]";
+const REPLACEMENT = "[redacted]";
 export const MAX_PATTERNS = 20;
 /** A shorter value would remove ordinary words. */
 const SHORTEST_SECRET = 6;

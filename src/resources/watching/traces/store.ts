@@ -17,7 +17,7 @@ const LONGEST_NAME = 200;
 const LONGEST_VALUE = 512;
 const MAX_REDACTORS = 200;
 /** Names that a client may give a conversation. Others are ignored. */
-export const CONVERSATION_ID = /^[\w.:@+=-]{1,200}$/;
+const CONVERSATION_ID = /^[\w.:@+=-]{1,200}$/;
 
 export type NewRow = Omit<TraceRow, "seq">;
 

@@ -123,7 +123,7 @@ export const Recovery = later(() =>
     .meta({ id: "WebhookRecovery" }),
 );
 
-export const DeliveryAttempt = later(() =>
+const DeliveryAttempt = later(() =>
   z
     .object({
       number: z.int(),

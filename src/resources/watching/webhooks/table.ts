@@ -3,11 +3,10 @@ import { blob, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite
 import { workspaces } from "../../access/workspaces/table.ts";
 import { DELIVERY_STATUSES } from "./delivery/verdict.ts";
 
-export const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;
+const ENDPOINT_STATUSES = ["enabled", "disabled", "deleted"] as const;
 export const DISABLED_REASONS = ["consecutive_failures", "gone", "by_hand"] as const;
-export type DisabledReason = (typeof DISABLED_REASONS)[number];
 /** The signature scheme: Standard Webhooks for events, or the one for notifications of detection. */
-export const SCHEMES = ["standard", "service"] as const;
+const SCHEMES = ["standard", "service"] as const;
 export const TRIGGERS = ["scheduled", "manual", "test"] as const;
 
 export const webhookEndpoints = sqliteTable("webhook_endpoints", {

@@ -6,7 +6,7 @@ import { judgeAddress, PUBLIC_ONLY } from "../../../platform/network/address.ts"
 import { type Opening, SourceError } from "../types.ts";
 import { needed, onlyKnown, textIn } from "./fault.ts";
 
-export const SSL_MODES = ["disable", "prefer", "require", "verify-ca", "verify-full"] as const;
+const SSL_MODES = ["disable", "prefer", "require", "verify-ca", "verify-full"] as const;
 export type SslMode = (typeof SSL_MODES)[number];
 
 export type Server = {

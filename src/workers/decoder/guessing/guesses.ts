@@ -13,15 +13,15 @@ const MATCH = 3; // tokens that must be alike, `next` among them
 
 /** The cost of a guess, and of a step with guesses beyond that of one without, in steps. */
 export type Costs = { guess: number; step: number };
-export const LIBRARY_COSTS: Costs = { guess: 0.3, step: 0 }; // on CPUs from 2 to 16 cores a guess costs 0.15 to 0.5
+const LIBRARY_COSTS: Costs = { guess: 0.3, step: 0 }; // on CPUs from 2 to 16 cores a guess costs 0.15 to 0.5
 const FIRST_CHANCE = 0.5;
 const SLOWLY = 0.15; // weight of the newest guess
 const NONE = new Int32Array(0);
 
 /** Numbers below 0 are rows of images: a guess ends before them. */
-const spoken = (found: Int32Array): Int32Array => {
-  const end = found.findIndex((token) => token < 0);
-  return end < 0 ? found : found.subarray(0, end);
+const spoken = (tokens: Int32Array): Int32Array => {
+  const end = tokens.findIndex((token) => token < 0);
+  return end < 0 ? tokens : tokens.subarray(0, end);
 };
 
 /** Returns the tokens after the newest earlier place with the same last tokens, at most `most`. Continues a loop. */

@@ -28,7 +28,7 @@ export function planCrops(width: number, height: number): Crop[] {
   return crops;
 }
 
-export function planGrid(w: number, h: number): [columns: number, rows: number] {
+function planGrid(w: number, h: number): [columns: number, rows: number] {
   let best: [columns: number, rows: number] = [1, 1];
   for (let columns = 1; columns <= Math.min(fitting(w), MAX_CROPS); columns++) {
     const rows = Math.min(fitting(h), Math.floor(MAX_CROPS / columns));

@@ -26,7 +26,7 @@ export function several(rules: Rules, one: string, { parallel, between }: { para
   return `${one} ${another}{0,${MAX_CALLS - 1}}`;
 }
 
-export const eitherOf = (rules: Rules, callables: readonly Callable[], rule: (callable: Callable) => string): string =>
+const eitherOf = (rules: Rules, callables: readonly Callable[], rule: (callable: Callable) => string): string =>
   rules.define(callables.map((callable) => rules.define(rule(callable))).join(" | "));
 
 type Keys = { name: string; arguments: string; before?: string; keyed?: boolean };

@@ -20,7 +20,7 @@ export type JsonCalls = {
 };
 
 /** Reads the value as a call: its name, and its arguments as an object or as JSON text. */
-export function toCall(value: unknown): ParsedCall | undefined {
+function toCall(value: unknown): ParsedCall | undefined {
   if (!isObject(value)) return undefined;
   const { name = value["tool_name"], arguments: argumentsField, parameters, function: inner } = value;
   if (name === undefined && isObject(inner)) return toCall(inner);

@@ -15,7 +15,7 @@ export type NamedCall = {
 };
 
 /** Reads one call. Returns false, with nothing passed on, if the text is not a call. */
-export function* readNamed(source: Source, sink: Sink, call: NamedCall): Reading<boolean> {
+function* readNamed(source: Source, sink: Sink, call: NamedCall): Reading<boolean> {
   if (call.open !== "" && !(yield* literally(source, call.open))) return false;
   const heading = yield* head(source, call.separators);
   const name = heading && call.name.exec(heading.text)?.[1];

@@ -18,7 +18,7 @@ const TOKEN = new RegExp(
 const unescaped = (text: string) => text.replace(/\\(.)/gs, (whole, char: string) => ESCAPES[char] ?? whole);
 
 /** A value of Python as JSON. What is no value of Python is a text. */
-export function jsonOfPython(text: string): string {
+function jsonOfPython(text: string): string {
   const json = text.replace(TOKEN, (whole, single?: string, double?: string) => {
     const quoted = single ?? double;
     if (quoted === undefined) return WORDS[whole] ?? whole;

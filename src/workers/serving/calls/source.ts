@@ -36,7 +36,7 @@ export class Source {
 }
 
 /** Returns how many characters at the end of `text` may be the beginning of `marker`. */
-export function openEnd(text: string, marker: string): number {
+function openEnd(text: string, marker: string): number {
   for (let length = Math.min(text.length, marker.length - 1); length > 0; length--)
     if (marker.startsWith(text.slice(-length))) return length;
   return 0;

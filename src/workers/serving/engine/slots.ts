@@ -35,14 +35,14 @@ export function newSlots(count: number, contextLength: number): Slot[] {
 }
 
 /** Returns how many tokens both have in common from the start, at most `most`. */
-export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
+function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
   let n = 0;
   while (n < most && a[n] === b[n]) n++;
   return n;
 }
 
 /** Numbers below 0 are rows of an image, which is kept whole or not at all: its rows may have seen each other. */
-export function wholeImages(prompt: Int32Array, keep: number): number {
+function wholeImages(prompt: Int32Array, keep: number): number {
   let at = keep;
   if (at < prompt.length && prompt[at]! < 0) while (at > 0 && prompt[at - 1]! < 0) at--;
   return at;

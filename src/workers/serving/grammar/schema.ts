@@ -232,12 +232,12 @@ function decoded(part: string): string {
 }
 
 function typesOf(schema: Schema, at: string): Type[] {
-  const given = schema["type"];
-  if (given === undefined) {
+  const type = schema["type"];
+  if (type === undefined) {
     const implied = new Set(Object.keys(schema).flatMap((k) => (schema[k] !== undefined && IMPLIES[k]) || []));
     return implied.size > 0 ? [...implied] : [...TYPES];
   }
-  const types = [given].flat();
+  const types = [type].flat();
   const unknown = types.find((type) => !TYPES.includes(type as Type));
   if (unknown !== undefined || types.length === 0)
     throw refuse(pointerTo(at, "type"), `${JSON.stringify(unknown)} is not a type. Use one of ${TYPES.join(", ")}`);

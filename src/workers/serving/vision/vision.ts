@@ -72,7 +72,7 @@ export async function openVision({ width, ...open }: VisionOptions): Promise<Vis
 type Entry = { pieces: Promise<readonly SeenPiece[]>; bytes: number };
 
 /** The images read last, by a hash of their pixels. One that is being read counts as nothing yet. */
-export class KeptRows {
+class KeptRows {
   readonly #entries = new Map<string, Entry>();
   #bytes = 0;
 

@@ -154,16 +154,16 @@ function examples<T>(
   source: RowSource,
   { usable, longest }: Pick<Measured, "usable" | "longest">,
   read: (text: string) => T,
-  sizeOf: (made: T) => number,
+  sizeOf: (example: T) => number,
 ): Examples<T> {
   const get = remembering((index) => inRow(usable[index]!, () => read(source.text(usable[index]!))), sizeOf);
   return { count: usable.length, longest, leftOut: source.count - usable.length, get };
 }
 
-/** At most this many tokens are cached, for a dataset of any size. Others are made again. */
+/** At most this many tokens are cached, for a dataset of any size. Others are example again. */
 const KEPT_TOKENS = 1 << 23;
 
-function remembering<T>(make: (index: number) => T, sizeOf: (made: T) => number): (index: number) => T {
+function remembering<T>(make: (index: number) => T, sizeOf: (example: T) => number): (index: number) => T {
   const kept = new Map<number, T>();
   let left = KEPT_TOKENS;
   return (index) => {

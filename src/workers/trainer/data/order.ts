@@ -52,7 +52,7 @@ export function epochsPassed({ epoch, position }: OrderState, rows: number): num
 }
 
 /** Maximum draws of dynamic sampling for one generation, the first included. */
-export const MAX_DRAWS = 4;
+const MAX_DRAWS = 4;
 
 /** State of dynamic sampling for one generation. */
 export type Sifted<G> = { wanted: number; draws: number; sampled: number; kept: G[]; dropped: number };

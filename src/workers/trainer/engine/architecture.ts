@@ -45,7 +45,7 @@ const MANY = { min: 1, max: 2 ** 30 };
 
 export function architectureOf(header: Header): Architecture {
   const stored = string(header, "general.architecture") ?? "";
-  const name = ARCHITECTURES.find((known) => known === stored);
+  const name = ARCHITECTURES.find((each) => each === stored);
   if (!name)
     throw new GgufError(
       `Models of the architecture ${stored || "(none)"} cannot be trained. Use one of ${ARCHITECTURES.join(", ")}`,

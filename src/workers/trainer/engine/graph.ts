@@ -31,12 +31,12 @@ export type Graph = {
   free: () => void;
 };
 
-export function buildGraph(given: Model, shape: GraphShape): Graph {
-  if (!shape.noise && canFuse(given, shape.tokens)) return buildFused(given, shape);
-  const { backend } = given.weights;
+export function buildGraph(model: Model, shape: GraphShape): Graph {
+  if (!shape.noise && canFuse(model, shape.tokens)) return buildFused(model, shape);
+  const { backend } = model.weights;
   const { ggml } = backend;
-  const io = newInputs(given, shape);
-  const planned = nodes(given, shape, io);
+  const io = newInputs(model, shape);
+  const planned = nodes(model, shape, io);
   const allocator = must(ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(backend.at)), "allocator");
   const free = () => {
     ggml.ggml_gallocr_free(allocator);
@@ -80,11 +80,11 @@ export function buildGraph(given: Model, shape: GraphShape): Graph {
 }
 
 /** Describes both halves; nothing is allocated yet. */
-function nodes(given: Model, shape: GraphShape, io: ReturnType<typeof newInputs>) {
-  const { weights, architecture } = given;
+function nodes(base: Model, shape: GraphShape, io: ReturnType<typeof newInputs>) {
+  const { weights, architecture } = base;
   const { ggml } = weights.backend;
   const model: Model = {
-    ...given,
+    ...base,
     weights: shape.reference ? withoutAdapters(weights) : weights,
     ...(io.drop ? { drop: io.drop } : {}),
   };

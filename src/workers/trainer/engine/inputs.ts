@@ -133,10 +133,10 @@ type Table = { headChunk: number; vocab: number };
 const targetIndexes = (indexes: Int32Array, wanted: Int32Array, { headChunk, vocab }: Table) =>
   indexes.map((place, i) => (i % headChunk) * vocab + atLeast0(wanted[place] ?? 0));
 
-function spread(found: Float32Array, indexes: Int32Array, wanted: Int32Array): Float32Array {
+function spread(packed: Float32Array, indexes: Int32Array, wanted: Int32Array): Float32Array {
   const all = new Float32Array(wanted.length);
   indexes.forEach((place, i) => {
-    if (place >= 0 && (wanted[place] as number) >= 0) all[place] = found[i] as number;
+    if (place >= 0 && (wanted[place] as number) >= 0) all[place] = packed[i] as number;
   });
   return all;
 }

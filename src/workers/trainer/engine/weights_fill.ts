@@ -50,7 +50,7 @@ export function fillWeights(
       const type = typeNames.get(typeOf(tensor)) as string;
       if (typeOf(tensor) === NF4) packer.pack(tensor, (put) => decoder.decode(from, { stored, type: "BF16", put }));
       else if (type === stored.type.name) copy(backend, from, { tensor, bytes: stored.bytes });
-      else decoder.decode(from, { stored, type, put: (made, at) => putBytes(backend.ggml, tensor, made, at) });
+      else decoder.decode(from, { stored, type, put: (bytes, at) => putBytes(backend.ggml, tensor, bytes, at) });
     }
   } finally {
     packer.free();
@@ -72,7 +72,7 @@ function copy({ ggml }: Backend, { fd, at }: From, { tensor, bytes }: { tensor: 
 
 const tooShort = () => new Error("The model file was truncated while it was read");
 
-type Put = (made: Uint8Array, at: number) => void;
+type Put = (bytes: Uint8Array, at: number) => void;
 type Decoded = { stored: Stored; type: string; put: Put };
 
 /** Always on the CPU, which supports every type. */
@@ -125,9 +125,9 @@ function openPacker({ ggml, kernels, at }: Backend) {
       staged ??= stage();
       const { tensor: from } = staged;
       const blockBytes = Number(ggml.ggml_row_size(NF4, NF4_BLOCK));
-      decode((made, done) => {
-        const blocks = made.byteLength / 2 / NF4_BLOCK;
-        putBytes(ggml, from, made);
+      decode((bytes, done) => {
+        const blocks = bytes.byteLength / 2 / NF4_BLOCK;
+        putBytes(ggml, from, bytes);
         const to = address(tensor) + (done / 2 / NF4_BLOCK) * blockBytes;
         kernels.launch("pack_nf4", { grid: [Math.ceil(blocks / 128), 1, 1], threads: 128 }, [
           address(from),

@@ -41,7 +41,7 @@ export function encodeGeneration({ index, metrics, samples }: Generation): strin
 
 export function decodeGeneration(text: string): Generation {
   const { index, metrics, samples } = Stored.parse(JSON.parse(text));
-  const numbers = (given: string | null) => (given === null ? null : new Float32Array(decode(given)));
+  const numbers = (encoded: string | null) => (encoded === null ? null : new Float32Array(decode(encoded)));
   return {
     index,
     metrics,

@@ -63,7 +63,7 @@ function causeOf({ maxAdvantage, gradNorm, changed }: StepEffect): string | null
 }
 
 /** A job ends if more than this share of a step's samples has no reward because of errors. */
-export const MAX_REWARD_ERRORS = 0.2;
+const MAX_REWARD_ERRORS = 0.2;
 
 export type RewardFaults = {
   samples: number;

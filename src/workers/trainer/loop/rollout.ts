@@ -116,9 +116,9 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
 }
 
 /** A sample without a reward counts as failed, even if every function returned None. */
-function faultOf(kept: number | null, given: number | null): string | null {
+function faultOf(kept: number | null, returned: number | null): string | null {
   if (kept !== null) return null;
-  return given === null ? "no function returned a number" : `the reward ${given} is too large to compute with`;
+  return returned === null ? "no function returned a number" : `the reward ${returned} is too large to compute with`;
 }
 
 export const toldSample = (drawn: Drawn, prompt: unknown, learned = false): TrainSample => ({

@@ -39,7 +39,7 @@ export async function acceptPeers({ socketPath, count, onTurn }: Waiting): Promi
   return peers;
 }
 
-export function openPeer(socket: Socket, onTurn: () => void): Peer {
+function openPeer(socket: Socket, onTurn: () => void): Peer {
   const arrived: Record<Kind, Uint8Array[]> = { hello: [], message: [], sum: [], total: [] };
   let isOver = false;
   let rank = "?";

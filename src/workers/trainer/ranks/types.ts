@@ -30,5 +30,5 @@ export type Ranks = {
   readonly parts: number;
   readonly gradients: GradientSum;
   /** Every rank gives its bytes and gets those of all, by rank. All ranks make the same calls in the same order. */
-  gather: (own: Uint8Array) => Promise<Uint8Array[]>;
+  gather: (bytes: Uint8Array) => Promise<Uint8Array[]>;
 };

@@ -77,9 +77,9 @@ async function configFrom(merged: MergedTensors, family: Family, { vocabulary, t
   const fields = [...metadata].flatMap(([key, { value }]) =>
     key.startsWith(prefix) ? [[key.slice(prefix.length), value] as const] : [],
   );
-  const given = configOf(new Map<string, unknown>(fields), family, !tensors.has("output.weight"));
+  const shape = configOf(new Map<string, unknown>(fields), family, !tensors.has("output.weight"));
   const config: Record<string, unknown> = {
-    ...given,
+    ...shape,
     vocab_size: tensors.get("token_embd.weight")?.dims[1] ?? vocabulary.tokens.length,
     ...(vocabulary.bos === null ? {} : { bos_token_id: vocabulary.bos }),
     eos_token_id: oneOrMany(vocabulary.eos),

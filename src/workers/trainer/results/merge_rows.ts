@@ -9,7 +9,7 @@ import { allocate, type Backend, newContext, newTensor, type Ptr, putBytes, TYPE
 import type { AdapterLayer } from "./adapter.ts";
 
 const typeNumbers = new Map([...TENSOR_TYPES].map(([number, { name }]) => [name, number]));
-export const typeNumber = (name: string): number => typeNumbers.get(name) ?? TYPE.F32;
+const typeNumber = (name: string): number => typeNumbers.get(name) ?? TYPE.F32;
 
 export type Delta = AdapterLayer & { rank: number; scale: number };
 export type RowsPlan = { from: string; to: string; inputs: number; rows: number; delta?: Delta | undefined };

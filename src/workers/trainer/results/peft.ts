@@ -39,7 +39,7 @@ export async function writePeft(dir: string, adapter: Adapter, options: PeftOpti
   return written;
 }
 
-export function peftConfig(adapter: Adapter, { baseModel, dropout }: PeftOptions) {
+function peftConfig(adapter: Adapter, { baseModel, dropout }: PeftOptions) {
   const modules = new Set(adapter.layers.map(({ name }) => moduleOf(name, adapter).split(".").at(-1)));
   return {
     alpha_pattern: {},

@@ -207,9 +207,9 @@ export function weightsOf(
   return weights;
 }
 
-function put(weights: Float32Array, { piece, unit, start }: PackedPiece, given: Float32Array | undefined) {
+function put(weights: Float32Array, { piece, unit, start }: PackedPiece, values: Float32Array | undefined) {
   const wanted = piece.tokens.length - piece.from;
-  if (given?.length !== wanted)
-    throw new RangeError(`Unit ${unit}: ${given?.length ?? "no"} weights for ${wanted} scored tokens`);
-  weights.set(given, start + piece.from - 1);
+  if (values?.length !== wanted)
+    throw new RangeError(`Unit ${unit}: ${values?.length ?? "no"} weights for ${wanted} scored tokens`);
+  weights.set(values, start + piece.from - 1);
 }

@@ -16,7 +16,7 @@ import type { Moments, Optimizer } from "../engine/optimizer.ts";
 import type { Trainable, Weights } from "../engine/weights.ts";
 
 export const WEIGHTS_FILE = "weights.safetensors";
-export const MOMENTS_FILE = "moments.safetensors";
+const MOMENTS_FILE = "moments.safetensors";
 
 const spec = (name: string, shape: readonly number[]): TensorSpec => ({
   name,
@@ -98,10 +98,10 @@ export function openTensors(path: string) {
         return new Float32Array(bytesAt(fd, tensor.start + firstRow * rowBytes, rows * rowBytes).buffer);
       },
       mustFit(name: string, { shape }: Pick<Trainable, "shape">) {
-        const { dtype, shape: found } = get(name);
-        const [wanted, given] = [[...shape].reverse().join(" × "), found.join(" × ")];
-        if (dtype !== "F32" || given !== wanted)
-          throw new SafetensorsError(`${name} is ${dtype} ${given} in ${path}, but this training needs F32 ${wanted}`);
+        const { dtype, shape: stored } = get(name);
+        const [wanted, size] = [[...shape].reverse().join(" × "), stored.join(" × ")];
+        if (dtype !== "F32" || size !== wanted)
+          throw new SafetensorsError(`${name} is ${dtype} ${size} in ${path}, but this training needs F32 ${wanted}`);
       },
       read(name: string): Float32Array {
         const { start, bytes } = get(name);

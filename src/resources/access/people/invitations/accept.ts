@@ -4,7 +4,7 @@
  * who have a proven account may join with it: they prove it with its password or with the session of the browser.
  */
 import type { Ctx } from "../../../../context.ts";
-import { requireOwnPage, sessionTokenOf } from "../../../../http/browser/session.ts";
+import { requireOwnPage, sessionTokenOf } from "../../../../http/browser_session.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { write } from "../../../../platform/db/db.ts";
 import * as workspaces from "../../workspaces/service.ts";

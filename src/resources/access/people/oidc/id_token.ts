@@ -6,9 +6,9 @@ import { OidcError } from "./failure.ts";
 /** Signatures with a key pair. `none` and HMAC are never taken, whatever the provider's keys are. */
 const ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA", "Ed25519"];
 /** The clocks of provider and server may be this far apart. */
-export const SKEW_SECONDS = 60;
+const SKEW_SECONDS = 60;
 /** A token is used right after it is made, whatever lifetime the provider gives it. */
-export const LONGEST_AGE_SECONDS = 600;
+const LONGEST_AGE_SECONDS = 600;
 
 export type Expected = { keys: JSONWebKeySet; issuer: string; clientId: string; nonce: string; nowMs: number };
 export type IdToken = Claims & { sub: string };

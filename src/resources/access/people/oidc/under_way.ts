@@ -4,7 +4,7 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Ctx } from "../../../../context.ts";
-import { isSecure } from "../../../../http/browser/session.ts";
+import { isSecure } from "../../../../http/browser_session.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 
 export const LONGEST_SIGN_IN_MS = 10 * MINUTE_MS;

@@ -1,7 +1,7 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../../context.ts";
 import { readJson } from "../../../../http/body/json.ts";
-import { requireNoForeignPage } from "../../../../http/browser/session.ts";
+import { requireNoForeignPage } from "../../../../http/browser_session.ts";
 import { describe } from "../../../../http/openapi.ts";
 import { BrowserSession } from "../../browser_sessions/schema.ts";
 import { accept } from "../invitations/accept.ts";

@@ -1,7 +1,7 @@
 /** Sign-in with e-mail address, password and, where the person has one, the second factor. */
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
-import { sessionCookies, sessionTokenOf } from "../../../../http/browser/session.ts";
+import { sessionCookies, sessionTokenOf } from "../../../../http/browser_session.ts";
 import { addressOf } from "../../../../http/client.ts";
 import { setCaller, setMade } from "../../../../http/request_state.ts";
 import { AppError } from "../../../../lib/errors.ts";

@@ -17,7 +17,7 @@ const CHUNK = 256 * KIB;
 const LF = 10;
 
 /** The offset of the line after `seq`. A binary search, because lines are in order. */
-export function offsetAfter(fd: number, size: number, seq: number): number {
+function offsetAfter(fd: number, size: number, seq: number): number {
   let [low, high] = [0, lastLf(fd, size) + 1];
   while (low < high) {
     const middle = lastLf(fd, Math.floor((low + high) / 2)) + 1; // the beginning of that line
@@ -51,7 +51,7 @@ const SEARCHED_BYTES = 8 * MIB;
  * The offset of the last `count` lines of a stream. Lines of one stream are searched for in the last 8 MiB only, so
  * that a reader of a quiet stream does not cost a pass over the whole log.
  */
-export function offsetOfTail(fd: number, size: number, count: number, stream: Stream): number {
+function offsetOfTail(fd: number, size: number, count: number, stream: Stream): number {
   const end = lastLf(fd, size) + 1;
   const last = lastSeq(fd, end);
   if (count === 0) return end;

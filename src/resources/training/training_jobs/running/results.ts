@@ -9,7 +9,7 @@ import { checkpointDir } from "../state/paths.ts";
 import { currentJob } from "../state/rows.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
 
-export const resultFile = ({ lora }: Pick<JobRow, "lora">) => (lora ? "adapter.gguf" : "model.gguf");
+const resultFile = ({ lora }: Pick<JobRow, "lora">) => (lora ? "adapter.gguf" : "model.gguf");
 
 /** Throws if the model's file is missing; then the job is unchanged. */
 export async function finish(ctx: Ctx, id: string, stoppedEarly: string | null = null): Promise<JobRow | undefined> {

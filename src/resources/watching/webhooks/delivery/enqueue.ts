@@ -11,7 +11,7 @@ import { firstState, newDelivery } from "./verdict.ts";
 export type RecordedEvent = { id: string; type: string; createdAtMs: number; data: Readonly<Record<string, unknown>> };
 
 /** The JSON of an event in a delivery and in the pull feed, with its fields in this order. */
-export const payloadOf = ({ id, type, createdAtMs, data }: RecordedEvent) => ({
+const payloadOf = ({ id, type, createdAtMs, data }: RecordedEvent) => ({
   id,
   type,
   created_at: isoTime(createdAtMs),

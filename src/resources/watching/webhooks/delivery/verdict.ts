@@ -36,7 +36,7 @@ export type Outcome =
   | { answered: false; error: "timeout" | "address_refused" | "unresolved" | "connection" | "tls" };
 export type AttemptEnd = { trigger: Trigger; endedAtMs: number; outcome: Outcome };
 
-export const DISABLING_FAILURES = 50;
+const DISABLING_FAILURES = 50;
 const GONE_STATUS = 410;
 
 export const isSuccess = (status: number): boolean => status >= 200 && status < 300;

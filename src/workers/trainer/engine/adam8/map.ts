@@ -11,16 +11,16 @@ export const MAP_SIZE = 256;
 const EXPONENTS = 7;
 
 function dynamicMap(signed: boolean): DynamicMap {
-  const found = [0, 1];
+  const means = [0, 1];
   for (let i = 0; i < EXPONENTS; i++) {
     const parts = 2 ** (signed ? i : i + 1);
     for (let part = 0; part < parts; part++) {
       const mean = 10 ** (i + 1 - EXPONENTS) * (0.1 + (0.9 * (part + 0.5)) / parts);
-      found.push(mean);
-      if (signed) found.push(-mean);
+      means.push(mean);
+      if (signed) means.push(-mean);
     }
   }
-  const values = Float32Array.from(found.sort((a, b) => a - b));
+  const values = Float32Array.from(means.sort((a, b) => a - b));
   if (signed) values[0] = -1;
   const edges = new Float32Array(MAP_SIZE);
   for (let i = 1; i < MAP_SIZE; i++) edges[i - 1] = ((values[i - 1] as number) + (values[i] as number)) / 2;

@@ -24,7 +24,7 @@ export type Region = { readonly buffer: Buffer; readonly first: number; readonly
 export const matrixOf = ({ buffer, first, stride }: Region): Matrix => ({ at: past("bf16", buffer.at, first), stride });
 
 export class Arena {
-  readonly #wanted: { kind: Kind; count: number; made: { at: number; tensor: Ptr } }[] = [];
+  readonly #wanted: { kind: Kind; count: number; buffer: { at: number; tensor: Ptr } }[] = [];
   #free: () => void = () => {};
   bytes = 0;
 
@@ -33,7 +33,7 @@ export class Arena {
   /** The address is valid after `allocate`. */
   want(kind: Kind, count: number): Buffer {
     const buffer = { at: 0, tensor: 0 as Ptr };
-    this.#wanted.push({ kind, count, made: buffer });
+    this.#wanted.push({ kind, count, buffer });
     return buffer;
   }
 
@@ -41,7 +41,7 @@ export class Arena {
   allocate() {
     const { ggml } = this.backend;
     const context = newContext(ggml, this.#wanted.length);
-    for (const { kind, count, made } of this.#wanted) made.tensor = newTensor(ggml, context, TYPES[kind], [count]);
+    for (const { kind, count, buffer } of this.#wanted) buffer.tensor = newTensor(ggml, context, TYPES[kind], [count]);
     try {
       const held = allocate(this.backend, context);
       this.bytes = held.bytes;
@@ -53,7 +53,7 @@ export class Arena {
       context.free();
       throw error;
     }
-    for (const { made } of this.#wanted) made.at = Number(must(ggml.ggml_get_data(made.tensor), "memory"));
+    for (const { buffer } of this.#wanted) buffer.at = Number(must(ggml.ggml_get_data(buffer.tensor), "memory"));
   }
 
   free() {

@@ -13,24 +13,24 @@ export const tilesOf = (tokens: number) => Math.ceil(tokens / ATTENTION.keys);
  */
 export function seenOf({ sequences, branches }: Pick<Batch, "sequences" | "branches">, tokens: number): Int32Array {
   const seen = new Int32Array(sequences.length * SEEN);
-  let [start, end, own, before] = [0, 0, 0, 0];
+  let [start, end, ownStart, before] = [0, 0, 0, 0];
   for (let i = 0, place = 0; i < sequences.length; i++, place = place + 1 === tokens ? 0 : place + 1) {
     const sequence = sequences[i] as number;
     const branch = branches === undefined ? 0 : (branches[i] as number);
     if (place === 0 || sequence < 0 || sequence !== sequences[i - 1]) {
-      start = end = own = place;
+      start = end = ownStart = place;
       before = 0;
     }
     if (branch === 0 && before !== 0) throw new RangeError("The common part of a sequence must precede its branches");
     if (branch !== 0 && branch !== before) {
       if (before === 0) end = place;
-      own = place;
+      ownStart = place;
     }
     before = branch;
     const at = i * SEEN;
     seen[at] = start;
     seen[at + 1] = end;
-    seen[at + 2] = own;
+    seen[at + 2] = ownStart;
   }
   return seen;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { scoreValue } from "./score_value.ts";
+import { scoreValue } from "./scores.tsx";
 
 test("a typed score is a number, a decision or a word", () => {
   expect([" 0.8", "-2", ".5", "1."].map(scoreValue)).toEqual([0.8, -2, 0.5, 1]);

@@ -3,10 +3,10 @@
  * our own page sent it: by its origin, and by a token that only our page can read.
  */
 import { timingSafeEqual } from "node:crypto";
-import type { Ctx, SessionPrincipal } from "../../context.ts";
-import { AppError } from "../../lib/errors.ts";
-import { isOverTls } from "../../lib/net/request_target.ts";
-import { isRead } from "../audit.ts";
+import type { Ctx, SessionPrincipal } from "../context.ts";
+import { AppError } from "../lib/errors.ts";
+import { isOverTls } from "../lib/net/request_target.ts";
+import { isRead } from "./audit.ts";
 
 const NAME = "verk_session";
 const COOKIE = new RegExp(`(?:^|; *)${NAME}=([\\w-]{20,100})(?:;|$)`);
@@ -29,9 +29,9 @@ export function requireOwnPage(request: Request, session: SessionPrincipal) {
   if (isRead(request)) return;
   if (!isSameOrigin(request))
     throw new AppError("csrf_failed", "A browser session may only be used by pages of this server: use an API key");
-  const given = Buffer.from(request.headers.get("x-verk-csrf") ?? "");
+  const sent = Buffer.from(request.headers.get("x-verk-csrf") ?? "");
   const wanted = Buffer.from(session.csrf);
-  if (given.length !== wanted.length || !timingSafeEqual(given, wanted))
+  if (sent.length !== wanted.length || !timingSafeEqual(sent, wanted))
     throw new AppError("csrf_failed", "The header X-Verk-Csrf is not the csrf_token of this browser session");
 }
 

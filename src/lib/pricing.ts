@@ -1,11 +1,11 @@
 /** The price file: its shape, and what is wrong with one, by the name of the key. */
 import { z } from "zod";
-import { UsageError } from "../errors.ts";
-import { later } from "../schema.ts";
-import { nearest } from "../text/nearest.ts";
+import { UsageError } from "./errors.ts";
+import { later } from "./schema.ts";
+import { nearest } from "./text/nearest.ts";
 
 /** Types that every price list speaks of; a file may name more. */
-export const GPU_TYPES = ["A100-40GB", "A100-80GB", "H100", "H200", "L40S", "MI300X"] as const;
+const GPU_TYPES = ["A100-40GB", "A100-80GB", "H100", "H200", "L40S", "MI300X"] as const;
 export const LOCAL = "local";
 
 const Usd = z.number().min(0).max(100_000);

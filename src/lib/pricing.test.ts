@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { UsageError } from "../errors.ts";
+import { UsageError } from "./errors.ts";
 import { parsePricing } from "./pricing.ts";
 
 const LOCAL = `
