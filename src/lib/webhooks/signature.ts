@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
 
 /**
  * The Standard Webhooks scheme: base64 of HMAC-SHA256 over `id.timestamp.body`, the raw bytes of the body. Neither id
@@ -35,7 +35,7 @@ export function keyOf(secret: string): Uint8Array | undefined {
 export const maskSecret = (secret: string): string => (keyOf(secret) === undefined ? MASK : MASK + secret.slice(-4));
 
 export function macOf(key: Uint8Array, ...parts: readonly (string | Uint8Array)[]): Buffer {
-  const mac = createHmac("sha256", key);
+  const mac = new Bun.CryptoHasher("sha256", key); // two thirds of the time of `createHmac`
   for (const part of parts) mac.update(part);
   return mac.digest();
 }

@@ -8,10 +8,11 @@ import { systemClock } from "../../../../platform/clock.ts";
 import { shareSnapshot } from "../../../../platform/db/snapshot.ts";
 import * as endpoints from "../service.ts";
 import { attempt } from "./attempt.ts";
-import { type DueDelivery, type DueRead, expireOverdue, readDue, redate, scanEndpoints } from "./due.ts";
+import { type DueRead, expireOverdue, readDue, redate, scanEndpoints } from "./due.ts";
 import { type AttemptFacts, type DeliveryFacts, readAttempt } from "./facts.ts";
 import { chooseStarts, type Pace } from "./fairness.ts";
 import { settleClosed } from "./held.ts";
+import type { DueDelivery } from "./live.ts";
 import { record, recordBody } from "./record.ts";
 import { dueAction, isSuccess, type Trigger } from "./verdict.ts";
 
@@ -62,14 +63,19 @@ export async function rest(costMs: number, signal: AbortSignal): Promise<void> {
   if (costMs > CHEAP_MS) await systemClock.sleep(4 * costMs, signal);
 }
 
-/** The rows are read again: they may have changed while the flush ran. */
+/** The row is read again: it may have changed since it was read ahead, or while the flush ran. */
 function start(ctx: Ctx, delivery: DueDelivery) {
   const now = ctx.clock.now();
+  const { webhooks } = ctx.state;
+  webhooks.take(delivery);
   const facts = readAttempt(ctx.db, delivery.id);
   const trigger = facts && triggerOf(facts, now);
   const wake = () => ctx.wake("webhooks.deliver");
-  if (!trigger) return wake(); // others may start in its place
-  ctx.state.webhooks.run(delivery, now, (signal, pace) => attemptOnce(ctx, facts, { trigger, pace, signal }), wake);
+  if (!trigger) {
+    webhooks.forgetAhead(delivery.endpointId);
+    return wake(); // others may start in its place
+  }
+  webhooks.run(delivery, now, (signal, pace) => attemptOnce(ctx, facts, { trigger, pace, signal }), wake);
 }
 
 function triggerOf({ delivery, endpoint, trigger, resendAt }: DeliveryFacts, now: number): Trigger | undefined {

@@ -62,6 +62,9 @@ test("what settles between two ticks is not sent", async () => {
   const events = await queue(4);
   await tick(); // one: the endpoint is new
   for (const each of events.slice(1, 3)) settle(each);
+  const woken: string[] = [];
+  expect(await tick((loop) => void woken.push(loop))).toBe(0); // both were read ahead
+  expect(woken).toContain("webhooks.deliver");
   expect(await tick()).toBe(1);
   expect(receivedIds()).toEqual([events[0]!, events[3]!]);
 });

@@ -13,14 +13,16 @@ import { deliveryMachine } from "../machine.ts";
 import { webhookDeliveries } from "../table.ts";
 import { EXPIRED } from "./enqueue.ts";
 import { type EndpointQueue, type Limits, roomOf, sharesOf, type Turn, turnsOf } from "./fairness.ts";
-import type { ActiveEndpoint } from "./live.ts";
+import type { ActiveEndpoint, DueDelivery } from "./live.ts";
 import { LONGEST_WAIT_MS } from "./retry_schedule.ts";
 
 const deliveryById = preparedRow(webhookDeliveries, eq(webhookDeliveries.id, sql.placeholder("id")));
 
 type OldestWaiting = { endpoint_id: string; next_at: number };
 type WaitingRow = { id: string; expires_at: number; resend_at: number | null };
-export type DueDelivery = { id: string; endpointId: string };
+
+/** Several attempts of one endpoint start from one read. Each row is read again right before its attempt. */
+const AHEAD_ROWS = 32;
 
 /** One step of the index for each endpoint, however many deliveries wait for it. */
 const nextEndpoint = prepared((db) =>
@@ -64,7 +66,7 @@ export type DueRead = {
   overdue: ActiveEndpoint[];
 };
 
-/** Reads the due deliveries of the endpoints whose turn comes: no more rows than may start. */
+/** Gives the due deliveries of the endpoints whose turn comes: no more than may start. */
 export function readDue(
   db: Db,
   endpoints: readonly ActiveEndpoint[],
@@ -81,17 +83,21 @@ export function readDue(
     for (const endpoint of inTurn) {
       if (left === 0) break;
       if (!shares.hasRoom(endpoint.workspaceId)) continue;
-      const waiting = waitingOf(db, endpoint, now, Math.min(share, roomOf(endpoint, limits)));
-      const due = waiting.filter((row) => !hasExpired(row, now));
-      if (due.length < waiting.length) overdue.push(endpoint);
-      if (due.length > 0 && shares.take(endpoint.workspaceId)) left--;
-      rows.set(
-        endpoint,
-        due.map(({ id }) => ({ id, endpointId: endpoint.endpointId })),
-      );
+      const { ahead } = endpoint;
+      if (ahead.length === 0 && readAhead(db, endpoint, now).hasExpired) overdue.push(endpoint);
+      if (ahead.length === 0) continue;
+      if (shares.take(endpoint.workspaceId)) left--;
+      rows.set(endpoint, ahead.slice(0, Math.min(share, roomOf(endpoint, limits))));
     }
   }
   return { queues: endpoints.map((endpoint) => ({ ...endpoint, due: rows.get(endpoint) ?? [] })), overdue };
+}
+
+function readAhead(db: Db, endpoint: ActiveEndpoint, now: number): { hasExpired: boolean } {
+  const { endpointId, ahead } = endpoint;
+  const waiting = waitingOf(db, endpoint, now, AHEAD_ROWS);
+  for (const row of waiting) if (!hasExpired(row, now)) ahead.push({ id: row.id, endpointId });
+  return { hasExpired: ahead.length < waiting.length };
 }
 
 /** Rows of attempts under way are still due in the database. */

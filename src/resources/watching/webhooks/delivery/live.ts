@@ -40,10 +40,20 @@ declare module "../../../../context.ts" {
 }
 
 /** `deliveries`: those with an attempt under way → when it began, in the order they began. */
-type Endpoint = { readonly workspaceId: string; pace: Pace; readonly deliveries: Map<string, number> };
+/** `ahead`: rows that were due when they were read, oldest first. What becomes due later comes behind them. */
+type Endpoint = {
+  readonly workspaceId: string;
+  pace: Pace;
+  readonly deliveries: Map<string, number>;
+  readonly ahead: DueDelivery[];
+};
+export type DueDelivery = { readonly id: string; readonly endpointId: string };
 type Facts = { workspaceId: string; consecutiveFailures: number };
 const UNKNOWN: Facts = { workspaceId: "", consecutiveFailures: 0 }; // deleted meanwhile
-export type ActiveEndpoint = EndpointLoad & { readonly deliveries: ReadonlyMap<string, number> };
+export type ActiveEndpoint = EndpointLoad & {
+  readonly deliveries: ReadonlyMap<string, number>;
+  readonly ahead: DueDelivery[];
+};
 
 const SWEEP_MS = SECOND_MS;
 const CLOCK_CHECK_MS = MINUTE_MS;
@@ -76,9 +86,10 @@ export class WebhooksState {
   activeEndpoints(ids: readonly string[], factsOf: (id: string) => Facts | undefined, now: number): ActiveEndpoint[] {
     const active = new Map(ids.map((id) => [id, this.#endpoint(id, factsOf)]));
     for (const [id, endpoint] of this.#endpoints) if (endpoint.deliveries.size > 0) active.set(id, endpoint);
-    return [...active].map(([endpointId, { workspaceId, pace, deliveries }]) => {
+    return [...active].map(([endpointId, { workspaceId, pace, deliveries, ahead }]) => {
       const [oldest = now] = deliveries.values();
-      return { endpointId, workspaceId, pace: paceDuring(pace, now - oldest), running: deliveries.size, deliveries };
+      const running = deliveries.size;
+      return { endpointId, workspaceId, pace: paceDuring(pace, now - oldest), running, deliveries, ahead };
     });
   }
 
@@ -86,14 +97,27 @@ export class WebhooksState {
     const existing = this.#endpoints.get(id);
     if (existing) return existing;
     const { workspaceId, consecutiveFailures } = factsOf(id) ?? UNKNOWN;
-    const endpoint = { workspaceId, pace: firstPace(consecutiveFailures), deliveries: new Map<string, number>() };
+    const pace = firstPace(consecutiveFailures);
+    const endpoint: Endpoint = { workspaceId, pace, deliveries: new Map<string, number>(), ahead: [] };
     this.#endpoints.set(id, endpoint);
     return endpoint;
   }
 
+  /** Takes a delivery out of those that were read ahead. */
+  take(delivery: DueDelivery): void {
+    const ahead = this.#endpoints.get(delivery.endpointId)?.ahead ?? [];
+    const place = ahead.indexOf(delivery);
+    if (place >= 0) ahead.splice(place, 1);
+  }
+
+  /** So much has changed that the due rows of the endpoint are read again. */
+  forgetAhead(endpointId: string): void {
+    this.#endpoints.get(endpointId)?.ahead.splice(0);
+  }
+
   /** `attempt` gets a signal that aborts when the server stops, and says how the endpoint answered, or nothing. */
   run(
-    delivery: { id: string; endpointId: string },
+    delivery: DueDelivery,
     now: number,
     attempt: (signal: AbortSignal, pace: Pace) => Promise<{ succeeded: boolean; durationMs: number } | undefined>,
     onEnd: () => void,
