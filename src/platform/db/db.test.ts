@@ -102,6 +102,68 @@ describe("write", () => {
     expect(all(database(db.$client.filename))).toEqual(["a", "b"]);
   });
 
+  test("the first write of a commit needs no savepoint; if it fails, the writes after it still share the commit", async () => {
+    const db = database();
+    const ran: string[] = [];
+    let commits = 0;
+    failpoints.hit = (name) => void (name === "db.before_commit" && commits++);
+    const failing = () =>
+      write(db, (tx) => {
+        insert(tx, "undone");
+        afterCommit(tx, () => ran.push("undone"));
+        throw new Error("no");
+      });
+    expect(failing).toThrow("no");
+    expect([db.$client.inTransaction, all(db)]).toEqual([true, []]);
+    expect(failing).toThrow("no");
+    write(db, (tx) => insert(tx, "a"));
+    expect(db.$commits.savepoints).toEqual([]);
+    expect(failing).toThrow("no"); // now it has a neighbour
+    expect(db.$commits.savepoints).toHaveLength(1);
+    await durable(db);
+    expect([commits, ran]).toEqual([1, []]);
+    expect(all(database(db.$client.filename))).toEqual(["a"]);
+  });
+
+  test("a first write that fails while another process takes the lock leaves no commit open", async () => {
+    const db = database();
+    const other = database(db.$client.filename);
+    const { begin } = db.$commits.statements;
+    let begins = 0;
+    const takeLock = () => {
+      if (++begins === 2) other.$client.run("BEGIN IMMEDIATE");
+      return begin.run();
+    };
+    Object.assign(db.$commits.statements, { begin: { run: takeLock } });
+    const watched = watchWrites(db);
+    expect(() =>
+      write(db, (tx) => {
+        insert(tx, "undone");
+        throw new Error("no");
+      }),
+    ).toThrow("no");
+    await expect(watched()).rejects.toThrow(/Another process/);
+    other.$client.run("ROLLBACK");
+    write(db, (tx) => insert(tx, "a"));
+    await durable(db);
+    expect(all(other)).toEqual(["a"]);
+  });
+
+  test("a callback that joined a commit keeps its rows when a write behind it fails", async () => {
+    const db = database();
+    joinCommit(db, (tx) => void insert(tx, "joined"));
+    joinCommit(db, (tx) => {
+      expect(() =>
+        write(tx, () => {
+          insert(tx, "undone");
+          throw new Error("no");
+        }),
+      ).toThrow("no");
+    });
+    await durable(db);
+    expect(all(db)).toEqual(["joined"]);
+  });
+
   test("another connection sees a change when its commit has closed, not before", async () => {
     const db = database();
     const other = database(db.$client.filename);

@@ -38,7 +38,11 @@ export type Tx = Db & { readonly [inWrite]: true };
 export type DbOptions = { path: string; busyTimeoutMs?: number; checkpointPages?: number; cacheMib?: number };
 
 type Statement = { run: () => unknown };
-type Batch = PromiseWithResolvers<void> & { beforeCommit: ((tx: Tx) => void)[]; afterCommit: (() => void)[] };
+type Batch = PromiseWithResolvers<void> & {
+  isEmpty: boolean; // nothing that would have to stay was written
+  beforeCommit: ((tx: Tx) => void)[];
+  afterCommit: (() => void)[];
+};
 
 export type Commits = {
   readonly path: string;
@@ -100,8 +104,8 @@ type Sync<T> = [T] extends [never] ? [] : T extends PromiseLike<unknown> ? ["wri
 
 /**
  * The only way to write. `fn` must be synchronous: its changes after an `await` would fall into another commit. The
- * unused last parameter makes that a type error. It is a savepoint: when it throws, its own changes are undone and
- * those of its neighbours stay.
+ * unused last parameter makes that a type error. When it throws, its own changes are undone and those of its neighbours
+ * in the same commit stay.
  */
 export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   const state = db.$commits;
@@ -109,7 +113,7 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
   state.generation++;
   try {
     const batch = state.batch ?? openBatch(db, state);
-    return savepoint(db, state, batch, fn);
+    return batch.isEmpty && state.depth === 0 ? firstWrite(db, state, batch, fn) : savepoint(db, state, batch, fn);
   } catch (error) {
     noteTrouble(db, error);
     throw storageError(error);
@@ -119,11 +123,41 @@ export function write<T>(db: Db, fn: (tx: Tx) => T, ..._sync: Sync<T>): T {
 function openBatch(db: Db, state: Commits): Batch {
   endSnapshot(state);
   state.statements.begin.run();
-  const batch: Batch = { ...Promise.withResolvers<void>(), beforeCommit: [], afterCommit: [] };
+  const batch: Batch = { ...Promise.withResolvers<void>(), isEmpty: true, beforeCommit: [], afterCommit: [] };
   batch.promise.catch(() => {}); // callers that must know wait for it
   state.batch = batch;
   setImmediate(closeBatch, db, state, batch);
   return batch;
+}
+
+/**
+ * Without neighbours the whole commit can be undone, so no savepoint is needed: inside one, SQLite copies each page
+ * before it changes.
+ */
+function firstWrite<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): T {
+  state.depth++;
+  try {
+    const value = fn(db as Tx); // the brand exists in types only
+    batch.isEmpty = false;
+    return value;
+  } catch (error) {
+    batch.afterCommit.length = 0;
+    state.generation++; // a cache that was made inside holds what is undone here
+    if (db.$client.inTransaction) beginAgain(db, state, batch);
+    else lose(state, batch, error);
+    throw error;
+  } finally {
+    state.depth--;
+  }
+}
+
+function beginAgain(db: Db, state: Commits, batch: Batch) {
+  try {
+    db.$client.run("ROLLBACK");
+    state.statements.begin.run();
+  } catch (error) {
+    lose(state, batch, error); // another process may write at this moment
+  }
 }
 
 function savepoint<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): T {
@@ -138,7 +172,7 @@ function savepoint<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): 
   set.run();
   state.depth++;
   try {
-    const value = fn(db as Tx); // the brand exists in types only
+    const value = fn(db as Tx);
     release.run();
     return value;
   } catch (error) {
@@ -156,6 +190,7 @@ function savepoint<T>(db: Db, state: Commits, batch: Batch, fn: (tx: Tx) => T): 
 function closeBatch(db: Db, state: Commits, batch: Batch) {
   if (state.batch !== batch) return;
   try {
+    if (batch.beforeCommit.length > 0) batch.isEmpty = false;
     for (const add of batch.beforeCommit) add(db as Tx);
     failpoint("db.before_commit");
     state.statements.commit.run();

@@ -8,6 +8,7 @@ export type AnswerBody = {
 };
 
 const LATE_MS = 1_000;
+const NO_CONTENT = 204; // such an answer has no body
 
 /** `parts` gets the bytes as they come, also of a body that is cut off. */
 export async function readUpTo(
@@ -40,6 +41,7 @@ const joined = (parts: readonly Uint8Array[]) => new Uint8Array(Buffer.concat(pa
  * connection can be used again; then `over` ends it. Never rejects: the status has decided already.
  */
 export async function readArrived(response: Response, limit: number, over: AbortController): Promise<AnswerBody> {
+  if (response.status === NO_CONTENT) return { body: new Uint8Array(), truncated: false };
   const parts: Uint8Array[] = [];
   const whole = readUpTo(response, limit, over.signal, parts).catch(() => ({ body: joined(parts), truncated: false }));
   const arrived = await Promise.race([whole, new Promise<undefined>((resolve) => setImmediate(resolve))]);

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { failpoints } from "../failpoint.ts";
 import { DialError, networkPolicy, PUBLIC_ONLY } from "./address.ts";
+import { type Targets, targetOf } from "./dial_target.ts";
 import { type GuardedRequest, guardedFetch, guardedOpen, readCaFile } from "./http_client.ts";
 
 const TLS = join(import.meta.dir, "../../../test/fixtures/tls");
@@ -218,4 +219,18 @@ test("an error contains nothing of the query at any depth", async () => {
     for (let at: unknown = error; at instanceof Error; at = at.cause)
       expect(`${Bun.inspect(at)} ${JSON.stringify({ ...at })} ${at.stack}`).not.toContain("MARKED");
   }
+});
+
+test("a URL with an address is judged once, and again once the address is one of this machine", () => {
+  const own = new Set<string>();
+  const targets: Targets = new Map();
+  const listed = { ...networkPolicy({ allow_private: false, allow: ["203.0.114.7"] }), own: () => own };
+  const target = (url: string, by = listed) => targetOf(url, { policy: by, keepAlive: true, targets });
+  const first = target("https://203.0.114.7/hook");
+  own.add("203.0.114.7");
+  expect(target("https://203.0.114.7/hook")).toBe(first); // the operator has listed it
+  const other = target("https://203.0.114.8/hook");
+  expect(target("https://203.0.114.8/hook")).toBe(other);
+  own.add("203.0.114.8");
+  expect(() => target("https://203.0.114.8/hook")).toThrow("an address of this machine");
 });

@@ -41,7 +41,7 @@ export async function attempt(ctx: Ctx, request: Attempt, signal: AbortSignal): 
   try {
     const { status, headers, body, late } = await send(ctx, request, attemptedAt, signal);
     const endedAt = ctx.clock.now();
-    const retryAfterMs = parseRetryAfter(headers.get("retry-after"), endedAt);
+    const retryAfterMs = isSuccess(status) ? undefined : parseRetryAfter(headers.get("retry-after"), endedAt);
     const outcome: Outcome = { answered: true, status, retryAfterMs };
     const responseBody = excerpt(body);
     return {

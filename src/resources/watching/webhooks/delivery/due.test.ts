@@ -115,6 +115,26 @@ test("rows are read only of endpoints whose turn comes, and no more than may sta
   ]);
 });
 
+test("rows are read ahead: several attempts of an endpoint need one read, until something has changed", async () => {
+  await queue(5);
+  const { webhooks } = app.ctx.state;
+  const now = clock.now();
+  const dueIds = () => {
+    const { endpointIds } = scanEndpoints(app.ctx.db, "", now);
+    const active = webhooks.activeEndpoints(endpointIds, (id) => find(app.ctx, id), now);
+    const { queues } = readDue(app.ctx.db, active, FIRST_TURN, LIMITS, now);
+    return queues.flatMap(({ due }) => due);
+  };
+  const [first] = dueIds();
+  webhooks.take(first!);
+  const rows = app.ctx.db.select().from(webhookDeliveries).all();
+  expect(dueIds().map(({ id }) => id)).toEqual([rows[1]!.id]); // a new endpoint has one attempt at once
+  app.ctx.db.$client.run("UPDATE webhook_deliveries SET due_at = due_at - 1000 WHERE id = ?", [rows[4]!.id]);
+  expect(dueIds().map(({ id }) => id)).toEqual([rows[1]!.id]);
+  webhooks.forgetAhead(first!.endpointId);
+  expect(dueIds().map(({ id }) => id)).toEqual([rows[4]!.id]);
+});
+
 test("an endpoint that is not enabled has nothing due", async () => {
   await queue(1);
   app.ctx.db.$client.run("UPDATE webhook_endpoints SET status = 'disabled'");
