@@ -6,7 +6,7 @@ import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { nextTurn, takingTurns } from "../../../lib/turns.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
-import { durable, write } from "../../../platform/db/db.ts";
+import { durable, prepared, write } from "../../../platform/db/db.ts";
 import { cleanIncoming } from "../../../sandbox/files/sandbox_dir.ts";
 import { namesIn, removeTree } from "../../../sandbox/files/trees.ts";
 import type { LiveSession } from "./live.ts";
@@ -17,8 +17,10 @@ import { dirOf, sessionsDir } from "./workspace/paths.ts";
 
 const SWEEP_MS = 10 * MINUTE_MS;
 
+const unremoved = prepared((db) => db.select().from(table).where(isNull(table.removedAt)).prepare());
+
 export async function reconcile(ctx: Ctx): Promise<void> {
-  const rows = ctx.db.select().from(table).where(isNull(table.removedAt)).all();
+  const rows = unremoved(ctx.db).all();
   const turn = takingTurns();
   for (const row of rows) {
     await turn();

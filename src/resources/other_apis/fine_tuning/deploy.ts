@@ -5,27 +5,26 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { write } from "../../../platform/db/db.ts";
+import { prepared, write } from "../../../platform/db/db.ts";
 import { hardwareFor } from "../../serving/deployments/remote/placing.ts";
 import { CreateDeployment } from "../../serving/deployments/schema.ts";
 import * as deployments from "../../serving/deployments/service.ts";
 import { type JobRow, trainingJobs } from "../../training/training_jobs/table.ts";
 import { type FineTuningRow, fineTuningJobs } from "./table.ts";
 
-export async function deployResults(ctx: Ctx, signal: AbortSignal): Promise<void> {
-  const due = ctx.db
+const undeployed = prepared((db) => {
+  const { deploymentId, deploymentError } = fineTuningJobs;
+  const isCompleted = eq(trainingJobs.status, "completed");
+  return db
     .select({ row: fineTuningJobs, job: trainingJobs })
     .from(fineTuningJobs)
     .innerJoin(trainingJobs, eq(trainingJobs.id, fineTuningJobs.id))
-    .where(
-      and(
-        isNull(fineTuningJobs.deploymentId),
-        isNull(fineTuningJobs.deploymentError),
-        eq(trainingJobs.status, "completed"),
-      ),
-    )
-    .all();
-  for (const { row, job } of due) if (!signal.aborted) await deploy(ctx, row, job);
+    .where(and(isNull(deploymentId), isNull(deploymentError), isCompleted))
+    .prepare();
+});
+
+export async function deployResults(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  for (const { row, job } of undeployed(ctx.db).all()) if (!signal.aborted) await deploy(ctx, row, job);
 }
 
 async function deploy(ctx: Ctx, row: FineTuningRow, job: JobRow): Promise<void> {

@@ -1,6 +1,7 @@
 /** The loop that reports to trackers. A tick starts what may start and does not wait for it. */
-import { and, asc, eq, gt, lte, min, or } from "drizzle-orm";
+import { and, asc, eq, gt, lte, min, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { prepared } from "../../../platform/db/db.ts";
 import type { Destination } from "./live.ts";
 import { LAST_PAUSE_MS, pauseAfter } from "./plan.ts";
 import { report } from "./report.ts";
@@ -15,7 +16,8 @@ export function track(ctx: Ctx): void {
   const { tracker } = ctx.state;
   const now = ctx.clock.now();
   if (tracker.signal.aborted) return;
-  const ready = dueAddresses(ctx, now)
+  const ready = dueAddresses(ctx.db)
+    .all({ now, latest: now + LAST_PAUSE_MS })
     .map((address) => ({ ...address, destination: tracker.destination(address.workspaceId, address.baseUrl) }))
     .filter(({ destination }) => !destination.isBusy && destination.restUntil <= ctx.clock.steady());
   tracker.permits.fillFrom(ready, ({ destination, ...address }, release) => {
@@ -30,16 +32,16 @@ export function track(ctx: Ctx): void {
 const isDue = (now: number) => or(lte(trackerRuns.nextAt, now), gt(trackerRuns.nextAt, now + LAST_PAUSE_MS));
 
 /** Addresses with something due. Those that waited longest come first. */
-function dueAddresses(ctx: Ctx, now: number): Address[] {
+const dueAddresses = prepared((db) => {
   const { workspaceId, baseUrl, nextAt } = trackerRuns;
-  return ctx.db
+  return db
     .select({ workspaceId, baseUrl })
     .from(trackerRuns)
-    .where(isDue(now))
+    .where(or(lte(nextAt, sql.placeholder("now")), gt(nextAt, sql.placeholder("latest"))))
     .groupBy(workspaceId, baseUrl)
     .orderBy(asc(min(nextAt)))
-    .all();
-}
+    .prepare();
+});
 
 async function reportDue(ctx: Ctx, destination: Destination, { workspaceId, baseUrl }: Address): Promise<void> {
   const begun = ctx.clock.now();

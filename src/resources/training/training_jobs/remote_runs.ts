@@ -1,7 +1,7 @@
 /** The rows of runs on other machines. A job has one open run at most. */
 import { and, desc, eq, inArray, ne } from "drizzle-orm";
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import type { Db, Tx } from "../../../platform/db/db.ts";
+import { type Db, prepared, type Tx } from "../../../platform/db/db.ts";
 import { type RunEnd, UNREPORTED_END } from "./policy.ts";
 import { trainingJobs } from "./table.ts";
 
@@ -34,9 +34,11 @@ export type RemoteRunRow = typeof trainingRemoteRuns.$inferSelect;
 
 const { jobId, attempt, region, state } = trainingRemoteRuns;
 
+const open = prepared((db) =>
+  db.select().from(trainingRemoteRuns).where(ne(state, "closed")).orderBy(trainingRemoteRuns.createdAt).prepare(),
+);
 /** Oldest first. */
-export const openRuns = (db: Db | Tx): RemoteRunRow[] =>
-  db.select().from(trainingRemoteRuns).where(ne(state, "closed")).orderBy(trainingRemoteRuns.createdAt).all();
+export const openRuns = (db: Db | Tx): RemoteRunRow[] => open(db).all();
 
 export const openRunOf = (db: Db | Tx, id: string): RemoteRunRow | undefined =>
   db

@@ -5,7 +5,7 @@ import { emit } from "../../../events/emit.ts";
 import { newId } from "../../../lib/ids.ts";
 import { takingTurns } from "../../../lib/turns.ts";
 import { DAY_MS, SECOND_MS } from "../../../lib/units.ts";
-import { durable, type Tx, write } from "../../../platform/db/db.ts";
+import { durable, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { measure, prepareDevices } from "./measure.ts";
@@ -38,16 +38,22 @@ export async function evaluateDue(ctx: Ctx, signal: AbortSignal): Promise<void> 
 }
 
 /** A time ahead of the clock is due too: the clock was set back. */
-function due(ctx: Ctx, now: number): MonitorRow[] {
+const evaluatedOutside = prepared((db) => {
   const { evaluatedAt } = monitors;
-  const before = now - ctx.config.monitors.interval_seconds * SECOND_MS;
-  return ctx.db
+  const isBefore = lte(evaluatedAt, sql.placeholder("before"));
+  const isAhead = gt(evaluatedAt, sql.placeholder("now"));
+  return db
     .select()
     .from(monitors)
-    .where(or(isNull(evaluatedAt), lte(evaluatedAt, before), gt(evaluatedAt, ctx.clock.now())))
+    .where(or(isNull(evaluatedAt), isBefore, isAhead))
     .orderBy(asc(evaluatedAt))
     .limit(BATCH)
-    .all();
+    .prepare();
+});
+
+function due(ctx: Ctx, began: number): MonitorRow[] {
+  const before = began - ctx.config.monitors.interval_seconds * SECOND_MS;
+  return evaluatedOutside(ctx.db).all({ before, now: ctx.clock.now() });
 }
 
 /** The row is read again: it may have changed or gone while requests had their turn. */

@@ -5,6 +5,7 @@
 import { inArray } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
+import { prepared } from "../../../../platform/db/db.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
 import { launchRemote } from "../remote/launch.ts";
@@ -47,8 +48,10 @@ export async function close(ctx: Ctx, signal: AbortSignal) {
   for (const flight of flying()) flight.abort(closing);
 }
 
+const activeRows = prepared((db) => db.select().from(deployments).where(inArray(deployments.status, ACTIVE)).prepare());
+
 export async function reconcile(ctx: Ctx): Promise<void> {
-  const rows = ctx.db.select().from(deployments).where(inArray(deployments.status, ACTIVE)).all();
+  const rows = activeRows(ctx.db).all();
   for (const row of rows) {
     try {
       reconcileOne(ctx, row);

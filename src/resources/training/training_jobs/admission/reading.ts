@@ -11,7 +11,7 @@ import type { Credentials } from "../../../../lib/source.ts";
 import type { Method } from "../../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../../lib/training/lora.ts";
 import { nextTurn, takingTurns } from "../../../../lib/turns.ts";
-import { afterCommit, type Db, type Tx, write } from "../../../../platform/db/db.ts";
+import { afterCommit, prepared, type Tx, write } from "../../../../platform/db/db.ts";
 import { snapshotId } from "../../../data/datasets/schema.ts";
 import * as datasets from "../../../data/datasets/service.ts";
 import { hasResolved } from "../../../data/datasets/stream/resolved.ts";
@@ -172,19 +172,20 @@ function causeOf(ctx: Ctx, job: JobRow, error: unknown): JobError {
   return { code: "dataset_error", message, param: "/dataset" };
 }
 
-const unreadJobs = (db: Db): JobRow[] =>
+const unreadJobs = prepared((db) =>
   db
     .select()
     .from(trainingJobs)
     .where(and(isNull(trainingJobs.completedAt), isNotNull(trainingJobs.reading)))
-    .all();
+    .prepare(),
+);
 
 /** Aborts readings of ended jobs, and decides about jobs whose reading an earlier server lost. */
 export async function reconcileReadings(ctx: Ctx) {
   const turn = takingTurns();
   const live = ctx.state.trainingJobs;
   for (const [id, { abort }] of live.readings()) if (!unfinishedJob(ctx.db, id)?.reading) abort.abort();
-  for (const job of [...unreadJobs(ctx.db), ...lostRows(ctx)]) {
+  for (const job of [...unreadJobs(ctx.db).all(), ...lostRows(ctx)]) {
     await turn();
     if (live.isReading(job.id) || !unfinishedJob(ctx.db, job.id)?.reading) continue;
     if (job.reading?.credentials) moves.failReading(ctx, job.id, lostCredentials(job));
@@ -198,17 +199,23 @@ export async function reconcileReadings(ctx: Ctx) {
   }
 }
 
+const resolvedJobs = prepared((db) => {
+  const { status, resolver, reading } = trainingJobs;
+  const queued = and(eq(status, "queued"), isNotNull(resolver), isNull(reading));
+  return db.select().from(trainingJobs).where(queued).prepare();
+});
+
 /** Queued jobs whose resolved rows are gone. They wait for their rows again. */
 function lostRows(ctx: Ctx): JobRow[] {
-  const { status, resolver, reading, id } = trainingJobs;
-  const queued = and(eq(status, "queued"), isNotNull(resolver), isNull(reading));
-  const lost = ctx.db.select().from(trainingJobs).where(queued).all();
-  return lost.flatMap((job) => {
-    if (hasResolved(ctx, job.id)) return [];
-    const again = { ...job, reading: { credentials: false, save_steps: job.saveSteps } };
-    write(ctx.db, (tx) => void tx.update(trainingJobs).set({ reading: again.reading }).where(eq(id, job.id)).run());
-    return [again];
-  });
+  const { id } = trainingJobs;
+  return resolvedJobs(ctx.db)
+    .all()
+    .flatMap((job) => {
+      if (hasResolved(ctx, job.id)) return [];
+      const again = { ...job, reading: { credentials: false, save_steps: job.saveSteps } };
+      write(ctx.db, (tx) => void tx.update(trainingJobs).set({ reading: again.reading }).where(eq(id, job.id)).run());
+      return [again];
+    });
 }
 
 const lostCredentials = (job: JobRow): JobError => ({

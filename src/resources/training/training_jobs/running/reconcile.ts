@@ -5,6 +5,7 @@
 import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
+import { prepared } from "../../../../platform/db/db.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import { mostJobs } from "../../../machines/regions/service.ts";
 import { startNextExports } from "../artifacts/exports.ts";
@@ -44,7 +45,7 @@ export async function reconcile(ctx: Ctx): Promise<void> {
   if (ctx.closing.aborted) return;
   const live = ctx.state.trainingJobs;
   enforceCredit(ctx);
-  const rows = activeRows(ctx);
+  const rows = activeRows(ctx.db).all();
   for (const row of rows) guarded(ctx, "cannot reconcile a job", row.id, () => reconcileJob(ctx, row));
   const done = new Set(rows.map(({ id }) => id));
   for (const run of live.runs()) {
@@ -62,14 +63,15 @@ export async function reconcile(ctx: Ctx): Promise<void> {
 }
 
 /** Jobs whose status says that they have a process. Queued and paused jobs, which may be many, are not read. */
-const activeRows = (ctx: Ctx): JobRow[] =>
-  ctx.db
+const activeRows = prepared((db) =>
+  db
     .select()
     .from(trainingJobs)
     .where(
       and(isNull(trainingJobs.completedAt), inArray(trainingJobs.status, ["provisioning", "running", "cancelling"])),
     )
-    .all();
+    .prepare(),
+);
 
 /** An error of one job is logged and does not stop the others. */
 function guarded(ctx: Ctx, message: string, job: string, work: () => unknown) {
@@ -164,10 +166,13 @@ function startRemote(ctx: Ctx) {
 
 const MOST_STORED = 16; // logs in one round
 
-function storeLogs(ctx: Ctx) {
+const unstoredLogs = prepared((db) => {
   const { completedAt, logKey, logBytes } = trainingJobs;
   const unstored = and(isNotNull(completedAt), isNull(logKey), isNull(logBytes));
-  const newest = desc(trainingJobs.completedAt); // a log that cannot be stored must not hold up newer ones
-  const due = ctx.db.select().from(trainingJobs).where(unstored).orderBy(newest).limit(MOST_STORED).all();
-  for (const job of due) guarded(ctx, "cannot store a log", job.id, () => storeLog(ctx, job));
+  const newest = desc(completedAt); // a log that cannot be stored must not hold up newer ones
+  return db.select().from(trainingJobs).where(unstored).orderBy(newest).limit(MOST_STORED).prepare();
+});
+
+function storeLogs(ctx: Ctx) {
+  for (const job of unstoredLogs(ctx.db).all()) guarded(ctx, "cannot store a log", job.id, () => storeLog(ctx, job));
 }
