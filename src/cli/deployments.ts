@@ -1,3 +1,4 @@
+import { isDeploymentOver } from "../lib/deployment_status.ts";
 import { UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
 import type { Deployment } from "../resources/serving/deployments/schema.ts";
@@ -11,7 +12,7 @@ export type { Deployment } from "../resources/serving/deployments/schema.ts";
 export const allDeployments = (client: Client, status?: string) =>
   listAll<Deployment>(client, `/v1/deployments${status ? `?${new URLSearchParams({ status })}` : ""}`, ({ id }) => id);
 
-const isOver = ({ status }: Deployment) => status === "stopped" || status === "failed";
+const isOver = ({ status }: Deployment) => isDeploymentOver(status);
 
 /** Finds a deployment by id or by name. Of several with the same name it takes one that is not over, or the newest. */
 export async function mustFind(client: Client, target: string): Promise<Deployment> {

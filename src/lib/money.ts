@@ -4,3 +4,10 @@ const MICROS = 1_000_000;
 export const MICRO_USD = 1 / MICROS;
 export const microsOf = (usd: number) => Math.round(usd * MICROS);
 export const usdOf = (micros: number) => micros / MICROS;
+
+/** 12.5 → "$12.50", 1234.5 → "$1,234.50", 0.0002 → "$0.0002" */
+export function formatUsd(usd: number): string {
+  const size = Math.abs(usd);
+  if (size < MICRO_USD || size >= 0.01) return usd.toLocaleString("en-US", { style: "currency", currency: "USD" });
+  return `${usd < 0 ? "-" : ""}$${size.toPrecision(2)}`;
+}

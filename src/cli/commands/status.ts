@@ -1,4 +1,5 @@
 import { formatBytes } from "../../lib/bytes.ts";
+import { JOB_ACTIVE } from "../../lib/training/job_status.ts";
 import type { Gpu } from "../../resources/machines/gpu/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -39,11 +40,9 @@ export const status = command({
   },
 });
 
-const ACTIVE = ["running", "provisioning", "queued", "paused", "cancelling"];
-
 /** Jobs that are not over. A list of each status, because there may be thousands of ended jobs. */
 async function activeJobs(client: Client): Promise<Job[]> {
-  const lists = await Promise.all(ACTIVE.map((status) => allJobs(client, { status })));
+  const lists = await Promise.all(JOB_ACTIVE.map((status) => allJobs(client, { status })));
   return lists.flat().filter((job) => !isOver(job));
 }
 

@@ -1,5 +1,6 @@
 /** Formats the result of `verk jobs create --dry-run`. */
 import { formatBytes } from "../../lib/bytes.ts";
+import { formatUsd } from "../../lib/money.ts";
 import { formatDuration } from "../../lib/time.ts";
 import type { JobValidation } from "../../resources/training/training_jobs/admission/validation_schema.ts";
 import { inCliWords, type Vocabulary } from "../text/api_words.ts";
@@ -31,7 +32,7 @@ function estimateLines(estimate: Validation["estimate"]): string[] {
   const facts = [
     ...(vram_bytes_peak === null ? [] : [`${formatBytes(vram_bytes_peak)} of memory`]),
     ...(duration_seconds === null ? [] : [formatDuration(duration_seconds * 1000)]),
-    ...(cost_usd === null ? [] : [`$${cost_usd.toFixed(2)}`]),
+    ...(cost_usd === null ? [] : [formatUsd(cost_usd)]),
   ];
   return facts.length > 0 ? [`  estimate: ${facts.join(", ")}`] : [];
 }

@@ -1,3 +1,4 @@
+import { formatUsd } from "../../lib/money.ts";
 import { formatDuration } from "../../lib/time.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -112,7 +113,7 @@ export function timeOf({ started_at, completed_at, progress, status }: JobDetail
 }
 
 export const costOf = ({ cost_usd, energy_wh }: JobDetails) =>
-  `$${cost_usd.toFixed(cost_usd > 0 && cost_usd < 0.01 ? 4 : 2)}${energy_wh === null ? "" : `, ${shortNumber(energy_wh)} Wh`}`;
+  `${formatUsd(cost_usd)}${energy_wh === null ? "" : `, ${shortNumber(energy_wh)} Wh`}`;
 
 /** `name=value`, as `--set` and `--lora` take them. */
 export const pairsOf = (values: object): string[] =>

@@ -44,6 +44,8 @@ test.each([
   [12.5, "$12.50"],
   [0, "$0.00"],
   [0.0002, "$0.00020"],
+  [0.0000004, "$0.00"],
+  [1234.5, "$1,234.50"],
 ])("%p dollars are %s", (value, text) => expect(format.money(value)).toBe(text));
 
 test("counts, shares and names", () => {

@@ -1,5 +1,6 @@
 /** Figures as people read them. Pure: the clock is an argument. */
 import { formatBytes } from "../../lib/bytes.ts";
+import { formatUsd } from "../../lib/money.ts";
 import { formatDuration } from "../../lib/time.ts";
 
 export const NONE = "–";
@@ -23,13 +24,9 @@ export function number(value: number | null | undefined, digits = 3): string {
 export const percent = (share: number | null | undefined, digits = 0): string =>
   share === null || share === undefined ? NONE : `${(share * 100).toFixed(digits)} %`;
 
-/** Dollars: 12.5 → "$12.50", 0.0002 → "$0.0002" */
-export function money(usd: number | null | undefined): string {
-  if (usd === null || usd === undefined) return NONE;
-  const size = Math.abs(usd);
-  if (size === 0 || size >= 0.01) return usd.toLocaleString("en-US", { style: "currency", currency: "USD" });
-  return `${usd < 0 ? "-" : ""}$${size.toPrecision(2).replace(/e.*/, "")}`;
-}
+/** 12.5 → "$12.50" */
+export const money = (usd: number | null | undefined): string =>
+  usd === null || usd === undefined ? NONE : formatUsd(usd);
 
 const STEPS = [
   [86_400, "d"],

@@ -5,6 +5,7 @@
  */
 import type { z } from "zod";
 import { AppError } from "../../lib/errors.ts";
+import { isTree } from "../../lib/json/object.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { editDistance, LONGEST_NAME, MOST_SUGGESTED } from "../../lib/text/nearest.ts";
 import { schemaError } from "../answer/issues.ts";
@@ -24,14 +25,12 @@ type Path = readonly PropertyKey[];
 type Walk = { request: Request; objects: number; unknown: number; named?: Set<string> };
 
 export function checkFields(request: Request, schema: Schema, value: unknown) {
-  if (isObject(value)) walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
+  if (isTree(value)) walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
 }
-
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 /** Names the fields of an inference request that have no effect. Each is named once, however many messages have it. */
 export function nameUnknown(request: Request, schema: Schema, value: unknown) {
-  if (isObject(value)) walk({ request, objects: 0, unknown: 0, named: new Set() }, [schema], value, []);
+  if (isTree(value)) walk({ request, objects: 0, unknown: 0, named: new Set() }, [schema], value, []);
 }
 
 /** The same rule for a form, for each name as it arrives. The field `file` is for the file. */
@@ -68,7 +67,7 @@ function walk(state: Walk, schemas: readonly Schema[], value: object, path: Prop
 }
 
 function step(state: Walk, schemas: readonly Schema[], value: unknown, path: PropertyKey[], key: PropertyKey) {
-  if (!isObject(value)) return;
+  if (!isTree(value)) return;
   path.push(key);
   walk(state, schemas, value, path);
   path.pop();

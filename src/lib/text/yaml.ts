@@ -1,15 +1,15 @@
 /** The only reader of YAML (`test/meta/yaml.test.ts`). It returns a tree of limited size, as JSON would. */
+import { isTree } from "../json/object.ts";
 
 const MOST_VALUES = 100_000;
 const MOST_LEVELS = 100;
 
 type Node = Record<string, unknown> | unknown[];
-const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null;
 
 /** Throws a SyntaxError also for an anchor that contains itself, and for aliases that stand for too many values. */
 export function parseYaml(text: string): unknown {
   const value = parsed(text);
-  if (isNode(value)) countValues(value, { names: [], above: [], counts: new Map() });
+  if (isTree(value)) countValues(value, { names: [], above: [], counts: new Map() });
   return value;
 }
 
@@ -38,7 +38,7 @@ function countValues(node: Node, walk: Walk): number {
   let count = 1;
   for (const [name, value] of Object.entries(node)) {
     names.push(name);
-    count += isNode(value) ? countValues(value, walk) : 1;
+    count += isTree(value) ? countValues(value, walk) : 1;
     names.pop();
     if (count > MOST_VALUES) throw new SyntaxError(`its aliases stand for more than ${MOST_VALUES} values`);
   }

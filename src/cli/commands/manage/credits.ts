@@ -1,5 +1,5 @@
 import { UsageError } from "../../../lib/errors.ts";
-import { usdOf } from "../../../lib/money.ts";
+import { formatUsd, usdOf } from "../../../lib/money.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../../args.ts";
 import { note, printJson, printResult, printTable } from "../../output.ts";
 import { settingsOf } from "../../settings.ts";
@@ -27,9 +27,9 @@ const show = command({
     });
     if (json) printJson(account);
     else {
-      note(`${dollars(account.balance_usd)} left (${account.payment_customer_id}).`);
+      note(`${formatUsd(account.balance_usd)} left (${account.payment_customer_id}).`);
       if (account.is_free) note("This machine is free (billing.local_rate_usd_per_hour = 0): nothing is charged.");
-      const rows = account.items.map((each) => [each.created_at, dollars(each.amount_usd), each.description]);
+      const rows = account.items.map((each) => [each.created_at, formatUsd(each.amount_usd), each.description]);
       printTable(["WHEN", "AMOUNT", "WHAT"], rows, "No transactions yet.");
     }
     return EXIT.ok;
@@ -54,7 +54,7 @@ const grant = command({
       audited(ctx, "verk credits grant", id, entry.id);
       return { id: entry.id, amount_usd: usd, balance_usd: usdOf(billing.balanceMicros(ctx, id)) };
     });
-    printResult(json, granted, { result: granted.id, remark: `${dollars(granted.balance_usd)} left.` });
+    printResult(json, granted, { result: granted.id, remark: `${formatUsd(granted.balance_usd)} left.` });
     return EXIT.ok;
   },
 });
@@ -63,8 +63,6 @@ export const credits: Group = {
   summary: "Manage the credit of workspaces, with or without a running server",
   subcommands: { show, grant },
 };
-
-const dollars = (usd: number) => `${usd < 0 ? "-" : ""}$${Math.abs(usd).toFixed(2)}`;
 
 function amountOf(text: string): number {
   const usd = /^\$?\d+(\.\d{1,6})?$/.test(text) ? Number(text.replace("$", "")) : Number.NaN;

@@ -1,4 +1,5 @@
 import { UsageError } from "../../../lib/errors.ts";
+import { formatUsd } from "../../../lib/money.ts";
 import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { type Deployment, mustFind, stateOf } from "../../deployments.ts";
@@ -61,7 +62,7 @@ const factsOf = (each: Deployment, url: string): [string, string][] => [
   ["last request", each.last_request_at ?? "never"],
   [
     "cost",
-    `$${each.total_cost_usd.toFixed(2)}${each.cost_per_hour_usd === null ? "" : `, $${each.cost_per_hour_usd}/h`}`,
+    `${formatUsd(each.total_cost_usd)}${each.cost_per_hour_usd === null ? "" : `, ${formatUsd(each.cost_per_hour_usd)}/h`}`,
   ],
   ["created", each.created_at],
 ];

@@ -1,3 +1,4 @@
+import { isJobOver } from "../../../lib/training/job_status.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { plural } from "../../data/format.ts";
@@ -11,8 +12,6 @@ import { Alerts } from "./alerts.tsx";
 import { Deployments } from "./deployments.tsx";
 import { MemoryMap } from "./memory_map.tsx";
 import { RecentRuns } from "./recent_runs.tsx";
-
-const BUSY = ["queued", "provisioning", "running", "pausing", "cancelling"];
 
 export function Page() {
   const jobs = useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=8" : null, {
@@ -60,7 +59,7 @@ export function Page() {
 
 /** "2 runs, 3 deployments now" */
 function titleOf(jobs: Resource<ListPage<TrainingJob>>, deployments: Resource<ListPage<Deployment>>): string {
-  const running = jobs.data?.data.filter(({ status }) => BUSY.includes(status)).length;
+  const running = jobs.data?.data.filter(({ status }) => status !== "paused" && !isJobOver(status)).length;
   const serving = deployments.data?.data.filter(({ status, parked }) => status === "serving" && !parked).length;
   if (running === undefined && serving === undefined) return "Home";
   if (!running && !serving) return "Nothing runs now";

@@ -1,4 +1,5 @@
 /** The columns in the address, and the deployments that answer them. Pure. */
+import { isDeploymentOver } from "../../../lib/deployment_status.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
 
@@ -9,7 +10,6 @@ export type Column =
   | { kind: "model"; name: string };
 
 const MOST_COLUMNS = 6;
-const ACTIVE: readonly string[] = ["queued", "provisioning", "serving", "unhealthy"];
 
 /** `dep_1,job_2,job_2:ckpt_3,model:verk-tiny` */
 export function columnsOf(text: string): Column[] {
@@ -48,7 +48,7 @@ function decoded(text: string): string {
   }
 }
 
-export const isActive = ({ status }: Deployment): boolean => ACTIVE.includes(status);
+export const isActive = ({ status }: Deployment): boolean => !isDeploymentOver(status);
 
 /** The active deployment that serves exactly what the column names; undefined: none does yet. */
 export function deploymentOf(column: Column, deployments: readonly Deployment[]): Deployment | undefined {

@@ -3,10 +3,11 @@ import { and, eq, inArray, lt } from "drizzle-orm";
 import { manyDeploying } from "../../../../test/fake_replicas.ts";
 import { fakeClock, testApp, until } from "../../../../test/harness.ts";
 import { deploymentRow } from "../../../../test/money_deeds.ts";
+import { ACTIVE, ENDED } from "../../../lib/deployment_status.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { write } from "../../../platform/db/db.ts";
 import { prune } from "./prune.ts";
-import { ACTIVE, type DeploymentRow, deploymentRequests, deployments, ENDED } from "./table.ts";
+import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
 
 setDefaultTimeout(60_000); // some start processes
 const { open, closeAll } = manyDeploying();

@@ -1,11 +1,12 @@
 /** Removes the rows of deployments that ended long ago. Their charges stay in the ledger. */
 import { and, inArray, lt, notExists, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { ENDED } from "../../../lib/deployment_status.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { traces } from "../../watching/traces/table.ts";
 import { pruneRequests } from "./chat/records.ts";
-import { deploymentRequests, deployments, ENDED } from "./table.ts";
+import { deploymentRequests, deployments } from "./table.ts";
 
 export async function prune(ctx: Ctx) {
   const { request_retention_days: requests, retention_days: rows } = ctx.config.serving;

@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from "bun:test";
 import { type TestApp, testApp } from "../../../../test/harness.ts";
 import { deploymentRow } from "../../../../test/money_deeds.ts";
+import { STATUSES } from "../../../lib/deployment_status.ts";
 import { write } from "../../../platform/db/db.ts";
-import { deployments, STATUSES } from "./table.ts";
+import { deployments } from "./table.ts";
 
 const apps: TestApp[] = [];
 afterEach(async () => {

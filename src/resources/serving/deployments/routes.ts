@@ -11,6 +11,7 @@ import { stateOf } from "../../../http/request_state.ts";
 import { ChatCompletion, ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import { Completion, CompletionRequest } from "../../../lib/chat/completion.ts";
 import { EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
+import { STATUSES } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { Deleted, isoOrNull } from "../../../lib/schema.ts";
 import { runTime } from "../../money/billing/run_time.ts";
@@ -33,7 +34,7 @@ import {
 } from "./schema.ts";
 import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
-import { type DeploymentRow, STATUSES, deployments as table } from "./table.ts";
+import { type DeploymentRow, deployments as table } from "./table.ts";
 
 const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),

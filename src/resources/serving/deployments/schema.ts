@@ -1,10 +1,11 @@
 import { z } from "zod";
+import { STATUSES } from "../../../lib/deployment_status.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { DateTime, isoOrNull, Label, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { STAGES } from "../../../workers/protocol.ts";
 import { SETTINGS } from "./settings.ts";
-import { type DeploymentRow, ERROR_CODES, type ModelRef, type RequestRow, SOURCES, STATUSES } from "./table.ts";
+import { type DeploymentRow, ERROR_CODES, type ModelRef, type RequestRow, SOURCES } from "./table.ts";
 
 const Load = later(() =>
   z.object({

@@ -2,6 +2,7 @@
 import { and, asc, eq, gt, inArray, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
+import { ACTIVE } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
@@ -11,7 +12,7 @@ import { type Model, present } from "../models/schema.ts";
 import * as models from "../models/service.ts";
 import { type ModelRow, models as modelTable } from "../models/table.ts";
 import { adaptersOf } from "./chat/loras.ts";
-import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
+import { type DeploymentRow, deployments } from "./table.ts";
 
 const MAX_NAMES = 10; // in a message
 

@@ -2,6 +2,7 @@ import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { ACTIVE } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
@@ -25,7 +26,7 @@ import { devicesFor, type PlacementChoice, rateOf } from "./remote/placing.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
 import { SETTINGS } from "./settings.ts";
 import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
-import { ACTIVE, type DeploymentRow, deployments } from "./table.ts";
+import { type DeploymentRow, deployments } from "./table.ts";
 
 const owned = and(
   eq(deployments.id, sql.placeholder("id")),

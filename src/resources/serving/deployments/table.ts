@@ -1,11 +1,9 @@
 import { integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { STATUSES } from "../../../lib/deployment_status.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import { CAPTURES } from "../../watching/traces/table.ts";
 import { models } from "../models/table.ts";
 
-export const STATUSES = ["queued", "provisioning", "serving", "unhealthy", "stopped", "failed"] as const;
-export const ACTIVE = ["queued", "provisioning", "serving", "unhealthy"] as const;
-export const ENDED = ["stopped", "failed"] as const;
 export const ERROR_CODES = ["no_capacity", "worker_failed"] as const;
 export const SOURCES = ["training_job", "hub"] as const;
 

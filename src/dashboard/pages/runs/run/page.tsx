@@ -136,8 +136,8 @@ function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) 
   const has = (key: string) => last(key) !== undefined;
   return (
     <div class="grid stats">
-      {name && label && <Stat label={label} {...{ value: NONE, ...change(name, name === "loss") }} />}
-      {has("eval_reward") && <Stat label="Reward on held-out rows" {...{ value: NONE, ...change("eval_reward") }} />}
+      {name && label && <Stat label={label} value={NONE} {...change(name, name === "loss")} />}
+      {has("eval_reward") && <Stat label="Reward on held-out rows" value={NONE} {...change("eval_reward")} />}
       {right !== undefined && <Stat label="Right" value={percent(right, 1)} />}
       {has("kl") && <Stat label="KL to base" value={number(last("kl"))} />}
       {hasReward(job.method) && (

@@ -3,6 +3,7 @@ import { eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
 import { emit } from "../../../../events/emit.ts";
 import { transition } from "../../../../events/lifecycle.ts";
+import { ACTIVE } from "../../../../lib/deployment_status.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 import { type Tx, write } from "../../../../platform/db/db.ts";
 import { beginRun, endRun, runTime } from "../../../money/billing/run_time.ts";
@@ -10,7 +11,7 @@ import * as billing from "../../../money/billing/service.ts";
 import { type Action, machine, report } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
 import { type Plan, takeOver } from "../switch.ts";
-import { ACTIVE, type DeploymentRow, deployments, type ModelRef } from "../table.ts";
+import { type DeploymentRow, deployments, type ModelRef } from "../table.ts";
 
 type Patch = Partial<typeof deployments.$inferInsert>;
 

@@ -4,13 +4,14 @@
  */
 import { inArray } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
+import { ACTIVE } from "../../../../lib/deployment_status.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { prepared } from "../../../../platform/db/db.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
 import { launchRemote } from "../remote/launch.ts";
 import { afterSwitch, refOf, roleOf } from "../switch.ts";
-import { ACTIVE, type DeploymentRow, deployments, LOCAL } from "../table.ts";
+import { type DeploymentRow, deployments, LOCAL } from "../table.ts";
 import { allLive, forget, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
 import { endAll, keepToBudget, park } from "./halt.ts";
 import { killHung, prove } from "./health.ts";
