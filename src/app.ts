@@ -12,6 +12,7 @@ import { forbidCoreDumps } from "./native/libc.ts";
 import { serviceManager } from "./native/service_manager.ts";
 import { PARTS, type Running } from "./parts.ts";
 import { type Clock, systemClock } from "./platform/clock.ts";
+import { loadClouds } from "./platform/config/cloud.ts";
 import { ambientEnv, type Config } from "./platform/config/config.ts";
 import { acquireDataLock, type DataLock, isHeld } from "./platform/db/data_lock.ts";
 import { closeDb, type Db, durable, openDb } from "./platform/db/db.ts";
@@ -169,6 +170,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
   const ctx: Ctx = {
     config,
     pricing: loadPricing(config.billing.pricing_file),
+    clouds: loadClouds(config),
     db,
     clock,
     log,

@@ -1,5 +1,6 @@
 import type { BackupState } from "./platform/backup/schedule.ts";
 import type { Clock } from "./platform/clock.ts";
+import type { Cloud } from "./platform/config/cloud.ts";
 import type { Config } from "./platform/config/config.ts";
 import type { Db } from "./platform/db/db.ts";
 import type { Log } from "./platform/log.ts";
@@ -41,6 +42,8 @@ export type Ctx = {
   readonly config: Config;
   /** Prices of an hour, by provider and GPU type. */
   readonly pricing: Pricing;
+  /** Clouds of the operator: commands that make and end machines. */
+  readonly clouds: readonly Cloud[];
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -19,6 +19,7 @@ import { sweep as sweepDatasets } from "./resources/data/datasets/stream/sweep.t
 import { sweep as sweepVolumes } from "./resources/data/volumes/sweep.ts";
 import { runBatches } from "./resources/detection/batches/runner.ts";
 import { prune as pruneDetections } from "./resources/detection/service.ts";
+import { prune as pruneMachines, reconcile as reconcileClouds } from "./resources/machines/clouds/reconcile.ts";
 import { observe as observeRegions } from "./resources/machines/regions/observe.ts";
 import { reconcile as reconcileSessions } from "./resources/machines/sessions/reconcile.ts";
 import { prune as pruneSessions } from "./resources/machines/sessions/service.ts";
@@ -67,6 +68,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "batches.run",
   "browser_sessions.prune",
   "billing.merge",
+  "clouds.prune",
   "code_artifacts.sweep",
   "datasets.sweep",
   "deployments.prune",
@@ -108,6 +110,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "batches.run": runInferenceBatches,
   "billing.merge": mergeCharges,
   "clock.observe": (ctx) => observeClock(ctx),
+  "clouds.prune": (ctx) => pruneMachines(ctx),
+  "clouds.reconcile": (ctx) => reconcileClouds(ctx),
   "code_artifacts.sweep": removeAbandoned,
   "datasets.snapshots": cutDue,
   "datasets.sweep": (ctx) => sweepDatasets(ctx),

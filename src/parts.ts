@@ -14,6 +14,7 @@ import { recordUses } from "./resources/access/api_keys/authenticate.ts";
 import { recordUses as recordSessionUses } from "./resources/access/browser_sessions/authenticate.ts";
 import { closeAll as closeDatasets } from "./resources/data/datasets/stream/files.ts";
 import { begin as beginDatasets } from "./resources/data/datasets/stream/sweep.ts";
+import { begin as beginClouds, close as closeClouds } from "./resources/machines/clouds/reconcile.ts";
 import { begin as beginBilling } from "./resources/money/billing/service.ts";
 import { begin as beginClock } from "./resources/server/system/clock.ts";
 import {
@@ -105,6 +106,12 @@ const TABLE = [
     name: "deployments",
     why: "begins before the training jobs: it empties the memory ledger",
     begin: ({ ctx }) => beginDeployments(ctx),
+  },
+  {
+    name: "clouds",
+    why: "begins before the jobs that wait for machines, and closes after they have let go of theirs",
+    begin: ({ ctx }) => beginClouds(ctx),
+    close: ({ ctx }, signal) => closeClouds(ctx, signal),
   },
   {
     name: "training_jobs",

@@ -51,7 +51,10 @@ const GROUPS: readonly RouteGroup[] = [
     at: v1("evaluators", "annotation_queues", "experiments"),
     load: async () => (await import("./route_groups/quality.ts")).group,
   },
-  { at: v1("sessions", "regions", "gpu"), load: async () => (await import("./route_groups/machines.ts")).group },
+  {
+    at: v1("sessions", "regions", "machines", "gpu"),
+    load: async () => (await import("./route_groups/machines.ts")).group,
+  },
   {
     at: [...v1("models", "deployments", "chat", "completions", "embeddings", "agents"), ...under("/", ...OF_LLAMA)],
     load: async () => (await import("./route_groups/serving.ts")).group,

@@ -19,6 +19,8 @@ export const SCHEDULES = {
   "batches.run": every(5 * SECOND_MS),
   "billing.merge": "27 4 * * *",
   "clock.observe": every(5 * SECOND_MS),
+  "clouds.prune": "17 4 * * *",
+  "clouds.reconcile": every(2 * SECOND_MS),
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
   "datasets.sweep": every(HOUR_MS),

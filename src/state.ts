@@ -17,6 +17,7 @@ import { StorageUsageState } from "./resources/data/storage_usage/live.ts";
 import { UploadsState } from "./resources/data/uploads/live.ts";
 import { VolumesState } from "./resources/data/volumes/live.ts";
 import { DetectionState } from "./resources/detection/live.ts";
+import { CloudsState } from "./resources/machines/clouds/live.ts";
 import { GpuState } from "./resources/machines/gpu/live.ts";
 import { RegionsState } from "./resources/machines/regions/live.ts";
 import { SessionsState } from "./resources/machines/sessions/live.ts";
@@ -49,6 +50,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   backup: new BackupState(),
   billing: new BillingState(),
   browserSessions: new BrowserSessionsState(),
+  clouds: new CloudsState(),
   codeArtifacts: new CodeArtifactsState(),
   dashboard: new DashboardState(),
   datasets: new DatasetsState(),

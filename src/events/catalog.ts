@@ -13,6 +13,13 @@ const workspace = subject("workspace", () => ({ name: z.string(), status: z.stri
 const apiKey = subject("api_key", () => ({ name: z.string(), key_prefix: z.string(), scopes: z.array(z.string()) }));
 const sshKey = subject("ssh_key", () => ({ name: z.string(), fingerprint: z.string() }));
 const region = subject("region", () => ({ name: z.string(), provider: z.string() }));
+const machine = subject("machine", () => ({
+  name: z.string(),
+  cloud: z.string(),
+  status: z.string(),
+  region: z.string(),
+  reason: z.string().nullable(),
+}));
 const secret = subject("secret", () => ({ name: z.string(), scope_host: z.string() }));
 const trackerIntegration = subject("tracker_integration", () => ({ type: z.string(), base_url: z.string() }));
 const model = subject("model", () => ({ name: z.string(), status: z.string() }));
@@ -123,6 +130,12 @@ export const CATALOG = {
   "api_key.revoked": { webhook: false, data: apiKey },
   "region.created": { webhook: false, data: region },
   "region.deleted": { webhook: false, data: region },
+  "machine.created": { webhook: false, data: machine },
+  "machine.ready": { webhook: false, data: machine },
+  "machine.ending": { webhook: false, data: machine },
+  "machine.ended": { webhook: false, data: machine },
+  "machine.stuck": { webhook: false, data: machine },
+  "machine.orphaned": { webhook: false, data: machine },
   "ssh_key.created": { webhook: false, data: sshKey },
   "ssh_key.deleted": { webhook: false, data: sshKey },
   "secret.created": { webhook: false, data: secret },

@@ -165,6 +165,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/regions", make: regionOf },
   { operation: "GET /v1/regions/{id}", own: region },
   { operation: "DELETE /v1/regions/{id}", own: region },
+  { operation: "GET /v1/machines" },
   ...MODELS,
   ...VOLUMES,
   ...DATASETS,

@@ -86,6 +86,8 @@ const LOOPS: Record<LoopName, string> = {
   "batches.run": "turns: inferenceBatches.permits",
   "billing.merge": "server",
   "clock.observe": "server",
+  "clouds.prune": "server",
+  "clouds.reconcile": "commands of the operator run side by side; clouds limit their machines (max_machines)",
   "code_artifacts.sweep": "server",
   "datasets.snapshots": "one after the other; a large hash only delays automatic snapshots",
   "datasets.sweep": "server",

@@ -12,6 +12,8 @@ const STARTS: Record<string, "empty" | "fixed" | "some names" | "own"> = {
   "src/platform/workers/process.ts": "some names", // workerEnv: PATH, locale, GPU
   "src/platform/providers/link.ts": "some names", // PATH, HOME, SLURM_CONF
   "src/platform/providers/channel.ts": "some names",
+  "src/resources/machines/clouds/commands.ts": "own", // the operator's commands, without the settings of the server
+  "src/resources/machines/clouds/key.ts": "own", // ssh-keygen
   "src/platform/backup/schedule.ts": "some names", // settings of backups
   "src/platform/tls/renew_acme.ts": "some names", // settings of ACME
   "src/workers/trainer/ranks/start.ts": "own", // that of the worker, which workerEnv chose

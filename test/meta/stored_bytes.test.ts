@@ -57,6 +57,10 @@ const OWN: Record<string, { writes: string[]; why: string }> = {
   "src/platform/log.ts": { writes: ["writeSync"], why: "the log of the server" },
   "src/platform/machine/priority.ts": { writes: ["writeFileSync"], why: "a setting of the kernel" },
   "src/platform/master_key.ts": { writes: ["linkSync", "openSync", "renameSync", "writeSync"], why: "the master key" },
+  "src/platform/providers/leases.ts": {
+    writes: ["writeFileAtomicSync"],
+    why: "a few bytes for each machine of a cloud",
+  },
   "src/platform/providers/link.ts": { writes: ["writeFileAtomicSync"], why: "a key file while ssh starts" },
   "src/platform/rows/file.ts": { writes: ["openSync"], why: "flushes a file of rows" },
   "src/platform/storage/local.ts": { writes: ["UNCOUNTED"], why: "refs; and a put of a test without a meter" },
@@ -81,6 +85,7 @@ const OWN: Record<string, { writes: string[]; why: string }> = {
     writes: ["writeFileAtomicSync"],
     why: "the operator adapts the detectors",
   },
+  "src/resources/machines/clouds/key.ts": { writes: ["renameSync"], why: "the SSH key of the server" },
   "src/resources/serving/models/files/import.ts": {
     writes: ["copyFile", "open", "rename"],
     why: "an import of the operator",

@@ -32,17 +32,32 @@ type Where = {
 };
 
 export async function startSshd({ path, address = "127.0.0.1", prefix = [] }: Where = {}): Promise<SshServer> {
-  const program = mustFind("sshd", ["/usr/sbin/sshd", join(UNPACKED, "usr/sbin/sshd")]);
-  mustFind("ssh", ["/usr/bin/ssh"]);
-  const env = program.startsWith(UNPACKED) ? { LD_LIBRARY_PATH: libraries(UNPACKED) } : {};
   const dir = scratch("sshd");
   chmodSync(dir, 0o755);
+  const { home, user, argv, env } = sshdSetup(dir, address, path);
+  runToEnd(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", join(dir, "client")]);
+  copyFileSync(join(dir, "client.pub"), join(home, ".ssh/authorized_keys"));
+  give(join(home, ".ssh/authorized_keys"));
+  const port = await launch({
+    dir,
+    env,
+    argv: (port) => [...prefix, ...argv(String(port))],
+    ready: (port) => answers(port, address),
+  });
+  const read = (name: string) => readFileSync(join(dir, name), "utf8");
+  const keys = { privateKey: read("client"), publicKey: read("client.pub").trim() };
+  return { port, user, home: IS_ROOT ? home : userInfo().homedir, ...keys, hostKey: read("host.pub").trim() };
+}
+
+/** Everything for a server in `dir` except the keys that it lets in: `.ssh/authorized_keys` below `home`. */
+export function sshdSetup(dir: string, address: string, path?: string) {
+  const program = mustFind("sshd", ["/usr/sbin/sshd", join(UNPACKED, "usr/sbin/sshd")]);
+  mustFind("ssh", ["/usr/bin/ssh"]);
+  const env: Record<string, string> = program.startsWith(UNPACKED) ? { LD_LIBRARY_PATH: libraries(UNPACKED) } : {};
   const home = join(dir, "home");
   mkdirSync(join(home, ".ssh"), { recursive: true, mode: 0o700 });
-  for (const name of ["host", "client"])
-    runToEnd(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", join(dir, name)]);
-  copyFileSync(join(dir, "client.pub"), join(home, ".ssh/authorized_keys"));
-  for (const path of [home, join(home, ".ssh"), join(home, ".ssh/authorized_keys")]) give(path);
+  runToEnd(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", join(dir, "host")]);
+  for (const path of [home, join(home, ".ssh")]) give(path);
   const user = IS_ROOT ? "node" : Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
   const options = [
     `HostKey=${join(dir, "host")}`,
@@ -51,16 +66,9 @@ export async function startSshd({ path, address = "127.0.0.1", prefix = [] }: Wh
     "MaxStartups=100",
     ...(path === undefined ? [] : [`SetEnv=PATH=${path}:/usr/local/bin:/usr/bin:/bin`]),
   ];
-  const argv = (port: number) => [program, "-D", "-e", "-f", "/dev/null", "-p", String(port), ...flags(options)];
-  const port = await launch({
-    dir,
-    env,
-    argv: (port) => [...prefix, ...(IS_ROOT ? inNamespace(dir, home, argv(port)) : argv(port))],
-    ready: (port) => answers(port, address),
-  });
-  const read = (name: string) => readFileSync(join(dir, name), "utf8");
-  const keys = { privateKey: read("client"), publicKey: read("client.pub").trim() };
-  return { port, user, home: IS_ROOT ? home : userInfo().homedir, ...keys, hostKey: read("host.pub").trim() };
+  const plain = (port: string) => [program, "-D", "-e", "-f", "/dev/null", "-p", port, ...flags(options)];
+  const argv = (port: string) => (IS_ROOT ? inNamespace(dir, home, plain(port)) : plain(port));
+  return { home, user, argv, env };
 }
 
 const flags = (options: readonly string[]) => options.flatMap((option) => ["-o", option]);

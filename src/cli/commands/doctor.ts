@@ -6,6 +6,7 @@ import { configFile } from "../../platform/config/config.ts";
 import { becomeOwnerOf } from "../../platform/workers/owner.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { examine, type Finding, type Status } from "../doctor/check.ts";
+import { cloudChecks } from "../doctor/clouds.ts";
 import { gpuChecks } from "../doctor/gpus.ts";
 import { hostChecks } from "../doctor/host.ts";
 import { keyChecks } from "../doctor/keys.ts";
@@ -21,6 +22,7 @@ const CHECKS = [
   ...keyChecks,
   ...hostChecks,
   ...tlsChecks,
+  ...cloudChecks,
   ...nativeChecks,
   ...gpuChecks,
   ...sandboxChecks,

@@ -3,6 +3,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { parseDuration } from "../../lib/time.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import type { SshKey } from "../../resources/access/ssh_keys/schema.ts";
+import type { Machine } from "../../resources/machines/clouds/schema.ts";
 import type { Region } from "../../resources/machines/regions/schema.ts";
 import { command, EXIT, type Group, wholeOf } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -34,6 +35,22 @@ function priceOf({ id, rate_usd_per_hour: rate }: Region): string {
   if (rate !== null) return String(rate);
   return id === "local" ? "-" : "no price";
 }
+
+const machines = listCommand({
+  summary: "List the machines that clouds made, with their state and cost",
+  examples: ["verk regions machines", "verk regions machines --json"],
+  path: "/v1/machines",
+  columns: {
+    ID: ({ id }: Machine) => id,
+    NAME: ({ name }) => name,
+    STATUS: ({ status, reason }) => (reason === null ? status : `${status}: ${reason}`),
+    "USD/HOUR": ({ rate_usd_per_hour: rate }) => String(rate),
+    USD: ({ cost_usd: cost }) => cost.toFixed(4),
+    CREATED: ({ created_at: at }) => at,
+  },
+  empty: "No machines. The operator sets up clouds: see docs/clouds.md.",
+  hasShortIds: true,
+});
 
 const HOST = /^([^@\s]+)@(\[[0-9A-Fa-f:.]+\]|[^:\s]+)(?::(\d{1,5}))?$/;
 
@@ -193,5 +210,5 @@ const remove = removeCommand({
 
 export const regions: Group = {
   summary: "Regions: other machines where jobs run",
-  subcommands: { add, list, remove },
+  subcommands: { add, list, machines, remove },
 };

@@ -3,12 +3,15 @@ import { afterAll, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { testCloud } from "../../../test/cloud_kit.ts";
 import { loadConfig } from "../../platform/config/config.ts";
 import { closeDb, openDb } from "../../platform/db/db.ts";
 import { migrate } from "../../platform/db/migrate.ts";
 import { someSealed } from "../../platform/db/sealed.ts";
+import { serverId, writeLease } from "../../platform/providers/leases.ts";
 import { createSecretBox, openSecretBox } from "../../platform/secrets.ts";
 import { examine, type Scene } from "./check.ts";
+import { cloudChecks } from "./clouds.ts";
 import { hostChecks } from "./host.ts";
 import { keyChecks } from "./keys.ts";
 import { storageChecks } from "./storage.ts";
@@ -173,4 +176,29 @@ test("a taken port of detection fails with the setting that chooses another; two
 test("a check that throws is a finding, not the end of the examination", async () => {
   const broken = { name: "x", run: () => Promise.reject(new Error("boom")) };
   expect(await examine(broken, sceneOf(root))).toMatchObject({ check: "x", status: "fail", detail: "boom" });
+});
+
+test("a machine of a cloud that does not end, or that no server watches, is found in the lease files", async () => {
+  const dir = join(root, "clouds");
+  const check = () => examine(cloudChecks[0]!, sceneOf(dir));
+  mkdirSync(dir);
+  expect(await check()).toMatchObject({ status: "ok", detail: "none" });
+  const name = `verk-${serverId(dir)}-lab-000000000000`;
+  const lease = { name, cloud: "lab", workspace_id: "ws", region_id: "reg", created_at: "", trouble: null };
+  writeLease(dir, lease);
+  expect(await check()).toMatchObject({ status: "fail", detail: expect.stringContaining("not in clouds.files") });
+  const { file } = testCloud(dir);
+  const scene = {
+    ...sceneOf(dir),
+    config: loadConfig({ env: {}, flags: { data_dir: dir, "clouds.files": [file] } }),
+  };
+  expect(await examine(cloudChecks[0]!, scene)).toMatchObject({
+    status: "warn",
+    detail: expect.stringContaining(name),
+  });
+  writeLease(dir, { ...lease, trouble: "no such region" });
+  expect(await examine(cloudChecks[0]!, scene)).toMatchObject({
+    status: "fail",
+    detail: expect.stringContaining("no such region"),
+  });
 });

@@ -26,8 +26,9 @@ export type ConfigSources = {
 export const ambientEnv = (): Env => process.env;
 
 const DEFAULT_CONFIG_FILE = "/etc/verk/config.toml";
-/** Names under our prefix that are not settings of the server. */
-const RESERVED = /^VERK_(FAILPOINT|INSPECT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+)$/;
+/** Names under our prefix that are not settings of the server. The second line: of commands of clouds. */
+const RESERVED =
+  /^VERK_(FAILPOINT|INSPECT|BINARY|CONFIG|API_KEY|URL|WEBHOOK_SECRET|WORKER_\w+|TEST_\w+|MACHINE|CLOUD|GPU_TYPE|GPU_COUNT|SSH_PUBLIC_KEY\w*|COMMAND_\w+)$/;
 
 /** Resolved: paths are absolute, `data_dir` and `secrets.master_key_file` are never empty. */
 export function loadConfig({ file, env = process.env, flags = {} }: ConfigSources = {}): Config {

@@ -227,6 +227,14 @@ const storage = section("The storage of volumes, models and artifacts.", {
   s3_secret_access_key: secret(setting("", "Belongs to the access key.", () => z.string())),
 });
 
+const clouds = section("Machines that commands of the operator make and end (docs/clouds.md).", {
+  files: setting(
+    [],
+    "Files of clouds, absolute paths. The name of a file is the name of its cloud: /etc/verk/aws.toml is aws.",
+    () => z.array(z.string().refine((path) => path.startsWith("/"), "expected an absolute path")),
+  ),
+});
+
 export const SETTINGS = {
   data_dir: setting("", "Everything the server keeps. Empty = /var/lib/verk, else ~/.local/share/verk.", () =>
     z.string(),
@@ -247,6 +255,7 @@ export const SETTINGS = {
   events,
   secrets,
   hub,
+  clouds,
   serving,
   gpu,
   datasets,

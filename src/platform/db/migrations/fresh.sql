@@ -556,6 +556,34 @@ CREATE TABLE loose_keys (
   key        TEXT PRIMARY KEY,
   created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE machines (
+  id             TEXT PRIMARY KEY,
+  workspace_id   TEXT NOT NULL,
+  region_id      TEXT NOT NULL,
+  api_key_id     TEXT, -- the key whose work started it, and that pays
+  cloud          TEXT NOT NULL,
+  name           TEXT NOT NULL UNIQUE,
+  status         TEXT NOT NULL,
+  address        TEXT NOT NULL,
+  port           INTEGER NOT NULL,
+  user           TEXT NOT NULL,
+  host_key       TEXT NOT NULL,
+  gpu_type       TEXT NOT NULL,
+  gpu_count      INTEGER NOT NULL,
+  rate_micros    INTEGER NOT NULL, -- for an hour of all its devices
+  up_since       INTEGER, -- the time from here on is not charged yet; null: nothing is left to charge
+  uptime_ms      INTEGER NOT NULL,
+  cost_micros    INTEGER NOT NULL,
+  cost_remainder INTEGER NOT NULL,
+  idle_since     INTEGER, -- null: it has work
+  fault          TEXT,
+  attempts       INTEGER NOT NULL, -- failed calls of `down`
+  not_before     INTEGER, -- of the next call
+  created_at     INTEGER NOT NULL,
+  ready_at       INTEGER,
+  ended_at       INTEGER,
+  updated_at     INTEGER NOT NULL
+) STRICT;
 CREATE TABLE models (
   id TEXT PRIMARY KEY,
   workspace_id TEXT REFERENCES workspaces (id),
@@ -1203,7 +1231,9 @@ CREATE UNIQUE INDEX invitations_once ON invitations (workspace_id, email);
 CREATE INDEX invitations_page ON invitations (workspace_id, created_at, id);
 CREATE INDEX ledger_entries_page ON ledger_entries (workspace_id, created_at DESC, id DESC);
 CREATE INDEX ledger_entries_unmerged ON ledger_entries (subject_id, created_at)
-  WHERE subject_kind = 'deployment' AND merged_entries IS NULL;
+  WHERE subject_kind IN ('deployment', 'machine') AND merged_entries IS NULL;
+CREATE INDEX machines_ended ON machines (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX machines_live ON machines (region_id, created_at) WHERE ended_at IS NULL;
 CREATE INDEX models_base ON models (base_model_id) WHERE base_model_id IS NOT NULL;
 CREATE INDEX models_job ON models (job_id) WHERE job_id IS NOT NULL;
 CREATE UNIQUE INDEX models_name ON models (coalesce(workspace_id, ''), name);
@@ -1375,7 +1405,8 @@ CREATE TRIGGER ledger_entries_put_back AFTER UPDATE ON ledger_entries BEGIN
   UPDATE ledger_merge SET amount_micros = 0, usage_ms = 0;
 END;
 CREATE TRIGGER ledger_entries_stay BEFORE DELETE ON ledger_entries
-  WHEN OLD.kind <> 'charge' OR OLD.subject_kind IS NOT 'deployment' OR NOT EXISTS (SELECT 1 FROM ledger_merge)
+  WHEN OLD.kind <> 'charge' OR OLD.subject_kind NOT IN ('deployment', 'machine') OR OLD.subject_kind IS NULL
+    OR NOT EXISTS (SELECT 1 FROM ledger_merge)
   BEGIN SELECT RAISE(ABORT, 'the ledger is append-only: an entry is never deleted'); END;
 CREATE TRIGGER ledger_entries_stay_as_they_are BEFORE UPDATE ON ledger_entries
   WHEN (NEW.id, NEW.workspace_id, NEW.kind, NEW.subject_kind, NEW.subject_id, NEW.window_key, NEW.rate_micros,

@@ -48,6 +48,7 @@ import m0070 from "./0070_oidc.sql" with { type: "text" };
 import m0072 from "./0072_deployments_in_regions.sql" with { type: "text" };
 import m0073 from "./0073_proof.sql" with { type: "text" };
 import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
+import m0075 from "./0075_machines.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -102,11 +103,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 72, name: "0072_deployments_in_regions", sql: m0072 },
   { version: 73, name: "0073_proof", sql: m0073 },
   { version: 74, name: "0074_annotation_sums", sql: m0074 },
+  { version: 75, name: "0075_machines", sql: m0075 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "46df937d58b0bdfa95dba2b16d4ed0a4306f03aa38db591900703cdc51bb5e86";
-export const FRESH_TEXTS = "e3b4d749448a65d71004a5728bf699debde85a9eae03c5dca0af711e78400cdf";
+export const SCHEMA = "c31a42a4bb499eaf2919d2c8040ce910f3e3be3d4f4c40fdf427909035ff8cdb";
+export const FRESH_TEXTS = "f8ba607155eb294f59c661822a960ab2416970c1b833f94725923d7a7e121cdd";

@@ -19,7 +19,7 @@ export class RegionsState {
 
   /** Copied to the nodes. Undefined if this server does not run as one file. */
   executable: string | undefined = compiled ? process.execPath : undefined;
-  /** By region. A region never changes. */
+  /** By region. Only a region of kind `exec` changes: its entry is removed with each change of its machine. */
   readonly providers = new Map<string, RegionProvider>();
   /** The directory for private keys while ssh clients start. Undefined until it is made. */
   keyDir: string | undefined;
@@ -30,4 +30,6 @@ export class RegionsState {
   readonly askingOf = new Map<string, number>();
   /** The last region of the page that was observed. Empty: the next page is the first. */
   observedTo = "";
+  /** Steady time at which the regions of clouds were last compared with the workspaces. */
+  cloudsKeptAt = Number.NEGATIVE_INFINITY;
 }

@@ -1,6 +1,6 @@
 /** The loop `regions.observe`: asks each node once a minute what it has. A slow node does not hold up the others. */
 
-import { and, asc, eq, getTableColumns, gt } from "drizzle-orm";
+import { and, asc, eq, getTableColumns, gt, ne } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { errorText } from "../../../lib/error_text.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
@@ -52,7 +52,7 @@ function nextPage(ctx: Ctx): Due[] {
   const rows = ctx.db
     .select({ id: regions.id, workspaceId: regions.workspaceId })
     .from(regions)
-    .where(gt(regions.id, state.observedTo))
+    .where(and(gt(regions.id, state.observedTo), ne(regions.kind, "exec"))) // clouds.reconcile follows those
     .orderBy(asc(regions.id))
     .limit(PAGE)
     .all();

@@ -8,18 +8,26 @@ import { NodeProvider } from "../../../platform/providers/node_provider.ts";
 import { SlurmProvider } from "../../../platform/providers/slurm_provider.ts";
 import { NodeError, Unreachable } from "../../../platform/providers/types.ts";
 import * as sshKeys from "../../access/ssh_keys/service.ts";
+import { privateKey } from "../clouds/key.ts";
 import type { RegionProvider } from "./live.ts";
-import { isHere } from "./schema.ts";
+import { isHere, providerName } from "./schema.ts";
 import type { RegionRow } from "./table.ts";
 
 /** Throws NodeError if this server cannot use any node. */
 export function providerOf(ctx: Ctx, row: RegionRow): RegionProvider {
   const { providers, executable } = ctx.state.regions;
+  if (row.kind === "exec" && row.address === "") throw new NodeError(`${row.name} has no machine now`);
   const cached = providers.get(row.id);
   if (cached) return cached;
   if (executable === undefined)
     throw new NodeError("this server runs from its source: build the executable, and serve with it");
-  const options = { region: row.id, kind: row.kind, executable, rateMicros: row.rateMicros, ...nodeOf(ctx, row) };
+  const options = {
+    region: row.id,
+    kind: providerName(row),
+    executable,
+    rateMicros: row.rateMicros,
+    ...nodeOf(ctx, row),
+  };
   const provider = row.slurm ? new SlurmProvider(options, row.slurm) : new NodeProvider(options);
   providers.set(row.id, provider);
   return provider;
@@ -38,7 +46,10 @@ function nodeOf(ctx: Ctx, row: RegionRow): { link: Link; root: string } {
     port: row.port,
     user: row.user,
     knownHosts: `${HOST_ALIAS} ${row.hostKey}\n`,
-    privateKey: () => sshKeys.revealPrivateKey(ctx, row.workspaceId, row.sshKeyId),
+    privateKey: () =>
+      row.kind === "exec"
+        ? privateKey(ctx.config.data_dir)
+        : sshKeys.revealPrivateKey(ctx, row.workspaceId, row.sshKeyId),
     dir: keyDir(ctx),
   });
   return { link, root: row.workDir };

@@ -4,7 +4,7 @@ import { microsOf, usdOf } from "../../../lib/money.ts";
 import { DateTime, isoOrNull, Label, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
-import { KINDS, type RegionRow } from "./table.ts";
+import { ADDED_KINDS, type RegionRow } from "./table.ts";
 
 export const Region = later(() =>
   z
@@ -12,7 +12,7 @@ export const Region = later(() =>
       object: z.literal("region"),
       id: z.string(),
       name: z.string(),
-      provider: z.string(),
+      provider: z.string().describe("local, ssh, slurm, or the name of a cloud"),
       available: z.boolean().describe("It accepts work now"),
       reason: z.string().nullable().describe("Why it accepts no work; null if it does"),
       gpu_types: z.array(z.string()).describe("Types of its GPUs; empty if it has only CPUs"),
@@ -31,7 +31,9 @@ export const Region = later(() =>
           host_key_fingerprint: z.string().describe("SHA256:…, as `ssh-keygen -lf` prints it"),
         })
         .nullable()
-        .describe("Null for this machine, and for a cluster whose login node this machine is"),
+        .describe(
+          "Null for this machine, for a cluster whose login node this machine is, and for a cloud without a machine",
+        ),
       slurm: SlurmSettings.nullable().describe("How jobs are submitted there; null for other kinds"),
       seen_at: DateTime.nullable().describe("When it last answered; null if never, and for this machine"),
       created_at: DateTime.nullable().describe("Null for this machine"),
@@ -46,7 +48,7 @@ export const CreateRegion = later(() =>
   z
     .object({
       name: Label(100),
-      kind: z.enum(KINDS).describe("slurm: the address is that of a login node"),
+      kind: z.enum(ADDED_KINDS).describe("slurm: the address is that of a login node"),
       address: z
         .string()
         .regex(/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/, "must be a host name or an IP address")
@@ -112,28 +114,32 @@ export const fingerprintOf = (hostKey: string) =>
     .replace(/=+$/, "")}`;
 
 /** This machine is the login node of the region. */
-export const isHere = ({ address }: Pick<RegionRow, "address">) => address === "";
+export const isHere = ({ kind, address }: Pick<RegionRow, "kind" | "address">) => kind === "slurm" && address === "";
+
+/** The name of a cloud stands for the commands behind it. */
+export const providerName = ({ kind, name }: Pick<RegionRow, "kind" | "name">) => (kind === "exec" ? name : kind);
 
 export const present = (row: RegionRow): Region => ({
   object: "region",
   id: row.id,
   name: row.name,
-  provider: row.kind,
+  provider: providerName(row),
   available: row.fault === null,
   reason: row.fault,
   gpu_types: [...new Set((row.info?.gpus ?? []).map(({ type }) => type))].sort(),
   rate_usd_per_hour: row.rateMicros === null ? null : usdOf(row.rateMicros),
-  ssh: isHere(row)
-    ? null
-    : {
-        address: row.address,
-        port: row.port,
-        user: row.user,
-        ssh_key_id: row.sshKeyId,
-        work_dir: row.workDir,
-        host_key: row.hostKey,
-        host_key_fingerprint: fingerprintOf(row.hostKey),
-      },
+  ssh:
+    row.address === ""
+      ? null
+      : {
+          address: row.address,
+          port: row.port,
+          user: row.user,
+          ssh_key_id: row.sshKeyId,
+          work_dir: row.workDir,
+          host_key: row.hostKey,
+          host_key_fingerprint: fingerprintOf(row.hostKey),
+        },
   slurm: row.slurm,
   seen_at: isoOrNull(row.seenAt),
   created_at: isoTime(row.createdAt),

@@ -1,4 +1,4 @@
-import { and, count, eq, sql } from "drizzle-orm";
+import { and, count, eq, isNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
@@ -18,7 +18,7 @@ import { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
 import { type Offer, Unreachable } from "../../../platform/providers/types.ts";
 import * as sshKeys from "../../access/ssh_keys/service.ts";
 import { addressOf } from "./provider.ts";
-import { type CreateRegion, isHere, present, type Region, rateOf } from "./schema.ts";
+import { type CreateRegion, isHere, present, providerName, type Region, rateOf } from "./schema.ts";
 import { type RegionRow, regions } from "./table.ts";
 
 type Probe = () => Promise<readonly { type: string }[]>;
@@ -69,12 +69,12 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
   if (before) return before as Region; // the answer that `keep` stored
   const { name, kind, address = "", port, user = "", ssh_key_id: sshKeyId = "", work_dir: workDir } = input;
   const mustHaveKey = () => {
-    if (!isHere({ address })) sshKeys.mustGet(ctx, workspaceId, sshKeyId, "/ssh_key_id");
+    if (!isHere({ kind, address })) sshKeys.mustGet(ctx, workspaceId, sshKeyId, "/ssh_key_id");
   };
   mustHaveKey();
   mustHaveRoom(ctx, workspaceId);
-  mustAllow(ctx, address);
-  const hostKey = isHere({ address }) ? "" : (input.host_key ?? (await askHostKey(ctx, address, port)));
+  mustAllow(ctx, kind, address);
+  const hostKey = isHere({ kind, address }) ? "" : (input.host_key ?? (await askHostKey(ctx, address, port)));
   const now = ctx.clock.now();
   const slurm = kind === "slurm" ? SlurmSettings.parse(input.slurm ?? {}) : null;
   const stored = { name, kind, address, port, user, sshKeyId, workDir, hostKey, slurm, rateMicros: rateOf(input) };
@@ -101,15 +101,18 @@ export async function create(ctx: Ctx, workspaceId: string, input: CreateRegion,
 function mustHaveRoom(ctx: Ctx, workspaceId: string) {
   const { most, setting } = quotaOf(ctx.config, workspaceId, "regions");
   if (most === 0) return;
-  const counted = ctx.db.select({ n: count() }).from(regions).where(eq(regions.workspaceId, workspaceId)).get();
+  const counted = ctx.db.select({ n: count() }).from(regions).where(isAdded(workspaceId)).get();
   if ((counted?.n ?? 0) < most) return;
   const message = `This workspace has ${most} regions, the most that ${setting} allows: delete one, or ask the operator`;
   throw new AppError("quota_exceeded", message);
 }
 
+/** Not those of clouds, which the operator adds. */
+const isAdded = (workspaceId: string) => and(eq(regions.workspaceId, workspaceId), ne(regions.kind, "exec"));
+
 /** Without DNS: the addresses behind a name are judged at each connection. */
-function mustAllow(ctx: Ctx, host: string) {
-  if (isHere({ address: host })) {
+function mustAllow(ctx: Ctx, kind: CreateRegion["kind"], host: string) {
+  if (isHere({ kind, address: host })) {
     if (ctx.config.training.slurm_work_dir !== "") return;
     const message =
       "address: is missing. The operator can make this machine the login node with training.slurm_work_dir";
@@ -137,7 +140,7 @@ export function remove(ctx: Ctx, workspaceId: string, id: string, force = false)
   if (id === LOCAL) throw new AppError("unsupported_state", "This machine cannot be deleted", { param: "id" });
   const row = write<RegionRow>(ctx.db, (tx) => {
     const region = mustFind(ctx, workspaceId, id);
-    if (!force) mustBeFree(ctx, id);
+    if (!force) mustBeRemovable(ctx, region);
     tx.delete(regions).where(eq(regions.id, id)).run();
     emit(tx, "region.deleted", { workspaceId, now: ctx.clock.now() }, present(region));
     return region;
@@ -146,6 +149,14 @@ export function remove(ctx: Ctx, workspaceId: string, id: string, force = false)
   providers.delete(id);
   askedAt.delete(id);
   return row;
+}
+
+function mustBeRemovable(ctx: Ctx, { id, kind, name }: RegionRow) {
+  if (kind === "exec") {
+    const message = `The operator has set up the cloud ${name}: the operator can remove its file from clouds.files`;
+    throw new AppError("unsupported_state", message, { param: "id" });
+  }
+  mustBeFree(ctx, id);
 }
 
 function mustBeFree(ctx: Ctx, id: string) {
@@ -170,6 +181,24 @@ function mustServeNothing(ctx: Ctx, id: string) {
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 
+/** A run or a deployment needs the machine of the region. */
+export const isBusy = ({ db }: Pick<Ctx, "db">, id: string): boolean =>
+  db.$client.query("SELECT 1 FROM training_remote_runs WHERE region = ? AND state <> 'closed' LIMIT 1").get(id) !==
+    null ||
+  db.$client
+    .query(
+      "SELECT 1 FROM deployments WHERE region = ? AND status IN ('provisioning', 'serving', 'unhealthy') AND parked = 0 LIMIT 1",
+    )
+    .get(id) !== null;
+
+/** A region of a cloud, of any workspace: for the loop that makes its machines. */
+export const ofCloud = ({ db }: Pick<Ctx, "db">, id: string): RegionRow | undefined =>
+  db
+    .select()
+    .from(regions)
+    .where(and(eq(regions.id, id), eq(regions.kind, "exec"), isNull(regions.fault)))
+    .get();
+
 /** Jobs that run there at the same time. A cluster has a queue of its own. */
 export const mostJobs = (ctx: Pick<Ctx, "db">, workspaceId: string, id: string) =>
   find(ctx, workspaceId, id)?.slurm?.max_jobs ?? 1;
@@ -187,9 +216,10 @@ export const offersIn = (ctx: Pick<Ctx, "db">, workspaceId: string): Offer[] =>
     .from(regions)
     .where(eq(regions.workspaceId, workspaceId))
     .all()
-    .flatMap(({ id, kind, rateMicros, info, fault }) =>
-      info && fault === null ? offersOf(info, { region: id, kind, rateMicros }) : [],
-    );
+    .flatMap((row) => {
+      const { id, rateMicros, info, fault } = row;
+      return info && fault === null ? offersOf(info, { region: id, kind: providerName(row), rateMicros }) : [];
+    });
 
 const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
   object: "region",

@@ -3,7 +3,13 @@ import type { NodeInfo } from "../../../platform/providers/protocol.ts";
 import type { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 
-export const KINDS = ["ssh", "slurm"] as const;
+/** The kinds that a caller can add. */
+export const ADDED_KINDS = ["ssh", "slurm"] as const;
+/** `exec`: commands of the operator make its machines. The server adds it, under the name of its cloud. */
+export const KINDS = [...ADDED_KINDS, "exec"] as const;
+
+/** True for the provider of a region of kind `exec`, which is the name of its cloud. */
+export const isCloud = (provider: string): boolean => !["local", ...ADDED_KINDS].includes(provider);
 
 export const regions = sqliteTable(
   "regions",
@@ -14,6 +20,7 @@ export const regions = sqliteTable(
       .references(() => workspaces.id),
     name: text("name").notNull(),
     kind: text("kind", { enum: KINDS }).notNull(),
+    /** Empty: this machine is the login node; of kind `exec`: there is no machine now. */
     address: text("address").notNull(),
     port: integer("port").notNull(),
     user: text("user").notNull(),

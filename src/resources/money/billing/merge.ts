@@ -1,5 +1,5 @@
 /**
- * Merges old charges of deployments, which are one a minute, into one entry for each deployment, key, rate and day of
+ * Merges old charges of deployments and machines, which are one a minute, into one entry for each, key, rate and day of
  * UTC. Every sum over them stays the same: triggers of the database let an entry grow only by what was deleted. Each day
  * of a deployment is one commit, so a kill leaves it merged or as it was.
  */
@@ -15,7 +15,7 @@ const MOST_ENTRIES = 5_000; // in one commit; a day of one deployment has about 
 
 const { id, subjectId, createdAt } = ledgerEntries;
 /** The exact condition of the index ledger_entries_unmerged. */
-const isUnmerged = sql`${ledgerEntries.subjectKind} = 'deployment' AND ${ledgerEntries.mergedEntries} IS NULL`;
+const isUnmerged = sql`${ledgerEntries.subjectKind} IN ('deployment', 'machine') AND ${ledgerEntries.mergedEntries} IS NULL`;
 
 /** Returns how many entries were removed. */
 export async function mergeCharges(ctx: Pick<Ctx, "db" | "clock" | "config">, signal?: AbortSignal): Promise<number> {

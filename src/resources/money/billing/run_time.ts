@@ -13,13 +13,13 @@ declare module "../../../context.ts" {
 
 /** The state of billing that lives in this process (`ctx.state.billing`). */
 export class BillingState {
-  /** Job or deployment → the time of day less the steady time when its run began. */
+  /** Job, deployment or machine → the time of day less the steady time when its run began. */
   readonly runs = new Map<string, { readonly offsetMs: number }>();
 }
 
 export type Timed = Pick<Ctx, "clock" | "state">;
 
-/** The run of a job, or the service of a deployment, begins now. */
+/** The run of a job, the service of a deployment or the life of a machine begins now. */
 export function beginRun({ clock, state }: Timed, id: string) {
   state.billing.runs.set(id, { offsetMs: clock.now() - clock.steady() });
 }

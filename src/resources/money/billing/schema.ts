@@ -84,12 +84,17 @@ export const BurnRate = later(() =>
     .object({
       object: z.literal("burn_rate"),
       balance_usd: z.number(),
-      burn_rate_usd_per_hour: z.number().describe("The sum of both lists"),
+      burn_rate_usd_per_hour: z.number().describe("The sum of all lists"),
       hours_remaining: z.number().nullable().describe("Null if nothing that costs money runs"),
       active_jobs: z.array(z.object({ object: z.literal("active_job"), job_id: z.string(), ...meter() })),
       active_deployments: z.array(
         z.object({ object: z.literal("active_deployment"), deployment_id: z.string(), ...meter() }),
       ),
+      active_machines: z
+        .array(z.object({ object: z.literal("active_machine"), machine_id: z.string(), ...meter() }))
+        .describe(
+          "Machines of clouds. Jobs and deployments on them have a burn rate of 0, because the machine is charged",
+        ),
     })
     .meta({ id: "BurnRate" }),
 );

@@ -13,7 +13,7 @@ import { accountOf, append, openAccount, unopened } from "./ledger.ts";
 import { nextMonthStart } from "./months.ts";
 import { type BurnRate, presentEntry, presentMeter } from "./schema.ts";
 import { type EntryRow, ledgerEntries, type SUBJECT_KINDS } from "./table.ts";
-import { accruedMicros, runningJobs, servingDeployments } from "./usage.ts";
+import { accruedMicros, liveMachines, runningJobs, servingDeployments } from "./usage.ts";
 
 export { costOf };
 
@@ -34,6 +34,8 @@ export type Usage = Payer & {
   count: number;
   /** `remainder` of the stretch before. */
   remainder: number;
+  /** The machine under it is charged instead: the stretch has a cost in its record, and none in the ledger. */
+  isPaidByMachine?: boolean;
 };
 export type Bill = Usage & { micros: number };
 
@@ -46,7 +48,7 @@ export function billFor(usage: Usage): Bill {
 /** Must be called in the commit that moves the row on: otherwise the stretch is charged again. */
 export function charge(tx: Tx, bill: Bill, now: number) {
   const { workspaceId, keyId, kind, id, label, usedMs, ms, ratePerHourMicros, count, micros } = bill;
-  if (!ratePerHourMicros || ms <= 0 || count <= 0) return;
+  if (!ratePerHourMicros || ms <= 0 || count <= 0 || bill.isPaidByMachine) return;
   const replicas = count === 1 ? "" : ` × ${count}`;
   append(
     tx,
@@ -190,9 +192,11 @@ export const transactions = (ctx: WithDb, workspaceId: string, query: PageQuery)
 export function burnRate(ctx: Pick<Ctx, "db" | "clock" | "state">, workspaceId: string): BurnRate {
   const jobs = runningJobs(ctx, workspaceId);
   const serving = servingDeployments(ctx, workspaceId);
-  const rate = [...jobs, ...serving].reduce((sum, { ratePerHourMicros }) => sum + ratePerHourMicros, 0);
+  const machines = liveMachines(ctx, workspaceId);
+  const meters = [...jobs, ...serving, ...machines];
+  const rate = meters.reduce((sum, { ratePerHourMicros }) => sum + ratePerHourMicros, 0);
   const balance = balanceMicros(ctx, workspaceId);
-  const accrued = [...jobs, ...serving].reduce((sum, { micros }) => sum + micros, 0);
+  const accrued = meters.reduce((sum, { micros }) => sum + micros, 0);
   return {
     object: "burn_rate",
     balance_usd: usdOf(balance),
@@ -202,6 +206,11 @@ export function burnRate(ctx: Pick<Ctx, "db" | "clock" | "state">, workspaceId: 
     active_deployments: serving.map((meter) => ({
       object: "active_deployment",
       deployment_id: meter.id,
+      ...presentMeter(meter),
+    })),
+    active_machines: machines.map((meter) => ({
+      object: "active_machine",
+      machine_id: meter.id,
       ...presentMeter(meter),
     })),
   };

@@ -3,7 +3,7 @@ import { apiKeys } from "../../access/api_keys/table.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 
 const ENTRY_KINDS = ["initial", "grant", "charge"] as const;
-export const SUBJECT_KINDS = ["job", "deployment"] as const;
+export const SUBJECT_KINDS = ["job", "deployment", "machine"] as const;
 
 /**
  * Append-only: triggers reject every update and every deletion, except those of a merge that keeps every sum (merge.ts).

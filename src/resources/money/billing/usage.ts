@@ -1,6 +1,8 @@
-/** Use that is not charged yet: of jobs since their run began, of deployments since their last charge. */
-import { and, eq, gte, isNotNull } from "drizzle-orm";
+/** Use that is not charged yet: of jobs since their run began, of deployments and machines since their last charge. */
+import { and, eq, gte, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { machines } from "../../machines/clouds/table.ts";
+import { isCloud } from "../../machines/regions/table.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import { trainingJobs } from "../../training/training_jobs/table.ts";
 import { costOf } from "../cost/charge.ts";
@@ -37,6 +39,22 @@ export function runningJobs(ctx: Metering, workspaceId: string): Meter[] {
     .where(and(eq(trainingJobs.workspaceId, workspaceId), gte(runSince, 0))) // the range of training_jobs_at_work
     .all();
   return rows.map(({ rate, since, runMs: ms, costMicros: micros, ...hardware }) =>
+    meterOf(ctx, hardware, { rate: ownRate(hardware, rate), replicas: 1, since, charged: { ms, micros } }),
+  );
+}
+
+/** Work on a machine of a cloud costs nothing beside the machine. */
+const ownRate = ({ provider }: Hardware, rate: number | null) => (isCloud(provider) ? null : rate);
+
+export function liveMachines(ctx: Metering, workspaceId: string): Meter[] {
+  const { id, apiKeyId: keyId, gpuType, gpuCount, cloud: provider, rateMicros: rate, upSince: since } = machines;
+  const { uptimeMs: ms, costMicros: micros } = machines;
+  const rows = ctx.db
+    .select({ id, keyId, gpuType, gpuCount, provider, rate, since, ms, micros })
+    .from(machines)
+    .where(and(eq(machines.workspaceId, workspaceId), isNull(machines.endedAt), isNotNull(since)))
+    .all();
+  return rows.map(({ rate, since, ms, micros, ...hardware }) =>
     meterOf(ctx, hardware, { rate, replicas: 1, since, charged: { ms, micros } }),
   );
 }
@@ -61,7 +79,7 @@ export function servingDeployments(ctx: Metering, workspaceId: string): Meter[] 
     .where(and(eq(deployments.workspaceId, workspaceId), isNotNull(upSince)))
     .all();
   return rows.map(({ rate, replicas, since, ms, micros, ...hardware }) =>
-    meterOf(ctx, hardware, { rate, replicas, since, charged: { ms, micros } }),
+    meterOf(ctx, hardware, { rate: ownRate(hardware, rate), replicas, since, charged: { ms, micros } }),
   );
 }
 
@@ -94,6 +112,7 @@ function meterOf(ctx: Metering, hardware: Hardware, { rate, replicas, since, cha
 export const metersOf = (ctx: Metering, workspaceId: string): Meter[] => [
   ...runningJobs(ctx, workspaceId),
   ...servingDeployments(ctx, workspaceId),
+  ...liveMachines(ctx, workspaceId),
 ];
 
 export const accruedMicros = (ctx: Metering, workspaceId: string): number =>

@@ -2,6 +2,7 @@
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { offersIn } from "../../machines/regions/service.ts";
+import { isCloud } from "../../machines/regions/table.ts";
 import * as energy from "../energy/service.ts";
 import { compare as compareAll, DEFAULTS, estimate, monthOf, type Prices } from "./estimate.ts";
 import { type LocalFacts, type Offer, offersOf, rateMicros, shadowOf } from "./rates.ts";
@@ -14,7 +15,7 @@ function localFacts(ctx: Priced): LocalFacts {
   return { watts: energy.measuredWatts(ctx), fixedUsd: fixed < 0 ? null : fixed };
 }
 
-/** With the regions of the workspace that have a price, as `ssh:reg_…`. */
+/** With the regions of the workspace that have a price, as `ssh:reg_…`, and clouds by their name. */
 const pricesOf = (ctx: Priced, workspaceId: string): Prices => ({
   offers: new Map([...offersOf(ctx.pricing, localFacts(ctx)), ...regionOffers(ctx, workspaceId)]),
   diskGib: ctx.pricing.disk_gib,
@@ -24,8 +25,10 @@ function regionOffers(ctx: Priced, workspaceId: string): [string, Offer][] {
   const priced = offersIn(ctx, workspaceId).filter(({ rateMicros }) => rateMicros !== null);
   return [...Map.groupBy(priced, ({ provider, region }) => `${provider}:${region}`)].map(([key, offers]) => {
     const rates = new Map(offers.map(({ gpuType, rateMicros }) => [gpuType, rateMicros ?? 0]));
+    const provider = offers[0]?.provider ?? key;
     const extras = { storageUsdPerGibMonth: 0, overheadShare: 0 }; // the price of the region includes everything
-    return [key, { provider: offers[0]?.provider ?? key, plan: null, rates, ...extras }];
+    // A cloud has one region in a workspace, so its name is enough. It replaces the list price of that name.
+    return [isCloud(provider) ? provider : key, { provider, plan: null, rates, ...extras }];
   });
 }
 

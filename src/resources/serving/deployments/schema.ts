@@ -102,7 +102,9 @@ export const CreateDeployment = later(() => {
         .object({ gpu_type: Label(64).optional(), gpu_count: z.int().min(1).max(64).default(1) })
         .optional()
         .describe("Devices of each replica. Default: one device of this machine"),
-      provider: z.enum(["local", "ssh", "slurm"]).optional().describe("Default: that of the region, or local"),
+      provider: Label(64)
+        .optional()
+        .describe("local, ssh, slurm, or the name of a cloud. Default: that of the region, or local"),
       region: Label(100)
         .optional()
         .describe("The id or name of a region. Default: this machine, or the cheapest region of the provider"),

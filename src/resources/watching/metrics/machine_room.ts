@@ -45,6 +45,23 @@ export function leases({ db }: Pick<Ctx, "db">, view: View): Family[] {
   return [count, size];
 }
 
+type Machines = { workspace_id: string; cloud: string; status: string; n: number; stuck: number };
+const liveMachines = scoped<Machines>(
+  (where) => `SELECT workspace_id, cloud, status, count(*) AS n, sum(attempts > 0) AS stuck FROM machines
+    WHERE ended_at IS NULL ${where} GROUP BY workspace_id, cloud, status`,
+);
+
+/** Machines that commands of the operator have made. */
+export function machines({ db }: Pick<Ctx, "db">, view: View): Family[] {
+  const count = gauge("verk_machines", "Machines of clouds that have not ended");
+  const stuck = gauge("verk_machines_stuck", "Machines of clouds whose command `down` has failed");
+  for (const { workspace_id: workspace, cloud, status, n, stuck: failed } of liveMachines(db, view)) {
+    count.put(labelText({ workspace, cloud, status }), n);
+    if (failed > 0) stuck.put(labelText({ workspace, cloud, status }), failed);
+  }
+  return [count, stuck];
+}
+
 /** Counting stops here: an endpoint that is down may have very many deliveries. */
 export const MOST_PENDING = 100_000;
 type Pending = { workspace_id: string; n: number };

@@ -5,7 +5,7 @@
 import type { Ctx, Principal } from "../../../context.ts";
 import { allFamilies, allSeries, type Series } from "../../../platform/metrics.ts";
 import * as gpu from "../../machines/gpu/service.ts";
-import { balances, deliveries, devices, leases, server, storage } from "./machine_room.ts";
+import { balances, deliveries, devices, leases, machines, server, storage } from "./machine_room.ts";
 import { type Family, familyText, labelText, type Sample } from "./prometheus.ts";
 import type { View } from "./rows.ts";
 import { load, store } from "./store.ts";
@@ -19,6 +19,7 @@ const COLLECTORS: readonly ((ctx: Ctx, view: View) => Family[])[] = [
   queues,
   devices,
   leases,
+  machines,
   deliveries,
   balances,
   storage,

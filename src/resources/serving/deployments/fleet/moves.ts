@@ -6,6 +6,7 @@ import { transition } from "../../../../events/lifecycle.ts";
 import { ACTIVE } from "../../../../lib/deployment_status.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 import { type Tx, write } from "../../../../platform/db/db.ts";
+import { isCloud } from "../../../machines/regions/table.ts";
 import { beginRun, endRun, runTime } from "../../../money/billing/run_time.ts";
 import * as billing from "../../../money/billing/service.ts";
 import { type Action, machine, report } from "../machine.ts";
@@ -57,6 +58,7 @@ function settle(ctx: Ctx, row: DeploymentRow, { ends }: { ends: boolean }): Sett
     ratePerHourMicros: row.costPerHourMicros,
     count: row.chargedReplicas,
     remainder: row.costRemainder,
+    isPaidByMachine: isCloud(row.provider),
   });
   const since = ends ? null : row.upSince + ms;
   const patch = {

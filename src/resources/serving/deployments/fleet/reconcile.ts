@@ -9,7 +9,7 @@ import { AppError } from "../../../../lib/errors.ts";
 import { prepared } from "../../../../platform/db/db.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
-import { launchRemote } from "../remote/launch.ts";
+import { endGone, launchRemote } from "../remote/launch.ts";
 import { afterSwitch, refOf, roleOf } from "../switch.ts";
 import { type DeploymentRow, deployments, LOCAL } from "../table.ts";
 import { allLive, forget, inflightOf, type Live, liveOf, type Replica, readyOf, startingOf } from "./fleet.ts";
@@ -83,6 +83,7 @@ function keepStandby(ctx: Ctx, sleepers: readonly DeploymentRow[]) {
 function reconcileOne(ctx: Ctx, row: DeploymentRow) {
   const live = liveOf(ctx, row.id);
   if (row.parked) return endAll(ctx, live, "parked");
+  endGone(ctx, row, live);
   const traffic = trafficOf(ctx, row, live);
   if (mayPark(row, traffic)) return park(ctx, live, "idle");
   if (keepToBudget(ctx, row, live) || keepQueueTime(ctx, row, live)) return;

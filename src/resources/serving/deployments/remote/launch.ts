@@ -7,8 +7,10 @@ import { LEASE_MS, type ReplicaPlan } from "../../../../platform/providers/repli
 import { modelInput } from "../../../../platform/providers/staging.ts";
 import type { InputFile } from "../../../../platform/providers/types.ts";
 import { FromServing, type ToServing } from "../../../../workers/protocol.ts";
+import { isGone, waitForMachine } from "../../../machines/clouds/service.ts";
 import { providerOf } from "../../../machines/regions/provider.ts";
 import * as regions from "../../../machines/regions/service.ts";
+import { isCloud } from "../../../machines/regions/table.ts";
 import * as models from "../../models/service.ts";
 import { type Host, type Live, liveOf } from "../fleet/fleet.ts";
 import * as hosts from "../fleet/hosts.ts";
@@ -24,9 +26,11 @@ import type { DeploymentRow } from "../table.ts";
 export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
   const live = liveOf(ctx, row.id);
   if (remotesOf(live).some(({ name }) => name === undefined)) return; // one start at a time, so that each has its own name
+  const region = regions.find(ctx, row.workspaceId, row.region);
+  const waits = region && waitForMachine(ctx, region, row.apiKeyId);
+  if (waits !== undefined) return moves.setQueueReason(ctx, row, waits);
   live.launching++;
   try {
-    const region = regions.find(ctx, row.workspaceId, row.region);
     const node = region && providerOf(ctx, region).replicas;
     const model = refOf(row);
     if (!node)
@@ -78,6 +82,15 @@ export async function launchRemote(ctx: Ctx, row: DeploymentRow, parts: Parts): 
   } finally {
     live.launching--;
   }
+}
+
+/** Replicas on a machine of a cloud that is gone end: no link leads there any more. */
+export function endGone(ctx: Ctx, row: DeploymentRow, live: Live) {
+  const remotes = remotesOf(live);
+  if (remotes.length === 0 || !isCloud(row.provider)) return;
+  const region = regions.find(ctx, row.workspaceId, row.region);
+  if (region && !isGone(region)) return;
+  for (const remote of remotes) remote.abandon("the machine of the deployment is gone");
 }
 
 const remotesOf = (live: Live) => [...live.replicas].flatMap(({ host }) => host.remote ?? []);

@@ -110,7 +110,7 @@ export const CreateTrainingJob = later(() =>
       provider: Label(64)
         .optional()
         .describe(
-          "local, or the kind of a region (ssh, slurm). Default: the cheapest region that fits, this machine first",
+          "local, the kind of a region (ssh, slurm), or the name of a cloud. Default: the cheapest region that fits, this machine first",
         ),
       region: Label(80).optional().describe("local, or the id or the name of a region. Default: chosen like provider"),
       resume_from: z

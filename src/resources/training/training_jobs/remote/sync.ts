@@ -8,11 +8,12 @@ import { write } from "../../../../platform/db/db.ts";
 import type { Observation } from "../../../../platform/providers/protocol.ts";
 import { removeStaging } from "../../../../platform/providers/staging.ts";
 import { NodeError, type Provider, Unreachable } from "../../../../platform/providers/types.ts";
+import { isGone } from "../../../machines/clouds/service.ts";
 import { providerOf } from "../../../machines/regions/provider.ts";
 import { find as findRegion } from "../../../machines/regions/service.ts";
 import type { RegionRow } from "../../../machines/regions/table.ts";
 import { UNREPORTED_END } from "../policy.ts";
-import { changeRun, openRuns, type RemoteRunRow } from "../remote_runs.ts";
+import { changeRun, openRunOf, openRuns, type RemoteRunRow } from "../remote_runs.ts";
 import { startFault } from "../state/inputs.ts";
 import * as moves from "../state/moves.ts";
 import { currentJob } from "../state/rows.ts";
@@ -52,6 +53,10 @@ async function syncRegion(ctx: Ctx, id: string, runs: readonly RemoteRunRow[]) {
     for (const each of open) abandon(ctx, each);
     return;
   }
+  if (isGone(region)) {
+    for (const each of open) await concludeGone(ctx, region, each);
+    return;
+  }
   const provider = providerOf(ctx, region);
   const seen = await provider.observe(runs.map(handleOf));
   for (const [i, run] of runs.entries()) {
@@ -76,6 +81,16 @@ function abandon(ctx: Ctx, { run, job }: Open) {
     moves.conclude(ctx, job.id, { ...UNREPORTED_END, kind: "config", message });
     changeRun(tx, run, { state: "closed" });
   });
+}
+
+/** The job goes on from the newest checkpoint that this server has, on the next machine. */
+async function concludeGone(ctx: Ctx, { name }: RegionRow, { run, job }: Open) {
+  if (run.state === "ended") return write(ctx.db, (tx) => changeRun(tx, run, { state: "closed" }));
+  if (wish(job.status) !== "go on") return await endUnsent(ctx, run);
+  const message = `The machine of ${name} on which the job ran is gone`;
+  await concludeRun(ctx, run, { ...run.runEnd, kind: "crashed", killed: true, message });
+  const next = openRunOf(ctx.db, job.id);
+  if (next?.attempt === run.attempt) write(ctx.db, (tx) => changeRun(tx, next, { state: "closed" }));
 }
 
 type Following = Open & { provider: Provider; region: RegionRow; observation: Observation };

@@ -6,8 +6,9 @@ import { and, desc, inArray, isNotNull, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 import { prepared } from "../../../../platform/db/db.ts";
+import { waitForMachine } from "../../../machines/clouds/service.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
-import { mostJobs } from "../../../machines/regions/service.ts";
+import { find as findRegion, mostJobs } from "../../../machines/regions/service.ts";
 import { startNextExports } from "../artifacts/exports.ts";
 import { storeLog } from "../logs/reading.ts";
 import { UNREPORTED_END } from "../policy.ts";
@@ -156,6 +157,12 @@ function startRemote(ctx: Ctx) {
     const held = heldBack(ctx, job.workspaceId, startingIn.get(job.workspaceId));
     if (held !== undefined) {
       moves.setQueueReason(ctx, job, held);
+      continue;
+    }
+    const place = findRegion(ctx, job.workspaceId, region);
+    const waits = place && waitForMachine(ctx, place, job.apiKeyId);
+    if (waits !== undefined) {
+      moves.setQueueReason(ctx, job, waits);
       continue;
     }
     add(region);

@@ -1,6 +1,7 @@
 /** The time and the cost of runs. A run is charged once, in the commit that ends it in the row. */
 import type { Ctx } from "../../../../context.ts";
 import type { Tx } from "../../../../platform/db/db.ts";
+import { isCloud } from "../../../machines/regions/table.ts";
 import { endRun, runTime, type Timed } from "../../../money/billing/run_time.ts";
 import * as billing from "../../../money/billing/service.ts";
 import * as energy from "../../../money/energy/service.ts";
@@ -34,6 +35,7 @@ function settleAt(job: JobRow, end: number, until: number): Settlement {
     ratePerHourMicros: job.rateMicros,
     count: 1,
     remainder: job.costRemainder,
+    isPaidByMachine: isCloud(job.provider),
   });
   const used = { runMs: job.runMs + ms, costMicros: job.costMicros + bill.micros, ...energy.atEnd(job, to) };
   return { patch: { ...used, costRemainder: bill.remainder, runSince: null, runUntil: null, etaMs: null }, bill };
