@@ -42,6 +42,7 @@ import { scan } from "./resources/serving/models/files/folder.ts";
 import { hashNew } from "./resources/serving/models/files/hash.ts";
 import { pullAll } from "./resources/serving/models/hub/pull.ts";
 import { removeAbandoned } from "./resources/training/code_artifacts/upload.ts";
+import { run as runPushes } from "./resources/training/hub_pushes/run.ts";
 import { track } from "./resources/training/tracker/send.ts";
 import { reconcileReadings } from "./resources/training/training_jobs/admission/reading.ts";
 import { syncRemote } from "./resources/training/training_jobs/remote/sync.ts";
@@ -127,6 +128,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "fine_tuning.deploy": deployResults,
   "http.renew_acme": renewAcme,
   "http.renew_tls": (ctx) => ctx.state.http.renewTls?.(),
+  "hub_pushes.run": runPushes,
   "idempotency.prune": (ctx) =>
     pruneIdempotencyKeys(ctx.db, ctx.clock.now() - ctx.config.http.idempotency_hours * HOUR_MS),
   "metrics.push": pushMetrics,

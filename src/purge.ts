@@ -23,6 +23,7 @@ import * as agents from "./resources/serving/agents/service.ts";
 import * as deployments from "./resources/serving/deployments/service.ts";
 import { removeAll as removeModels } from "./resources/serving/models/remove.ts";
 import * as codeArtifacts from "./resources/training/code_artifacts/service.ts";
+import * as hubPushes from "./resources/training/hub_pushes/service.ts";
 import * as rewardFunctions from "./resources/training/reward_functions/service.ts";
 import * as settings from "./resources/training/tracker/service.ts";
 import * as trainingJobs from "./resources/training/training_jobs/service.ts";
@@ -44,6 +45,7 @@ const REMOVALS: readonly ((ctx: Ctx, workspaceId: string) => unknown)[] = [
   deployments.stopAll,
   detection.removeAll,
   sessions.removeAll,
+  hubPushes.removeAll,
   trainingJobs.removeAll,
   removeModels,
   annotationQueues.removeAll,

@@ -56,7 +56,10 @@ const GROUPS: readonly RouteGroup[] = [
     load: async () => (await import("./route_groups/machines.ts")).group,
   },
   {
-    at: [...v1("models", "deployments", "chat", "completions", "embeddings", "agents"), ...under("/", ...OF_LLAMA)],
+    at: [
+      ...v1("models", "deployments", "chat", "completions", "embeddings", "agents", "hub_pushes"),
+      ...under("/", ...OF_LLAMA),
+    ],
     load: async () => (await import("./route_groups/serving.ts")).group,
   },
   {

@@ -36,6 +36,7 @@ export const SCHEDULES = {
   "fine_tuning.deploy": every(2 * SECOND_MS),
   "http.renew_acme": every(6 * HOUR_MS),
   "http.renew_tls": every(5 * SECOND_MS),
+  "hub_pushes.run": every(5 * SECOND_MS),
   "idempotency.prune": "7 * * * *",
   "metrics.push": every(10 * SECOND_MS),
   "metrics.store": every(2 * SECOND_MS),

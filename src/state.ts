@@ -32,6 +32,7 @@ import { ChecksState, ClockNote } from "./resources/server/system/live.ts";
 import { DeploymentsState } from "./resources/serving/deployments/fleet/live.ts";
 import { ModelsState } from "./resources/serving/models/live.ts";
 import { CodeArtifactsState } from "./resources/training/code_artifacts/live.ts";
+import { HubPushesState } from "./resources/training/hub_pushes/live.ts";
 import { RewardsState } from "./resources/training/reward_functions/live.ts";
 import { TrackerState } from "./resources/training/tracker/live.ts";
 import { TrainingJobsState } from "./resources/training/training_jobs/state/live.ts";
@@ -60,6 +61,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   events: new EventsState(),
   experiments: new ExperimentsState(),
   gpu: new GpuState(),
+  hubPushes: new HubPushesState(),
   looseKeys: new LooseKeysState(),
   inferenceBatches: new InferenceBatchesState(),
   metrics: new MetricsState(),

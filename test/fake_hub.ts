@@ -1,3 +1,5 @@
+import { gitBlob } from "./fake_hub_pushes.ts";
+
 /** A hub on a free port: the listing and the ranges of the Hugging Face protocol, and their failures. */
 export type FakeRepo = {
   files: Record<string, Uint8Array>;
@@ -12,7 +14,10 @@ export type FakeRepo = {
 };
 type Answer = Response | undefined | Promise<Response | undefined>;
 
-export function startFakeHub(repos: Record<string, FakeRepo>) {
+/** `pushes`: takes new files too (`takesPushes`). */
+type Writing = { answer: (request: Request) => Promise<Response | undefined> };
+
+export function startFakeHub(repos: Record<string, FakeRepo>, pushes?: Writing) {
   const requests: { path: string; range: string | null; authorization: string | null }[] = [];
   const hub = {
     requests,
@@ -30,6 +35,8 @@ export function startFakeHub(repos: Record<string, FakeRepo>) {
     async fetch(request) {
       const { pathname } = new URL(request.url);
       const { headers } = request;
+      const written = await pushes?.answer(request);
+      if (written) return written;
       requests.push({ path: pathname, range: headers.get("range"), authorization: headers.get("authorization") });
       const [repoName = "", file] = pathname.replace(/^\/(api\/models\/)?/, "").split("/resolve/main/");
       const repo = repos[repoName];
@@ -54,10 +61,11 @@ export function startFakeHub(repos: Record<string, FakeRepo>) {
 function listing(id: string, { files, wrongHash, inGit }: FakeRepo): Response {
   const siblings = Object.entries(files).map(([rfilename, bytes]) => {
     const sha256 = wrongHash?.includes(rfilename) ? "0".repeat(64) : hashOf(bytes);
-    if (inGit?.includes(rfilename)) return { rfilename, size: bytes.byteLength, blobId: hashOf(bytes).slice(0, 40) };
+    if (inGit?.includes(rfilename)) return { rfilename, size: bytes.byteLength, blobId: gitBlob(bytes) };
     return { rfilename, size: bytes.byteLength, lfs: { sha256, size: bytes.byteLength, pointerSize: 134 } };
   });
-  return Response.json({ id, sha: "a".repeat(40), siblings: [{ rfilename: "README.md", size: 10 }, ...siblings] });
+  const readme = "README.md" in files ? [] : [{ rfilename: "README.md", size: 10 }];
+  return Response.json({ id, sha: "a".repeat(40), siblings: [...readme, ...siblings] });
 }
 
 export function ranged(bytes: Uint8Array, range: string | null): Response {

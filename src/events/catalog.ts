@@ -23,6 +23,14 @@ const machine = subject("machine", () => ({
 const secret = subject("secret", () => ({ name: z.string(), scope_host: z.string() }));
 const trackerIntegration = subject("tracker_integration", () => ({ type: z.string(), base_url: z.string() }));
 const model = subject("model", () => ({ name: z.string(), status: z.string() }));
+const hubPush = subject("hub_push", () => ({
+  status: z.string(),
+  repo: z.string(),
+  url: z.string().nullable(),
+  job_id: z.string().nullable(),
+  model_id: z.string().nullable(),
+  error: z.string().nullable(),
+}));
 const deployment = subject("deployment", () => ({ status: z.string(), name: z.string() }));
 const deploymentSwitched = subject("deployment", () => ({
   status: z.string(),
@@ -148,6 +156,10 @@ export const CATALOG = {
   "model.ready": { webhook: false, data: model },
   "model.failed": { webhook: false, data: model },
   "model.deleted": { webhook: false, data: model },
+  "hub_push.created": { webhook: false, data: hubPush },
+  "hub_push.completed": { webhook: false, data: hubPush },
+  "hub_push.failed": { webhook: false, data: hubPush },
+  "hub_push.cancelled": { webhook: false, data: hubPush },
   "deployment.created": { webhook: false, data: deployment },
   "deployment.updated": { webhook: false, data: deployment },
   "deployment.switched": { webhook: true, data: deploymentSwitched },

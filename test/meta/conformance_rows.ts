@@ -45,8 +45,7 @@ export const CONFORMANCE_ROWS: readonly ConformanceRow[] = [
   {
     section: "P6",
     sentence: "hub_repo_url",
-    tests: ["P6 public run"],
-    reason: "Nothing is pushed to a hub, so the field is null.",
+    tests: ["P6 public run", "P6 hub_repo_url"],
   },
   {
     section: "P6",

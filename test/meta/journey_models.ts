@@ -58,6 +58,16 @@ export const readyModel = async (app: TestApp) => {
   return { id };
 };
 
+/** A token is what a push needs before the hub is asked. */
+const pushable = async (app: TestApp) => {
+  await app.call("PUT", "/v1/secrets/HUB_TOKEN", { value: "v" });
+  return await readyModel(app);
+};
+export const pushed = async (app: TestApp) => {
+  const { id } = await pushable(app);
+  return await idOf(app, `/v1/models/${id}/push`, { repo: "journey/model" });
+};
+
 export const MODELS: Step[] = [
   { operation: "POST /v1/models/pull", json: { name: "journey/model" } },
   { operation: "POST /v1/models/scan", as: "admin" },
@@ -72,5 +82,9 @@ export const MODELS: Step[] = [
     own: readyModel,
     json: { conversations: [{ messages: [{ role: "user", content: "hello" }] }] },
   },
+  { operation: "POST /v1/models/{id}/push", own: pushable, json: { repo: "journey/model" } },
+  { operation: "GET /v1/hub_pushes" },
+  { operation: "GET /v1/hub_pushes/{id}", own: pushed },
+  { operation: "POST /v1/hub_pushes/{id}/cancel", own: pushed },
   { operation: "DELETE /v1/models/{id}", own: fetchedModel },
 ];

@@ -21,6 +21,9 @@ export type JobFlags = {
   gpus?: string | undefined;
   region?: string | undefined;
   provider?: string | undefined;
+  "hub-repo"?: string | undefined;
+  "hub-variant"?: string | undefined;
+  "hub-public"?: boolean | undefined;
   "max-runtime"?: string | undefined;
   "max-cost"?: string | undefined;
   "save-steps"?: string | undefined;
@@ -138,6 +141,9 @@ export function bodyOf(flags: JobFlags, base: Body = {}): Body {
     ...(flags.secret.length > 0 ? { secrets: flags.secret } : {}),
     ...(flags.volume.length > 0 ? { volumes: flags.volume.map(mountOf) } : {}),
     ...(flags.publish ? { publish: true } : {}),
+    hub_repo: flags["hub-repo"],
+    hub_variant: flags["hub-variant"],
+    ...(flags["hub-public"] ? { hub_private: false } : {}),
   };
   return { ...base, ...Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) };
 }

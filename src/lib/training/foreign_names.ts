@@ -108,7 +108,7 @@ const GROUPS: readonly Group[] = [
     names: ["max_completion_length", "max_target_length"],
   },
   {
-    because: "nothing is uploaded to a hub",
+    because: "hub_repo of the job says where its result is pushed",
     names: names(`
       push_to_hub push_to_hub_model_id push_to_hub_organization push_to_hub_token hub_model_id hub_strategy hub_token
       hub_private_repo hub_always_push hub_revision

@@ -78,6 +78,7 @@ export const queues = section("Work of one workspace that has not ended. Workspa
   detection_batches: waiting(1_000, "Batches of detection"),
   downloads: waiting(100, "Models that are downloaded from the hub"),
   exports: waiting(100, "Files that are made of checkpoints"),
+  pushes: waiting(100, "Models that are pushed to the hub"),
 });
 
 export const volumes = section("Files that users keep.", {

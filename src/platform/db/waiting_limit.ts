@@ -15,6 +15,7 @@ const NAMES: Record<Kind, string> = {
   detection_batches: "detection batches",
   downloads: "downloads",
   exports: "exports",
+  pushes: "pushes to the hub",
 };
 
 /** 429 if the workspace has as many unfinished rows as it may. `mine`: the unfinished rows of the workspace. */

@@ -23,7 +23,8 @@ export type GuardedRequest = {
   timeoutMs: number;
   method?: string;
   headers?: Record<string, string>;
-  body?: string | Uint8Array<ArrayBuffer>;
+  /** A Blob of a file is sent from the disk, with its length. */
+  body?: string | Uint8Array<ArrayBuffer> | Blob;
   maxResponseBytes?: number;
   /** True for a status that is the answer by itself: its body is not waited for, and may come as `late`. */
   isEnough?: (status: number) => boolean;

@@ -6,6 +6,7 @@ import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG, SERVER_FL
 import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
 import { exportModel } from "../../models/export.ts";
+import { pushModel } from "../../models/push.ts";
 import { countOf, MODEL_FLAGS, show } from "../../models/show.ts";
 import { note, print, printJson, printList, printResult } from "../../output.ts";
 import { pollUntil } from "../../poll.ts";
@@ -174,7 +175,7 @@ const remove = command({
 
 export const models: Group = {
   summary: "Models on this machine",
-  subcommands: { list, show, import: importModel, export: exportModel, pull, delete: remove },
+  subcommands: { list, show, import: importModel, export: exportModel, pull, push: pushModel, delete: remove },
 };
 
 /** The next step after an import. An adapter needs its base model first. */

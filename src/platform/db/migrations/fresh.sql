@@ -477,6 +477,30 @@ CREATE TABLE gpu_waits (
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE hub_pushes (
+  id            TEXT PRIMARY KEY,
+  workspace_id  TEXT NOT NULL REFERENCES workspaces (id),
+  model_id      TEXT, -- the pushed model; null: a result of the job
+  job_id        TEXT,
+  checkpoint_id TEXT,
+  variant       TEXT NOT NULL,
+  quantization  TEXT NOT NULL,
+  repo          TEXT NOT NULL,
+  is_private    INTEGER NOT NULL,
+  status        TEXT NOT NULL,
+  bytes_total   INTEGER NOT NULL,
+  bytes_done    INTEGER NOT NULL,
+  sent          TEXT NOT NULL, -- files that the hub has: path, hash, size
+  upload        TEXT, -- the file that is being sent in parts
+  url           TEXT,
+  commit_id     TEXT,
+  error         TEXT,
+  attempts      INTEGER NOT NULL, -- failures in a row without progress
+  not_before    INTEGER, -- of the next try
+  created_at    INTEGER NOT NULL,
+  completed_at  INTEGER,
+  updated_at    INTEGER NOT NULL
+) STRICT;
 CREATE TABLE idempotency_keys (
   workspace_id TEXT NOT NULL,
   key TEXT NOT NULL,
@@ -989,7 +1013,7 @@ CREATE TABLE training_jobs (
   completed_at         INTEGER,
   created_at           INTEGER NOT NULL,
   updated_at           INTEGER NOT NULL
-, cost_remainder INTEGER NOT NULL DEFAULT 0, run_until INTEGER, energy_joules INTEGER, energy_watts REAL, energy_at INTEGER, published_at INTEGER, like_count INTEGER NOT NULL DEFAULT 0, tracker_run_url TEXT, api_key_id TEXT, reading TEXT, warnings TEXT NOT NULL DEFAULT '[]', log_stdout_bytes INTEGER, details_removed_at INTEGER, start_model_id TEXT, resolver TEXT, stopped_early TEXT, region TEXT NOT NULL DEFAULT 'local', placement TEXT) STRICT;
+, cost_remainder INTEGER NOT NULL DEFAULT 0, run_until INTEGER, energy_joules INTEGER, energy_watts REAL, energy_at INTEGER, published_at INTEGER, like_count INTEGER NOT NULL DEFAULT 0, tracker_run_url TEXT, api_key_id TEXT, reading TEXT, warnings TEXT NOT NULL DEFAULT '[]', log_stdout_bytes INTEGER, details_removed_at INTEGER, start_model_id TEXT, resolver TEXT, stopped_early TEXT, region TEXT NOT NULL DEFAULT 'local', placement TEXT, hub_repo TEXT, hub_variant TEXT, hub_private INTEGER NOT NULL DEFAULT 1, hub_asked_at INTEGER, hub_repo_url TEXT) STRICT;
 CREATE TABLE training_metrics (
   job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
   step   INTEGER NOT NULL,
@@ -1221,6 +1245,9 @@ CREATE INDEX experiments_page ON experiments (workspace_id, created_at, id);
 CREATE INDEX experiments_status ON experiments (workspace_id, status, created_at, id);
 CREATE INDEX fine_tuning_jobs_due ON fine_tuning_jobs (id) WHERE deployment_id IS NULL AND deployment_error IS NULL;
 CREATE INDEX fine_tuning_jobs_workspace ON fine_tuning_jobs (workspace_id, created_at, id);
+CREATE INDEX hub_pushes_job ON hub_pushes (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX hub_pushes_list ON hub_pushes (workspace_id, created_at, id);
+CREATE INDEX hub_pushes_open ON hub_pushes (workspace_id, created_at, id) WHERE completed_at IS NULL;
 CREATE INDEX idempotency_age ON idempotency_keys (created_at);
 CREATE INDEX inference_batch_items_due ON inference_batch_items (batch_id, number) WHERE finished_at IS NULL;
 CREATE INDEX inference_batches_due ON inference_batches (created_at, id) WHERE finished_at IS NULL;
@@ -1303,6 +1330,8 @@ CREATE INDEX training_jobs_remote_queue
   ON training_jobs (priority, queued_at, id, workspace_id, not_before, status, completed_at, reading, region)
   WHERE completed_at IS NULL AND status = 'queued' AND reading IS NULL AND region <> 'local';
 CREATE INDEX training_jobs_standing ON training_jobs (workspace_id, status) WHERE completed_at IS NULL;
+CREATE INDEX training_jobs_to_push ON training_jobs (completed_at)
+  WHERE hub_repo IS NOT NULL AND hub_asked_at IS NULL AND completed_at IS NOT NULL;
 CREATE INDEX training_jobs_unstored ON training_jobs (completed_at)
   WHERE completed_at IS NOT NULL AND log_key IS NULL AND log_bytes IS NULL;
 CREATE INDEX training_jobs_with_details ON training_jobs (completed_at)

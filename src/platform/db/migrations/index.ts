@@ -49,6 +49,7 @@ import m0072 from "./0072_deployments_in_regions.sql" with { type: "text" };
 import m0073 from "./0073_proof.sql" with { type: "text" };
 import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
 import m0075 from "./0075_machines.sql" with { type: "text" };
+import m0076 from "./0076_hub_pushes.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -104,11 +105,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 73, name: "0073_proof", sql: m0073 },
   { version: 74, name: "0074_annotation_sums", sql: m0074 },
   { version: 75, name: "0075_machines", sql: m0075 },
+  { version: 76, name: "0076_hub_pushes", sql: m0076 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "c31a42a4bb499eaf2919d2c8040ce910f3e3be3d4f4c40fdf427909035ff8cdb";
-export const FRESH_TEXTS = "f8ba607155eb294f59c661822a960ab2416970c1b833f94725923d7a7e121cdd";
+export const SCHEMA = "146a7a542c748e7a0dde81e80d8061e671dc778fc287657d174e30614099be3d";
+export const FRESH_TEXTS = "0770affd275f9a001c5f8e63a9b3287b5515f3303bfed97d3acb9c6438fa2a80";

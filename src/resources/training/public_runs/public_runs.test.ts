@@ -35,7 +35,7 @@ async function run(app: TestApp, more: Partial<JobRow> = {}): Promise<string> {
 const report = (app: TestApp, jobId: string, step: number, values: Record<string, number>) =>
   write(app.ctx.db, (tx) => tx.insert(trainingMetrics).values({ jobId, step, epoch: 0, time: 1, values }).run());
 
-test("P6 public run: it has the listed fields and no others, and hub_repo_url is null", async () => {
+test("P6 public run: it has the listed fields and no others, and hub_repo_url is null before a push", async () => {
   const app = begin();
   const startedAt = app.clock.now();
   const more = { step: 7, totalSteps: 20, startedAt, completedAt: startedAt + 90_500, trackerRunUrl: "https://t/1" };

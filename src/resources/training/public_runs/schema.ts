@@ -23,7 +23,7 @@ export const PublicRun = later(() =>
       completed_at: DateTime.nullable(),
       duration_seconds: z.number().describe("From the start to the end, or to the last update; 0 before the start"),
       published_at: DateTime,
-      hub_repo_url: z.string().nullable().describe("Always null: no run is pushed to a hub"),
+      hub_repo_url: z.string().nullable().describe("The repository on the hub, once the result was pushed there"),
       tracker_run_url: z.string().nullable(),
       headline_metric: z
         .object({ key: z.string(), latest: z.number(), first: z.number(), delta: z.number(), step: z.int() })
@@ -69,6 +69,7 @@ export type RunRow = {
   updatedAt: number;
   publishedAt: number | null;
   trackerRunUrl: string | null;
+  hubRepoUrl: string | null;
 };
 
 export const present = (row: RunRow, headline: PublicRun["headline_metric"]): PublicRun => ({
@@ -86,7 +87,7 @@ export const present = (row: RunRow, headline: PublicRun["headline_metric"]): Pu
   completed_at: isoOrNull(row.completedAt),
   duration_seconds: row.startedAt === null ? 0 : Math.max(0, (row.completedAt ?? row.updatedAt) - row.startedAt) / 1000,
   published_at: isoTime(row.publishedAt ?? 0), // the queries read only published jobs
-  hub_repo_url: null, // Verk pushes nothing to a hub yet
+  hub_repo_url: row.hubRepoUrl,
   tracker_run_url: row.trackerRunUrl,
   headline_metric: headline,
 });

@@ -12,7 +12,7 @@ import { type PublicRun, type PublicRunList, type PublicRunsQuery, present, type
 import { publicRunLikes } from "./table.ts";
 
 const { id, outputName, method, status, likeCount, baseModel, step, totalSteps } = trainingJobs;
-const { startedAt, completedAt, updatedAt, publishedAt, trackerRunUrl } = trainingJobs;
+const { startedAt, completedAt, updatedAt, publishedAt, trackerRunUrl, hubRepoUrl } = trainingJobs;
 const COLUMNS = {
   id,
   outputName,
@@ -27,6 +27,7 @@ const COLUMNS = {
   updatedAt,
   publishedAt,
   trackerRunUrl,
+  hubRepoUrl,
   publisher: workspaces.name,
 };
 

@@ -17,6 +17,12 @@ export type Priority = keyof typeof PRIORITIES;
 const Gpu = z.object({ type: z.string(), count: z.int() });
 const Sha256 = z.string().nullable();
 
+/** owner/name, as the hub allows names. */
+export const HubRepo = z
+  .string()
+  .regex(/^(?!.*(?:\.\.|--))[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,95}$/, "must be owner/name")
+  .refine((repo) => !/\.git$|[.-]$/.test(repo), "must not end in .git, a dot or a hyphen");
+
 export const TrainingJob = later(() =>
   z
     .object({
@@ -63,6 +69,8 @@ export const TrainingJob = later(() =>
       publish: z.boolean(),
       published_at: DateTime.nullable().describe("Null unless the job is published"),
       tracker_run_url: z.string().nullable().describe("The run in the experiment tracker"),
+      hub_repo: z.string().nullable().describe("The result is pushed there when the job completes"),
+      hub_repo_url: z.string().nullable().describe("The repository on the hub, once a push has completed"),
       progress: z.object({
         step: z.int(),
         total_steps: z.int().describe("0 if unknown"),
@@ -173,6 +181,8 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   publish: row.publish,
   published_at: isoOrNull(row.publishedAt),
   tracker_run_url: row.trackerRunUrl,
+  hub_repo: row.hubRepo,
+  hub_repo_url: row.hubRepoUrl,
   progress: progressOf(row),
   load: live.load,
   latest_metrics: row.latestMetrics,

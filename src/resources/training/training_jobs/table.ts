@@ -68,6 +68,7 @@ export type Warning = { message: string; param: string | null };
 export type Gpu = { type: string; count: number };
 export type JobVolume = { name: string; mount_path: string };
 
+export const HUB_VARIANTS = ["adapter", "merged", "gguf"] as const;
 const PAUSE_REASONS = ["by request", "out of credit", "out of budget", "out of storage"] as const;
 
 export const trainingJobs = sqliteTable("training_jobs", {
@@ -122,6 +123,14 @@ export const trainingJobs = sqliteTable("training_jobs", {
   publishedAt: integer("published_at"),
   likeCount: integer("like_count").notNull(),
   trackerRunUrl: text("tracker_run_url"),
+  /** owner/name on the hub: the result is pushed there when the job completes. */
+  hubRepo: text("hub_repo"),
+  hubVariant: text("hub_variant", { enum: HUB_VARIANTS }),
+  hubPrivate: integer("hub_private", { mode: "boolean" }).notNull().default(true),
+  /** When that push was asked for. */
+  hubAskedAt: integer("hub_asked_at"),
+  /** The repository of the last push that has completed. */
+  hubRepoUrl: text("hub_repo_url"),
   step: integer("step").notNull(),
   totalSteps: integer("total_steps").notNull(),
   etaMs: integer("eta_ms"),

@@ -10,8 +10,6 @@ import { AppError } from "../../../../lib/errors.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { oldestOfEach } from "../../../../platform/db/oldest_of_each.ts";
 import { StorageError } from "../../../../platform/files.ts";
-import * as keys from "../../../access/api_keys/service.ts";
-import * as secrets from "../../../access/secrets/service.ts";
 import { lacksRoom } from "../../../data/storage_usage/service.ts";
 import { FOLDER, HUB } from "../files/folder.ts";
 import { otherAt, removeStaleParts } from "../files/sweep.ts";
@@ -22,6 +20,7 @@ import { checkWhole, download, type Fetched, type HubDownload, partPath, type Wa
 import { downloadSet, madeBefore, setOf } from "./download_set.ts";
 import { HubError, listFiles } from "./hub.ts";
 import { parseHubName } from "./name.ts";
+import { hubTokenOf } from "./token.ts";
 
 const CHECK_MS = 1_000;
 const ATTEMPTS = 5; // in a row without progress
@@ -213,32 +212,5 @@ function saveProgress(ctx: Ctx, tasks: ReadonlyMap<string, Task>) {
     if (task.progress === task.saved) continue;
     task.saved = task.progress;
     write(ctx.db, (tx) => tx.update(table).set({ progress: task.progress }).where(eq(table.id, id)).run());
-  }
-}
-
-const SECRET_NAME = "HUB_TOKEN";
-
-/**
- * The token for downloads of a workspace. It opens private repositories, so no other workspace uses it. The
- * workspace's own secret, else the operator's `hub.token` where `hub.token_for` allows it, else none.
- */
-function hubTokenOf(ctx: Ctx, workspaceId: string): string | undefined {
-  const ownToken = ownTokenOf(ctx, workspaceId);
-  if (ownToken !== undefined) return ownToken;
-  const { token, token_for } = ctx.config.hub;
-  if (token === "") return undefined;
-  return token_for === "all" || keys.holdsAdminKey(ctx, workspaceId) ? token : undefined;
-}
-
-function ownTokenOf(ctx: Ctx, workspaceId: string): string | undefined {
-  try {
-    return secrets.reveal(ctx, workspaceId, SECRET_NAME, new URL(ctx.config.hub.endpoint).hostname);
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    if (error.code === "resource_not_found") return undefined;
-    throw new HubError(
-      `${error.message}: change scope_host of the secret ${SECRET_NAME} to the host of the hub`,
-      false,
-    );
   }
 }

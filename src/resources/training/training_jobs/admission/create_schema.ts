@@ -7,7 +7,8 @@ import { hyperparametersSchema } from "../../../../lib/training/hyperparameters.
 import { LoraSettings } from "../../../../lib/training/lora.ts";
 import { MountPath } from "../../../machines/sessions/schema.ts";
 import { RewardRef } from "../../reward_functions/schema.ts";
-import { JOB_METHODS } from "../table.ts";
+import { HubRepo } from "../schema.ts";
+import { HUB_VARIANTS, JOB_METHODS } from "../table.ts";
 
 export const MAX_SEED = 2 ** 31 - 1;
 const MAX_COMMAND_BYTES = 100_000; // the kernel allows 128 KiB for one argument
@@ -159,6 +160,15 @@ export const CreateTrainingJob = later(() =>
         })
         .optional(),
       publish: z.boolean().optional(),
+      hub_repo: HubRepo.nullable()
+        .optional()
+        .describe("owner/name on the hub: the result is pushed there when the job completes, with a model card"),
+      hub_variant: z
+        .enum(HUB_VARIANTS)
+        .nullable()
+        .optional()
+        .describe("adapter (PEFT), merged (safetensors) or gguf. Default: adapter for LoRA, merged for full weights"),
+      hub_private: z.boolean().optional().describe("A new repository is visible to its owner alone. Default: true"),
       seed: z.int().min(0).max(MAX_SEED).optional().describe("Default: random, and recorded in the job"),
       metadata: Metadata.optional(),
       dry_run: z.boolean().optional().describe("Only validate: answers like POST /v1/training_jobs/validate"),

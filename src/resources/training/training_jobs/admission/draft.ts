@@ -8,6 +8,7 @@ import { type HyperparameterInput, METHODS, type Method } from "../../../../lib/
 import type { LoraSettings } from "../../../../lib/training/lora.ts";
 import type { Payer } from "../../../money/billing/budget.ts";
 import * as billing from "../../../money/billing/service.ts";
+import { tokenFor } from "../../../serving/models/hub/token.ts";
 import { type Hardware, hardwareFor } from "../remote/placing.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
@@ -75,6 +76,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   references.checkCode(ctx, workspaceId, request, faults);
   references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
   if (method === "custom") checkCustom(request, faults);
+  checkHub(ctx, workspaceId, request, lora, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
   const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
   const isWhole = managed && base && lora !== undefined && hyperparameters;
@@ -161,6 +163,25 @@ function checkHeldOut({ eval_dataset }: JobRequest, hyperparameters: Hyperparame
       "/eval_dataset",
       `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
     );
+}
+
+/** A job that cannot be pushed at its end is refused at its beginning. */
+function checkHub(
+  ctx: Ctx,
+  workspaceId: string,
+  { method, hub_repo: repo, hub_variant: variant }: JobRequest,
+  lora: LoraSettings | null | undefined,
+  faults: Faults,
+) {
+  if (!repo) {
+    if (variant) faults.refuse("/hub_repo", "is missing: hub_variant says in which form the result is pushed there");
+    return;
+  }
+  if (method === "custom") return faults.refuse("/hub_repo", "is not used by custom jobs: their result is files");
+  if (variant === "adapter" && lora === null)
+    faults.refuse("/hub_variant", "this job trains all weights and has no adapter: use merged or gguf");
+  const access = tokenFor(ctx, workspaceId);
+  if ("refusal" in access) faults.refuse("/hub_repo", access.refusal);
 }
 
 function checkCustom(request: JobRequest, faults: Faults) {

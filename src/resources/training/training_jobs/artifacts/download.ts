@@ -80,7 +80,7 @@ export type ModelDownload = z.infer<typeof ModelDownload>;
 
 const invalid = (message: string, param: string) => new AppError("schema", `${param}: ${message}`, { param });
 
-function kindOf(job: JobRow, query: ModelQuery): ExportKind {
+export function kindOf(job: JobRow, query: ModelQuery): ExportKind {
   const { variant = job.method === "custom" ? "files" : job.lora ? "adapter" : "merged" } = query;
   if ((variant === "files") !== (job.method === "custom"))
     throw invalid(
@@ -98,7 +98,7 @@ function kindOf(job: JobRow, query: ModelQuery): ExportKind {
   return { variant, quantization };
 }
 
-function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): CheckpointRow {
+export function checkpointOf(ctx: Ctx, job: JobRow, name: string | undefined): CheckpointRow {
   const kept = keptCheckpoints(ctx.db, job.id);
   const isBest = name === "best" || (name === undefined && takesBest(job));
   const best = isBest ? kept.find(({ id }) => id === job.bestCheckpointId) : undefined;
