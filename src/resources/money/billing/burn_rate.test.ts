@@ -38,6 +38,7 @@ test("P13 burn_rate: it is the sum of the running jobs and deployments, and says
     hours_remaining: expect.closeTo((idle.balance_usd + 1000 - 1.2) / 72, 9),
     active_jobs: [{ object: "active_job", job_id: job, ...meter, ...used }],
     active_deployments: [{ object: "active_deployment", deployment_id: deployed.id, ...meter, ...used }],
+    active_machines: [],
   });
   deploymentMoves.move(app.ctx, deployed.id, "stop");
   jobMoves.fail(app.ctx, job, { code: "timeout", message: "x", param: null });
@@ -48,6 +49,7 @@ test("P13 burn_rate: it is the sum of the running jobs and deployments, and says
     hours_remaining: null,
     active_jobs: [],
     active_deployments: [],
+    active_machines: [],
   });
 });
 
