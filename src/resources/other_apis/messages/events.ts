@@ -1,4 +1,5 @@
 /** The events of a streamed message. Pure: one instance for each stream. */
+import { anthropicTypeOf } from "../../../http/answer/client_errors.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../../lib/chat/chat_completion.ts";
 import type { Translator } from "../translated.ts";
 import { idOf, stopReason, toMessage, usageOf } from "./translate.ts";
@@ -60,6 +61,7 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
       close() +
       event({ type: "message_delta", delta: { stop_reason: reason, stop_sequence: null }, usage } as never) +
       event({ type: "message_stop" }),
-    error: (message) => event({ type: "error", error: { type: "api_error", message } } as never),
+    error: (message, code) => event({ type: "error", error: { type: anthropicTypeOf(code), message } } as never),
+    ping: event({ type: "ping" }),
   };
 }

@@ -79,7 +79,8 @@ function createLines(write: Write, now: () => string) {
   };
 }
 
-const NDJSON = { streamType: "application/x-ndjson", error: (message: string) => line({ error: message }) };
+/** A blank before the next line is no line of its own, and every reader of JSON skips it. */
+const NDJSON = { streamType: "application/x-ndjson", error: (message: string) => line({ error: message }), ping: " " };
 
 export function createChatTranslator(
   kind: "chat" | "generate",

@@ -106,9 +106,9 @@ export function createResponseTranslator(
       await ended(response);
       return out + event(`response.${response.status}`, { response });
     },
-    error(message) {
+    error(message, code = "server_error") {
       const out = begun ? "" : begin();
-      const error = { code: "server_error", message };
+      const error = { code, message };
       const response = { ...finished(), status: "failed", incomplete_details: null, error };
       return out + event("error", { ...error, param: null }) + event("response.failed", { response });
     },
