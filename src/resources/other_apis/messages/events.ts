@@ -1,6 +1,7 @@
 /** The events of a streamed message. Pure: one instance for each stream. */
 import { anthropicTypeOf } from "../../../http/answer/client_errors.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../../lib/chat/chat_completion.ts";
+import { isFunctionCall } from "../../../lib/chat/tools.ts";
 import type { Translator } from "../translated.ts";
 import { idOf, stopReason, toMessage, usageOf } from "./translate.ts";
 
@@ -50,7 +51,7 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
         if (open !== "text") out += start("text", { text: "" });
         out += delta({ type: "text_delta", text: content });
       }
-      for (const { id, function: part } of calls) {
+      for (const { id, function: part } of calls.filter(isFunctionCall)) {
         if (part.name !== undefined) out += start("tool_use", { id, name: part.name, input: {} });
         if (part.arguments) out += delta({ type: "input_json_delta", partial_json: part.arguments });
       }
