@@ -125,6 +125,7 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /v1/evals", json: EVAL },
   { operation: "GET /v1/evals" },
   { operation: "GET /v1/evals/{id}", own: evaluation },
+  { operation: "POST /v1/evals/{id}", own: evaluation, json: { name: "renamed" } },
   { operation: "POST /v1/evals/{id}/runs", own: evaluation, json: RUN },
   { operation: "GET /v1/evals/{id}/runs", own: evaluation },
   { operation: "GET /v1/evals/{id}/runs/{run}", own: evalRun },
