@@ -5,6 +5,7 @@ import type { Ctx } from "../../../context.ts";
 import { area } from "../../../http/auth.ts";
 import { keepOpen } from "../../../http/connection.ts";
 import { describe } from "../../../http/openapi.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { later } from "../../../lib/schema.ts";
 import { callerSignal } from "../../training/reward_functions/check.ts";
 import { resolveRewards } from "../../training/reward_functions/resolve.ts";
@@ -69,7 +70,12 @@ export const routes = (ctx: Ctx) => {
     const source = { source: rewardSource(grader, ITEM), language: "python" as const, params: {} };
     const parts = resolveRewards(ctx, workspaceId, { refs: [], source, seed: 0, timeoutMs: undefined });
     const rows = [{ prompt: "", completion: sample, [ITEM]: JSON.stringify(item) }];
-    const [result] = (await run(ctx, { workspaceId, signal, parts, rows })).results;
+    const scored = await run(ctx, { workspaceId, signal, parts, rows }).catch((error: unknown) => {
+      if (!(error instanceof AppError) || error.code !== "reward_invalid") throw error;
+      const message = error.message.replace(/^The reward \S+ cannot/, "grader: cannot");
+      throw new AppError("reward_invalid", message, { param: "/grader", cause: error });
+    });
+    const [result] = scored.results;
     return { reward: result?.reward ?? 0, error: result?.error?.message ?? null };
   }
 
