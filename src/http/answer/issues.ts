@@ -25,13 +25,13 @@ export function schemaError(issue: Issue | undefined): AppError {
 }
 
 /**
- * A union reports only that no member fitted. The member that got deepest says what is really wrong; among equals, one that
- * takes a value of this type.
+ * A union reports only that no member fitted. The member that got deepest says what is really wrong. If none looked inside
+ * the value, one that takes a value of this type does.
  */
 export function deepest(issue: Issue): Issue {
   const members = (issue.errors ?? []).flatMap((list) => (list[0] ? [deepest(list[0])] : []));
   const otherType = ({ code }: Issue) => (code === "invalid_type" ? 1 : 0);
   const depth = ({ path }: Issue) => path?.length ?? 0;
-  const best = members.sort((a, b) => depth(b) - depth(a) || otherType(a) - otherType(b))[0];
+  const best = members.sort((a, b) => depth(b) - depth(a) || (depth(a) === 0 ? otherType(a) - otherType(b) : 0))[0];
   return best ? { ...best, path: [...(issue.path ?? []), ...(best.path ?? [])] } : issue;
 }

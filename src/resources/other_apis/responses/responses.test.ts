@@ -196,9 +196,9 @@ test("a stored response is streamed again, also from an event on; a background o
   expect(rest).toEqual(events.slice(4));
   const gate = Promise.withResolvers<void>();
   slow = gate.promise;
-  const asked = prompts.length;
+  const before = prompts.length;
   const following = streamed("POST", "/v1/responses", { model: "d", input: "late", background: true, stream: true });
-  await until("the work to begin", () => prompts.length > asked);
+  await until("the work to begin", () => prompts.length > before);
   gate.resolve();
   slow = undefined;
   const all = await following;

@@ -1,11 +1,12 @@
 /** A checkpoint of a training job as the `model` of a request: an adapter beside the job's deployment, or its own deployment. */
 import { and, eq, inArray, or } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { ACTIVE } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
 import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_models.ts";
 import * as modelResults from "../models/results.ts";
-import { ACTIVE, deployments } from "./table.ts";
+import { deployments } from "./table.ts";
 
 const IN_REQUEST = { model: "/model", checkpoint: "/model" };
 

@@ -1,8 +1,9 @@
 /** Deployments that fine-tuning jobs of OpenAI's format made of their results. */
 import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { ACTIVE } from "../../../lib/deployment_status.ts";
 import { stop } from "./service.ts";
-import { ACTIVE, deployments } from "./table.ts";
+import { deployments } from "./table.ts";
 
 /** A client of OpenAI deletes a fine-tuned model by the name of its deployment, and knows no way to stop that. */
 export function stopTuned(ctx: Ctx, workspaceId: string, name: string) {

@@ -32,11 +32,11 @@ async function silent() {
   const clock = fakeClock();
   const app = open({ parts: ["models"], clock });
   const { body } = await app.call("POST", "/v1/deployments", { model: "verk-tiny", name: "d" });
-  const asked: PromiseWithResolvers<Response>[] = [];
+  const requests: PromiseWithResolvers<Response>[] = [];
   pretendServing(app, body.id, {
     worker: () => () => {
       const answer = Promise.withResolvers<Response>();
-      asked.push(answer);
+      requests.push(answer);
       return answer.promise;
     },
   });
@@ -44,7 +44,7 @@ async function silent() {
     const headers = { authorization: `Bearer ${app.keyA}`, "content-type": "application/json" };
     const init = { method: "POST", headers, body: JSON.stringify({ model: "d", stream: true, ...fields }) };
     const answering = Promise.resolve(app.handle(new Request(`http://localhost${path}`, init)));
-    const worker = await until("the worker to have the request", () => asked.shift());
+    const worker = await until("the worker to have the request", () => requests.shift());
     return { answering, worker };
   };
   return { clock, stream };
