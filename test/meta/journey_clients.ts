@@ -133,8 +133,9 @@ export const clientSteps = (own: Own): Step[] => [
   {
     operation: "POST /v1/fine_tuning/alpha/graders/run",
     json: { grader: GRADER, model_sample: "a", item: { b: "a" } },
+    plain: true,
   },
-  { operation: "POST /v1/fine_tuning/alpha/graders/validate", json: { grader: GRADER } },
+  { operation: "POST /v1/fine_tuning/alpha/graders/validate", json: { grader: GRADER }, plain: true },
   { operation: "POST /v1/evals", json: EVAL },
   { operation: "GET /v1/evals" },
   { operation: "GET /v1/evals/{id}", own: evaluation },
