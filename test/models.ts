@@ -38,6 +38,8 @@ export type ModelOptions = {
   template?: string | null;
   /** Whole words, found in a text as they are: for example "🙂" as one token. Not a single Latin-1 letter. */
   extraVocab?: readonly string[];
+  /** The tokens before a text, before its suffix, and before what fills the gap: the file names them by number. */
+  gapTokens?: readonly [string, string, string];
   /** The number of a pooling in the file. */
   pooling?: number;
   /** Vocabulary up to this size is filled with words that only a model can say. */
@@ -159,6 +161,12 @@ function metadata(shape: Shape, options: ModelOptions, tokens: string[], types: 
     "tokenizer.ggml.bos_token_id": id("<|endoftext|>"),
     "tokenizer.ggml.eos_token_id": id("<|im_end|>"),
     "tokenizer.ggml.add_bos_token": bool(false),
+    ...Object.fromEntries(
+      (options.gapTokens ?? []).map((token, i) => [
+        `tokenizer.ggml.fim_${["pre", "suf", "mid"][i]}_token_id`,
+        id(token),
+      ]),
+    ),
     ...(template === null ? {} : { "tokenizer.chat_template": str(template) }),
   };
 }

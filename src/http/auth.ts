@@ -1,6 +1,7 @@
 import { Elysia } from "elysia";
 import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
+import { droppedKinds } from "../lib/chat/tools.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { type Area, allows } from "../lib/scopes.ts";
 import { isServicePath } from "./answer/service_errors.ts";
@@ -10,6 +11,7 @@ import { checkFields, nameUnknown } from "./body/unknown_fields.ts";
 import { requireOwnPage, sessionTokenOf } from "./browser_session.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
+import { warn } from "./warnings.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
 
@@ -161,8 +163,10 @@ export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
       state.route = route;
       admit(entry, request, state);
       const value = await readAs(ctx, request, reading);
-      if (INFERENCE.has(reading.kind ?? "small")) nameUnknown(request, body, value);
-      else checkFields(request, body, value);
+      if (INFERENCE.has(reading.kind ?? "small")) {
+        nameUnknown(request, body, value);
+        for (const dropped of droppedKinds(value)) warn(request, dropped);
+      } else checkFields(request, body, value);
       return value;
     };
   return {

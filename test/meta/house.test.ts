@@ -73,7 +73,16 @@ const PUBLIC: Record<string, string[]> = {
   code_artifacts: ["unpack"],
   cost: ["charge", "history"],
   detection: ["pictures"],
-  deployments: ["chat/answer", "chat/generate", "chat/infer", "remote/placing", "served", "temporary"],
+  deployments: [
+    "chat/answer",
+    "chat/generate",
+    "chat/infer",
+    "checkpoint",
+    "remote/placing",
+    "served",
+    "temporary",
+    "tuned",
+  ],
   energy: ["watts"],
   evaluators: ["field", "item", "reward", "run"],
   datasets: [

@@ -60,6 +60,13 @@ const CHECK = {
 const EVAL = { data_source_config: { type: "custom", item_schema: {} }, testing_criteria: [CHECK] };
 const ENTRY = { item: { answer: "a" }, sample: { output_text: "a" } };
 const RUN = { data_source: { type: "jsonl", source: { type: "file_content", content: [ENTRY] } } };
+const GRADER = {
+  type: "string_check",
+  name: "a",
+  operation: "eq",
+  input: "{{sample.output_text}}",
+  reference: "{{item.b}}",
+};
 const evaluation = async (app: TestApp) => {
   const { body } = await app.call("POST", "/v1/evals", EVAL);
   return { id: body.id as string };
@@ -101,6 +108,7 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /v1/messages/count_tokens", own, json: { model: "d", messages: MESSAGES }, plain: true },
   { operation: "POST /v1/responses", own, json: { model: "d", input: "hi" } },
   { operation: "POST /v1/responses/input_tokens", own, json: { model: "d", input: "hi" } },
+  { operation: "POST /v1/responses/compact", own, json: { model: "d", input: "hi" } },
   { operation: "GET /v1/responses/{id}", own: response(own) },
   { operation: "GET /v1/responses/{id}/input_items", own: response(own) },
   { operation: "POST /v1/responses/{id}/cancel", own: response(own, { background: true }) },
@@ -122,9 +130,16 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "POST /v1/fine_tuning/jobs/{id}/pause", own: tuned },
   { operation: "POST /v1/fine_tuning/jobs/{id}/resume", own: paused },
   { operation: "POST /v1/fine_tuning/jobs/{id}/cancel", own: tuned },
+  {
+    operation: "POST /v1/fine_tuning/alpha/graders/run",
+    json: { grader: GRADER, model_sample: "a", item: { b: "a" } },
+    plain: true,
+  },
+  { operation: "POST /v1/fine_tuning/alpha/graders/validate", json: { grader: GRADER }, plain: true },
   { operation: "POST /v1/evals", json: EVAL },
   { operation: "GET /v1/evals" },
   { operation: "GET /v1/evals/{id}", own: evaluation },
+  { operation: "POST /v1/evals/{id}", own: evaluation, json: { name: "renamed" } },
   { operation: "POST /v1/evals/{id}/runs", own: evaluation, json: RUN },
   { operation: "GET /v1/evals/{id}/runs", own: evaluation },
   { operation: "GET /v1/evals/{id}/runs/{run}", own: evalRun },

@@ -2,6 +2,7 @@
 /** Required calls of each format, drawn by the real sampler of the library, then read by the parser of the format. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { ChatCompletionRequest } from "../../src/lib/chat/chat_completion.ts";
+import { plainTools } from "../../src/lib/chat/tools.ts";
 import type { CallFormat } from "../../src/workers/serving/calls/format.ts";
 import type { Engine } from "../../src/workers/serving/engine/types.ts";
 import { planAnswer } from "../../src/workers/serving/tools.ts";
@@ -30,7 +31,8 @@ test.each(Object.keys(FORMATS))("%s", async (name) => {
     tool_choice: "required",
     parallel_tool_calls: false,
   });
-  const plan = planAnswer(request, FORMATS[name] as CallFormat);
+  const plain = { ...request, ...plainTools(request.tools, request.tool_choice) };
+  const plan = planAnswer(plain, FORMATS[name] as CallFormat);
   const prompt = tokens(engine, "Measure it.");
   const drawn = await say(engine, {
     prompt,

@@ -18,7 +18,7 @@ type Server = Awaited<ReturnType<typeof startServing>>;
 const servers: Server[] = [];
 let post: Post;
 let postOthers: Post;
-const MARKS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"];
+const MARKS = ["<|before|>", "<|behind|>", "<|between|>"] as const; // no names that the library knows
 
 beforeAll(async () => {
   const settings = { VERK_HTTP__CORS_ORIGINS: "localhost" };
@@ -27,7 +27,7 @@ beforeAll(async () => {
   servers.push(tiny); // alone: requests without a model go to the only deployment
   const others = await startServing({
     files: { ranker: makeEncoder(tempDir(), { pooling: "rank" }) },
-    models: { gaps: { arch: "llama", type: "F32", extraVocab: MARKS } },
+    models: { gaps: { arch: "llama", type: "F32", extraVocab: MARKS, gapTokens: MARKS } },
   });
   servers.push(others);
   await tiny.deploy({ model: "verk-tiny", name: "tiny", ...size });

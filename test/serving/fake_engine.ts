@@ -26,6 +26,7 @@ const FACTS: ModelFacts = {
   bosToken: "<|endoftext|>",
   eosToken: "<|im_end|>",
   addsBos: false,
+  gap: null,
   chatTemplate: null,
   toolTemplate: null,
   device: "fake",

@@ -64,6 +64,11 @@ test("openai: a supervised job ends as a deployment that answers", async () => {
   expect(events.length).toBeGreaterThan(1);
   const [checkpoint] = (await openai.fineTuning.jobs.checkpoints.list(created.id)).data;
   expect(checkpoint?.step_number).toBe(2);
+  const ofCheckpoint = { model: checkpoint?.fine_tuned_model_checkpoint ?? "", messages, max_tokens: 4 };
+  expect((await openai.chat.completions.create(ofCheckpoint)).usage?.completion_tokens).toBeGreaterThan(0);
+  expect(await openai.models.delete(model)).toMatchObject({ deleted: true });
+  const gone = await openai.chat.completions.create({ model, messages }).catch((error: unknown) => error);
+  expect(gone).toBeInstanceOf(OpenAI.NotFoundError);
 }, 180_000);
 
 /** The adapter of the job answers at a deployment of its base model too, if a request names it. */

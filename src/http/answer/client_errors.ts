@@ -2,7 +2,7 @@
  * Errors of the routes that other programs were written for. Each has the status, type and code that clients of that
  * format expect, so that their own handlers work. Pure.
  */
-import { type AppError, errorBody } from "../../lib/errors.ts";
+import { type AppError, ERRORS, errorBody } from "../../lib/errors.ts";
 
 export type ClientFormat = "openai" | "anthropic" | "ollama";
 
@@ -48,6 +48,19 @@ const ANTHROPIC_TYPES: Record<number, string> = {
   429: "rate_limit_error",
   503: "overloaded_error",
 };
+
+const OPENAI_STATUSES: Record<string, number> = {
+  model_not_found: 404,
+  rate_limit_exceeded: 429,
+  missing_required_parameter: 400,
+  invalid_value: 400,
+};
+
+/** The type of an error that ends a stream. `code`: as OpenAI names it. */
+export function anthropicTypeOf(code: string | undefined): string {
+  const status = Object.hasOwn(ERRORS, code ?? "") ? ERRORS[code as keyof typeof ERRORS][0] : undefined;
+  return ANTHROPIC_TYPES[status ?? OPENAI_STATUSES[code ?? ""] ?? 500] ?? "api_error";
+}
 
 /** `code` and `param` are additions: clients of this format do not read them. */
 function anthropicError(error: ShownError) {

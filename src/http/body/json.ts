@@ -9,6 +9,7 @@ import type { BodyLimits } from "../limits/body_limits.ts";
 import { callerOf } from "../request_state.ts";
 import { readBytes } from "./read_bytes.ts";
 import { checkFields } from "./unknown_fields.ts";
+import { unpacked } from "./unpack.ts";
 
 const MAX_DEPTH = 64;
 const MAX_FIELDS = 1_000;
@@ -35,7 +36,8 @@ export async function readJson(ctx: Ctx, request: Request, reading: Reading): Pr
   if (type !== null && !JSON_TYPE.test(type))
     throw new AppError("unsupported_media_type", `Send the body as application/json, not ${type.slice(0, 80)}`);
   const workspaceId = callerOf(request)?.workspaceId ?? "";
-  const bytes = await readBytes(ctx, request, { ...reading, workspaceId });
+  const sent = await readBytes(ctx, request, { ...reading, workspaceId });
+  const bytes = await unpacked(ctx, request, sent, { maxBytes: reading.maxBytes, workspaceId });
   if (bytes.length === 0) return NO_BODY;
   const wait = ctx.state.http.turns.enter(workspaceId, bytes.length);
   if (wait) await wait;

@@ -49,7 +49,8 @@ export function ofKind(objects: readonly ObjectSchema[], value: object): readonl
   if (objects.length === 1) return objects;
   const fields = value as Record<string, unknown>;
   const fitting = objects.filter((each) => kindOf(each).every(([name, values]) => values.includes(fields[name])));
-  return fitting.length > 0 ? fitting : objects;
+  const named = fitting.filter((each) => kindOf(each).length > 0); // a schema of any kind fits too
+  return named.length > 0 ? named : fitting.length > 0 ? fitting : objects;
 }
 
 function kindOf(schema: ObjectSchema): Kind {

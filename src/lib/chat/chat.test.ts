@@ -76,7 +76,7 @@ describe("the error names the wrong field", () => {
     ["an unknown role", { messages: [{ role: "robot", content: "x" }] }, "messages.0.role"],
     ["no messages", { messages: [] }, "messages"],
     ["a temperature beyond 2", { temperature: 2.1 }, "temperature"],
-    ["too many answers", { n: 17 }, "n"],
+    ["too many answers", { n: 129 }, "n"],
     ["a bias beyond 100", { logit_bias: { "5": 101 } }, "logit_bias.5"],
     ["top_logprobs alone", { top_logprobs: 2 }, "top_logprobs"],
     ["a demanded call without tools", { tool_choice: "required" }, "tool_choice"],

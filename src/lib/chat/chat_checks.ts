@@ -1,10 +1,12 @@
 /** Rules between the fields of a chat request. */
-import type { LegacyChoice, PromptMessage, ResponseFormat, Tool, ToolChoice } from "./messages.ts";
+import { constraintsOf } from "./constraints.ts";
+import type { LegacyChoice, PromptMessage, ResponseFormat, Tool } from "./messages.ts";
 import type { Refuse } from "./sampling.ts";
+import { type SentChoice, type SentTool, toolName } from "./tools.ts";
 
 type Tools = {
-  tools: readonly Tool[];
-  tool_choice: ToolChoice;
+  tools: readonly SentTool[];
+  tool_choice: SentChoice;
   functions?: readonly Tool["function"][] | null | undefined;
   function_call?: LegacyChoice | null | undefined;
 };
@@ -13,33 +15,42 @@ export function checkTools({ tools, tool_choice: choice, functions, function_cal
   if (functions?.length && tools.length > 0) refuse(["functions"], "cannot be combined with tools. Use tools alone");
   if (typeof function_call === "object" && function_call && !has(functions ?? [], function_call.name))
     refuse(["function_call", "name"], `${function_call.name} is not among the functions`);
-  const offered = tools.map((tool) => tool.function);
+  const names = tools.map(toolName);
   if (choice === "required" && tools.length === 0)
     refuse(["tool_choice"], "`required` needs at least one tool. Add one to tools");
-  if (typeof choice === "object" && !has(offered, choice.function.name))
-    refuse(["tool_choice", "function", "name"], `${choice.function.name} is not among the tools`);
-  const names = offered.map(({ name }) => name);
+  if (typeof choice === "object") checkChoice(choice, names, refuse);
   const twice = names.findIndex((name, i) => names.indexOf(name) !== i);
   if (twice >= 0)
-    refuse(["tools", String(twice), "function", "name"], "another tool has the same name. Rename one of them");
+    refuse(
+      ["tools", String(twice), tools[twice]?.type ?? "function", "name"],
+      "another tool has the same name. Rename one of them",
+    );
+}
+
+function checkChoice(choice: Exclude<SentChoice, string>, names: readonly string[], refuse: Refuse) {
+  const isUnknown = (name: string) => !names.includes(name);
+  if (choice.type === "allowed_tools") {
+    const allowed = choice.allowed_tools.tools.map(toolName);
+    const at = allowed.findIndex(isUnknown);
+    if (at >= 0) refuse(["tool_choice", "allowed_tools", "tools", String(at)], `${allowed[at]} is not among the tools`);
+    return;
+  }
+  const name = toolName(choice);
+  if (isUnknown(name)) refuse(["tool_choice", choice.type, "name"], `${name} is not among the tools`);
 }
 
 const has = (functions: readonly { name: string }[], name: string) => functions.some((each) => each.name === name);
 
-type Constraints = Tools & {
-  grammar?: string | null | undefined;
-  json_schema?: object | null | undefined;
-  response_format: ResponseFormat;
-};
+type Constraints = Tools & Parameters<typeof constraintsOf>[0] & { response_format: ResponseFormat };
 
 /** An answer obeys one grammar. */
 export function checkConstraints(request: Constraints, refuse: Refuse) {
-  const name = request.grammar ? "grammar" : request.json_schema ? "json_schema" : undefined;
-  if (name === undefined) return;
+  const path = constraintsOf(request)[0]?.at.slice(1).split("/");
+  if (path === undefined) return;
   if (request.response_format.type !== "text")
-    refuse([name], "cannot be combined with response_format. Remove one of them");
+    refuse(path, "cannot be combined with response_format. Remove one of them");
   if (request.tools.length > 0 || request.functions?.length)
-    refuse([name], "cannot be combined with tools. Remove one of them");
+    refuse(path, "cannot be combined with tools. Remove one of them");
 }
 
 type End = {

@@ -3,14 +3,13 @@ import { z } from "zod";
 import { later } from "../schema.ts";
 import { checkConstraints, checkEnd, checkTools } from "./chat_checks.ts";
 import {
+  CustomCall,
   LegacyChoice,
   LegacyFunction,
   orElse,
   PromptMessage,
   ResponseFormat,
-  Tool,
   ToolCall,
-  ToolChoice,
 } from "./messages.ts";
 import {
   checkSampling,
@@ -22,9 +21,10 @@ import {
   Timings,
   Usage,
 } from "./sampling.ts";
+import { SentChoice, type SentTool, SentTools } from "./tools.ts";
 
 const MAX_MESSAGES = 10_000;
-const MAX_TOOLS = 128;
+const MAX_FUNCTIONS = 128;
 
 export const ChatCompletionRequest = later(() =>
   z
@@ -39,10 +39,12 @@ export const ChatCompletionRequest = later(() =>
         .union([ResponseFormat.unwrap(), z.null()])
         .optional()
         .transform((format) => format ?? { type: "text" as const }),
-      tools: orElse(z.array(Tool.unwrap()).max(MAX_TOOLS), [] as Tool[]),
-      tool_choice: orElse(ToolChoice.unwrap(), "auto" as ToolChoice),
+      tools: orElse(SentTools.unwrap(), [] as SentTool[]).describe(
+        "Tools of other kinds are dropped, and named in the header warning",
+      ),
+      tool_choice: orElse(SentChoice.unwrap(), "auto" as SentChoice),
       parallel_tool_calls: orElse(z.boolean(), true),
-      functions: z.array(LegacyFunction).max(MAX_TOOLS).nullish().describe("The older form of tools"),
+      functions: z.array(LegacyFunction).max(MAX_FUNCTIONS).nullish().describe("The older form of tools"),
       function_call: LegacyChoice.nullish().describe("The older form of tool_choice"),
       reasoning_effort: z
         .enum(["none", "minimal", "low", "medium", "high", "xhigh"])
@@ -112,7 +114,7 @@ export const ChatCompletion = later(() =>
             content: z.string().nullable(),
             refusal: z.null(),
             reasoning_content: z.string().optional().describe("The thoughts of the model, apart from its answer"),
-            tool_calls: z.array(ToolCall).optional(),
+            tool_calls: z.array(z.union([ToolCall, CustomCall])).optional(),
             function_call: FunctionCall.optional().describe("The call, if the request has functions"),
           }),
           logprobs: ChatLogprobs.nullable(),
@@ -129,12 +131,15 @@ export type ChatCompletion = z.infer<typeof ChatCompletion>;
 
 export const ToolCallDelta = later(() =>
   z
-    .object({
-      index: z.int(),
-      id: z.string().optional(),
-      type: z.literal("function").optional(),
-      function: z.object({ name: z.string().optional(), arguments: z.string().optional() }),
-    })
+    .union([
+      z.object({
+        index: z.int(),
+        id: z.string().optional(),
+        type: z.literal("function").optional(),
+        function: z.object({ name: z.string().optional(), arguments: z.string().optional() }),
+      }),
+      CustomCall.unwrap().extend({ index: z.int() }).describe("A call of a custom tool comes whole"),
+    ])
     .meta({ id: "ChatToolCallDelta" }),
 );
 export type ToolCallDelta = z.infer<typeof ToolCallDelta>;

@@ -16,6 +16,7 @@ import {
 import { textsSchema } from "./texts.ts";
 
 const MAX_PROMPTS = 64;
+const MAX_ANSWERS = 1_024; // of one request
 const DEFAULT_TOKENS = 16; // default of the wire format; /chat/completions has none
 
 export const CompletionRequest = later(() =>
@@ -40,6 +41,10 @@ export const CompletionRequest = later(() =>
       const { best_of: best, n } = request;
       if (best && best < n) refuse(["best_of"], `must be at least n, which is ${n}`);
       if (best && best > n && request.stream) refuse(["best_of"], "cannot be streamed. Remove stream or best_of");
+      const prompts =
+        Array.isArray(request.prompt) && typeof request.prompt[0] !== "number" ? request.prompt.length : 1;
+      if (prompts * Math.max(n, best ?? 1) > MAX_ANSWERS)
+        refuse([best ? "best_of" : "n"], `times the number of prompts must be at most ${MAX_ANSWERS}`);
       if (request.suffix && request.echo) refuse(["suffix"], "cannot be combined with echo. Remove one of them");
     })
     .meta({ id: "CompletionRequest" }),

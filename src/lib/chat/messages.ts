@@ -45,10 +45,27 @@ const toolCall = () =>
     type: z.literal("function"),
     function: z.object({ name: z.string(), arguments: z.string().describe("JSON text") }),
   });
+const customCall = () =>
+  z.object({ id: z.string(), type: z.literal("custom"), custom: z.object({ name: z.string(), input: z.string() }) });
+/** A call of a custom tool as one of a function, as the model wrote it. */
+export const functionCallOf = <T extends { custom: { name: string; input: string } }>({ custom, ...rest }: T) => ({
+  ...rest,
+  type: "function" as const,
+  function: { name: custom.name, arguments: JSON.stringify({ input: custom.input }) },
+});
 /** Two schemas of one shape: the OpenAPI document lets answers gain fields, and names each schema separately. */
-const SentToolCall = later(() => toolCall().meta({ id: "ChatMessageToolCall" }));
+const SentToolCall = later(() =>
+  z.union([
+    toolCall().meta({ id: "ChatMessageToolCall" }),
+    customCall()
+      .meta({ id: "ChatMessageCustomCall" })
+      .transform((call) => functionCallOf(call)),
+  ]),
+);
 export const ToolCall = later(() => toolCall().meta({ id: "ChatToolCall" }));
 export type ToolCall = z.infer<typeof ToolCall>;
+export const CustomCall = later(() => customCall().meta({ id: "ChatCustomCall" }));
+export type CustomCall = z.infer<typeof CustomCall>;
 
 const plain = <R extends string>(role: R) => z.object({ role: z.literal(role), content: content(), name: Name });
 

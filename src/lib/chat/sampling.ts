@@ -1,23 +1,30 @@
 /** Common fields of /chat/completions and /completions. Absent and null fields get their default here. */
 import { z } from "zod";
 import { later } from "../schema.ts";
-import { JsonSchema, orElse } from "./messages.ts";
+import { constraintFields, constraintsOf, fieldName } from "./constraints.ts";
+import { orElse } from "./messages.ts";
 
 const MAX_STOPS = 16;
 const MAX_STOP_LENGTH = 256;
 const MAX_BIASES = 1_024;
+const TOKEN_ID = /^\d{1,9}$/;
 
 const stopText = () => z.string().min(1).max(MAX_STOP_LENGTH);
 const stop = () => z.union([stopText(), z.array(stopText()).max(MAX_STOPS)]);
 const logitBias = () =>
   z
-    .record(z.string().regex(/^\d{1,9}$/, "must be a token id"), z.number().min(-100).max(100))
-    .refine((biases) => Object.keys(biases).length <= MAX_BIASES, `must have at most ${MAX_BIASES} tokens`);
+    .record(z.string(), z.number().min(-100).max(100))
+    .refine((biases) => Object.keys(biases).length <= MAX_BIASES, `must have at most ${MAX_BIASES} tokens`)
+    .superRefine((biases, issues) => {
+      const word = Object.keys(biases).find((name) => !TOKEN_ID.test(name));
+      const message = "is not the number of a token. POST /tokenize gives the numbers of a text";
+      if (word !== undefined) issues.addIssue({ code: "custom", path: [word], message });
+    })
+    .describe("Numbers of tokens with what is added to their logits");
 
-export const MAX_SAMPLES = 16;
+export const MAX_SAMPLES = 128;
 
 export const MAX_ALTERNATIVES = 20;
-const MAX_GRAMMAR = 65_536; // characters: llama.cpp takes long to read a larger grammar
 
 /** -1 means the rest of the context, as null does. 0 reads the prompt and generates nothing. */
 export const MaxTokens = z.int().min(-1).nullish();
@@ -75,13 +82,12 @@ export const samplingFields = () => ({
   logit_bias: orElse(logitBias(), {} as Record<string, number>),
   n_predict: MaxTokens.describe("max_tokens as llama.cpp names it"),
   n_probs: z.int().min(0).max(MAX_ALTERNATIVES).nullish().describe("Log-probabilities with this many alternatives"),
-  grammar: z.string().max(MAX_GRAMMAR).nullish().describe("A grammar in GBNF with the rule root. The answer obeys it"),
-  json_schema: JsonSchema.nullish().describe("A JSON schema that the answer obeys, as in response_format"),
+  ...constraintFields(),
   ignore_eos: orElse(z.boolean(), false).describe("true: the answer goes on to max_tokens, for benchmarks"),
-  cache_prompt: z
-    .literal(true, { error: "must be true: the start of a prompt is always taken from the cache. Remove the field" })
-    .nullish(),
-  timings_per_token: orElse(z.boolean(), false).describe("Every part of a stream has timings"),
+  cache_prompt: orElse(z.boolean(), true).describe(
+    "false: the whole prompt is read, also where the cache has its start",
+  ),
+  timings_per_token: orElse(z.boolean(), false).describe("Every part of a stream has timings, except the first"),
   return_progress: orElse(z.boolean(), false).describe("A stream begins with the progress of reading the prompt"),
   metadata: TraceMetadata,
 });
@@ -98,6 +104,14 @@ export const Usage = later(() =>
       completion_tokens: z.int(),
       total_tokens: z.int(),
       prompt_tokens_details: z.object({ cached_tokens: z.int() }).optional(),
+      completion_tokens_details: z
+        .object({
+          reasoning_tokens: z.int().describe("Tokens of thoughts that were kept apart from the answer"),
+          audio_tokens: z.literal(0),
+          accepted_prediction_tokens: z.literal(0),
+          rejected_prediction_tokens: z.literal(0),
+        })
+        .optional(),
     })
     .meta({ id: "TokenUsage" }),
 );
@@ -122,15 +136,15 @@ export const Timings = later(() =>
 export type Timings = z.infer<typeof Timings>;
 
 /** A stop string, log-probabilities and the like need no check between fields. These do. */
-type Constrained = {
-  grammar?: string | null | undefined;
-  json_schema?: object | null | undefined;
+type Constrained = Parameters<typeof constraintsOf>[0] & {
   stream: boolean;
   stream_options?: object | null | undefined;
 };
 export type Refuse = (path: string[], message: string) => void;
 
-export function checkSampling({ grammar, json_schema, stream, stream_options }: Constrained, refuse: Refuse) {
-  if (grammar && json_schema) refuse(["grammar"], "cannot be combined with json_schema. Remove one of them");
+export function checkSampling({ stream, stream_options, ...request }: Constrained, refuse: Refuse) {
+  const [first, second] = constraintsOf(request);
+  if (first && second)
+    refuse(first.at.slice(1).split("/"), `cannot be combined with ${fieldName(second)}. Remove one of them`);
   if (stream_options && !stream) refuse(["stream_options"], "needs stream: true");
 }

@@ -5,6 +5,7 @@ import { deepest, type Issue, schemaError } from "../../http/answer/issues.ts";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { resolveModel, withAgent } from "../serving/agents/apply.ts";
 import { answer, type HttpCall } from "../serving/deployments/chat/answer.ts";
+import { withCheckpoint } from "../serving/deployments/checkpoint.ts";
 import { mustFind } from "../serving/deployments/served.ts";
 
 export type Caller = { request: Request; principal: Principal };
@@ -21,8 +22,9 @@ export async function callModel(
   ctx: Ctx,
   { request, principal }: Caller,
   path: HttpCall["path"],
-  body: HttpCall["body"],
+  sent: HttpCall["body"],
 ) {
+  const body = await withCheckpoint(ctx, principal.workspaceId, sent);
   const row = mustFind(ctx, principal.workspaceId, body.model);
   return { row, response: await answer(ctx, row, request, { path, body, keyId: principal.keyId }) };
 }
@@ -33,7 +35,8 @@ type ChatFields = z.input<typeof ChatCompletionRequest>;
 export const chatBody = (ctx: Ctx, { principal }: Caller, fields: ChatFields): ChatCompletionRequest =>
   parsedAs(ChatCompletionRequest, withAgent(ctx, principal.workspaceId, fields) as ChatFields);
 
-export async function chat(ctx: Ctx, { request, principal }: Caller, body: ChatCompletionRequest) {
+export async function chat(ctx: Ctx, { request, principal }: Caller, sent: ChatCompletionRequest) {
+  const body = await withCheckpoint(ctx, principal.workspaceId, sent);
   const { deployment, ...agent } = resolveModel(ctx, principal.workspaceId, body.model);
   const by = { keyId: principal.keyId, conversationId: request.headers.get("x-conversation-id") };
   return answer(ctx, deployment, request, { path: "/chat/completions", body, ...by, ...agent });

@@ -2,8 +2,6 @@
  * Answers of the chat and completion routes in the format of another client. The answer is relayed as it comes: a client
  * that leaves cancels the source, which ends the work in the worker.
  */
-import type { AppError } from "../../lib/errors.ts";
-
 export type Translator<Whole, Chunk> = {
   /** A whole answer as JSON. */
   whole: (answer: Whole) => object | Promise<object>;
@@ -13,8 +11,10 @@ export type Translator<Whole, Chunk> = {
   chunk: (chunk: Chunk) => string;
   /** The text after the last chunk. */
   end: () => string | Promise<string>;
-  /** The text for an error that ends a stream. */
-  error: (error: AppError["message"]) => string;
+  /** The text for an error that ends a stream. `code`: as a client of OpenAI reads it. */
+  error: (message: string, code: string | undefined) => string;
+  /** The text for a comment, which shows that the server still works. Default: the comment. */
+  ping?: string;
 };
 
 /** `response`: an answer of /chat/completions or /completions. Errors pass: they have the format of the route already. */
@@ -32,7 +32,7 @@ export async function translated<Whole, Chunk>(
   return new Response(translatedStream(response.body as ReadableStream<Uint8Array>, translator), { headers });
 }
 
-type Shown = { error?: { message?: string } };
+type Shown = { error?: { message?: string; code?: string } };
 
 function translatedStream<Whole, Chunk>(
   source: ReadableStream<Uint8Array>,
@@ -44,12 +44,14 @@ function translatedStream<Whole, Chunk>(
   let held = "";
   let failed = false;
   const textOf = (line: string): string | Promise<string> => {
-    if (!line.startsWith("data: ") || failed) return "";
+    if (failed) return "";
+    if (line.startsWith(":")) return translator.ping ?? `${line}\n\n`;
+    if (!line.startsWith("data: ")) return "";
     if (line === "data: [DONE]") return translator.end();
     const chunk = JSON.parse(line.slice(6)) as Chunk & Shown;
     if (!chunk.error) return translator.chunk(chunk);
     failed = true;
-    return translator.error(chunk.error.message ?? "The request failed");
+    return translator.error(chunk.error.message ?? "The request failed", chunk.error.code);
   };
   return new ReadableStream<Uint8Array>({
     async pull(controller) {

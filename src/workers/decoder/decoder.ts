@@ -115,7 +115,7 @@ class GraphDecoder implements Decoder {
       throw new RangeError("A token of the prompt or of logit_bias is not in the vocabulary");
     if (this.#free.length === 0) return null;
     const beginning = prompt.subarray(0, -1);
-    const lease = this.#pages.admit(beginning, total);
+    const lease = this.#pages.admit(beginning, total, admission.fresh);
     if (!lease) return null;
     const slot = this.#free.pop()!;
     const state = { position: beginning.length, left: maxTokens, over: false, maskedOnce: false };

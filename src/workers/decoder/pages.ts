@@ -45,9 +45,10 @@ export class PageTable {
   /**
    * Reserves room for `total` tokens, of which `tokens` are known. Returns null if there is not enough. The pages of
    * `tokens` beyond `cached` must be filled before the next admission is filled: they count as known from now on.
+   * `isFresh`: the lease shares no known pages.
    */
-  admit(tokens: Int32Array, total: number): Lease | null {
-    const { shared, partial, parent } = this.#find(tokens);
+  admit(tokens: Int32Array, total: number, isFresh = false): Lease | null {
+    const { shared, partial, parent } = this.#find(isFresh ? tokens.subarray(0, 0) : tokens);
     const idle = shared.filter((page) => this.#users[page] === 0).length;
     const needed = Math.ceil(total / PAGE) - shared.length;
     if (needed + idle > this.available) return null;

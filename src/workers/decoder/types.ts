@@ -8,6 +8,8 @@ export type Admission = {
   drawing: Drawing;
   /** The caller checks each token before the next one is drawn, and may call `redraw`. */
   checked?: boolean;
+  /** Read the whole prompt, also where the pages have its start. */
+  fresh?: boolean;
 };
 
 /** A drawn token. `done`: it is the last that the admission allows. */

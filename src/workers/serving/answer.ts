@@ -1,6 +1,8 @@
 /** The shapes of /chat/completions answers. The constant parts of a chunk are built once: a token costs one stringify. */
 import type { ChatCompletion, ChatLogprobs, FinishReason } from "../../lib/chat/chat_completion.ts";
+import type { CustomCall } from "../../lib/chat/messages.ts";
 import type { Timings, Usage } from "../../lib/chat/sampling.ts";
+import { customInput } from "../../lib/chat/tools.ts";
 import type { ParsedCall } from "./calls/sink.ts";
 import type { TokenLogprob } from "./engine/types.ts";
 
@@ -37,6 +39,8 @@ export type ChatChoice = {
   /** The request has `functions`: a call is a `function_call`. */
   legacy: boolean;
   calls: ToolCallOut[];
+  /** Names of custom tools: their calls have a text instead of arguments. */
+  custom: ReadonlySet<string>;
   logprobs: TokenLogprob[] | undefined;
   finish: FinishReason;
 };
@@ -53,14 +57,14 @@ export const chatCompletion = (
   created: head.created,
   model: head.model,
   system_fingerprint: head.system_fingerprint,
-  choices: choices.map(({ content, thoughts, calls, legacy, logprobs, finish }, index) => ({
+  choices: choices.map(({ content, thoughts, calls, custom, legacy, logprobs, finish }, index) => ({
     index,
     message: {
       role: "assistant",
       content: content === "" && calls.length > 0 ? null : content,
       refusal: null,
       ...(thoughts === "" ? {} : { reasoning_content: thoughts.trimEnd() }),
-      ...callsOf(calls, legacy),
+      ...callsOf(calls, { custom, legacy }),
     },
     logprobs: logprobs ? chatLogprobs(logprobs) : null,
     finish_reason: finish,
@@ -70,11 +74,20 @@ export const chatCompletion = (
   ...(prompt === undefined ? {} : { __verbose: { prompt } }),
 });
 
-const callsOf = (calls: readonly ToolCallOut[], legacy: boolean) => {
+const callsOf = (calls: readonly ToolCallOut[], { custom, legacy }: Pick<ChatChoice, "custom" | "legacy">) => {
   const [first] = calls;
   if (!first) return {};
-  return legacy ? { function_call: first.function } : { tool_calls: [...calls] };
+  return legacy ? { function_call: first.function } : { tool_calls: calls.map((call) => shownCall(call, custom)) };
 };
+
+const shownCall = (call: ToolCallOut, custom: ReadonlySet<string>): ToolCallOut | CustomCall =>
+  custom.has(call.function.name) ? customCall(call) : call;
+
+const customCall = ({ id, function: { name, arguments: args } }: ToolCallOut): CustomCall => ({
+  id,
+  type: "custom",
+  custom: { name, input: customInput(args) },
+});
 
 export type Progress = { total: number; cache: number; processed: number; time_ms: number };
 
@@ -85,6 +98,8 @@ export type ChunkWriter = {
   call: (index: number, position: number, call: ToolCallOut, legacy: boolean) => string;
   /** A further piece of the arguments of a call. */
   piece: (index: number, position: number, text: string, legacy: boolean) => string;
+  /** A call of a custom tool comes whole. */
+  custom: (index: number, position: number, call: ToolCallOut) => string;
   finish: (index: number, reason: FinishReason) => string;
   usage: (usage: Usage) => string;
   progress: (index: number, progress: Progress) => string;
@@ -93,7 +108,7 @@ export type ChunkWriter = {
 type ChunkOptions = {
   samples: number;
   withUsage: boolean;
-  /** The times so far: in the last chunk of a choice, and in all of them with `each`. */
+  /** The times so far: in the last chunk of a choice, with the usage, and with `each` in all but the first. */
   timings: () => Timings;
   each: boolean;
 };
@@ -103,8 +118,10 @@ export function createChunkWriter(head: Head, { samples, withUsage, timings, eac
   const open = JSON.stringify({ id, object: "chat.completion.chunk", ...rest }).slice(0, -1);
   const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
   const timed = () => `,"timings":${JSON.stringify(timings())}${close}`;
-  const choice = (index: number, delta: string, reason: string, logprobs = "null") =>
-    `data: ${open},"choices":[{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}}]${each || reason !== "null" ? timed() : close}`;
+  const untimed = (index: number, delta: string, reason: string, logprobs = "null") =>
+    `data: ${open},"choices":[{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}}]`;
+  const choice = (index: number, delta: string, reason: string, logprobs?: string) =>
+    untimed(index, delta, reason, logprobs) + (each || reason !== "null" ? timed() : close);
   const called = (index: number, delta: object) => choice(index, JSON.stringify(delta), "null");
   const before = Array.from(
     { length: samples },
@@ -112,7 +129,7 @@ export function createChunkWriter(head: Head, { samples, withUsage, timings, eac
   );
   const after = `},"logprobs":null,"finish_reason":null}]${close}`;
   return {
-    role: (index) => choice(index, '{"role":"assistant","content":""}', "null"),
+    role: (index) => untimed(index, '{"role":"assistant","content":""}', "null") + close,
     content: (index, text, logprobs) =>
       logprobs === undefined && !each
         ? before[index] + JSON.stringify(text) + after
@@ -132,9 +149,11 @@ export function createChunkWriter(head: Head, { samples, withUsage, timings, eac
           ? { function_call: { arguments: text } }
           : { tool_calls: [{ index: position, function: { arguments: text } }] },
       ),
+    custom: (index, position, call) => called(index, { tool_calls: [{ index: position, ...customCall(call) }] }),
     progress: (index, progress) =>
       `data: ${open},"choices":[{"index":${index},"delta":{},"logprobs":null,"finish_reason":null}],"prompt_progress":${JSON.stringify(progress)}${close}`,
     finish: (index, reason) => choice(index, "{}", `"${reason}"`),
-    usage: (usage) => `data: ${open},"choices":[],"usage":${JSON.stringify(usage)}}\n\n`,
+    usage: (usage) =>
+      `data: ${open},"choices":[],"usage":${JSON.stringify(usage)},"timings":${JSON.stringify(timings())}}\n\n`,
   };
 }

@@ -3,8 +3,9 @@
 import { continuesLast } from "../../lib/chat/chat_checks.ts";
 import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { tokenLimit } from "../../lib/chat/sampling.ts";
+import { type PlainTools, plainTools } from "../../lib/chat/tools.ts";
 import { SSE_DONE } from "../../lib/net/sse.ts";
-import { type ChunkWriter, chatCompletion, createChunkWriter } from "./answer.ts";
+import { type ChunkWriter, chatCompletion, createChunkWriter, type ToolCallOut } from "./answer.ts";
 import type { Generation, Run } from "./engine/types.ts";
 import { type Choice, newChoice, readDelta } from "./parts/choice.ts";
 import { thoughtState, thoughtTags } from "./parts/thoughts.ts";
@@ -17,6 +18,7 @@ import {
   fingerprintOf,
   type Served,
   startRun,
+  type Tally,
   timingsShown,
   toSampling,
   usageOf,
@@ -44,6 +46,7 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
       countTokens(deltas, tally);
       for (const delta of deltas) readDelta(choices[delta.sample] as Choice, delta, exchange);
     }
+    countThoughts(served, choices, tally);
     const figures = { usage: usageOf(tally), timings: timingsShown(tally) };
     return Response.json(chatCompletion(head, choices, request.verbose ? { ...figures, prompt: text } : figures));
   }
@@ -54,16 +57,21 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
     const begun = { chunks, write, exchange };
     if (request.return_progress) await relayProgress(run, begun);
     await relay(run, choices, { ...begun, progress: request.return_progress });
+    countThoughts(served, choices, tally);
     write((withUsage ? chunks.usage(usageOf(tally)) : "") + SSE_DONE);
   });
 }
 
+/** A request whose tools are all functions. */
+export type PlainRequest = Omit<ChatCompletionRequest, keyof PlainTools> & PlainTools;
+
 /** `functions` of the older format become tools. The answer has the older format too. */
-function withTools(request: ChatCompletionRequest): ChatCompletionRequest {
+function withTools(request: ChatCompletionRequest): PlainRequest {
   const { functions, function_call: choice } = request;
-  if (!functions?.length) return request;
+  if (!functions?.length) return { ...request, ...plainTools(request.tools, request.tool_choice) };
   return {
     ...request,
+    custom: new Set(),
     tools: functions.map((each) => ({ type: "function", function: each })),
     tool_choice: typeof choice === "object" && choice ? { type: "function", function: choice } : (choice ?? "auto"),
     parallel_tool_calls: false,
@@ -81,7 +89,7 @@ export async function renderPrompt(served: Served, input: ChatCompletionRequest,
   return await promptOf(served, withTools(input), signal);
 }
 
-async function promptOf(served: Served, request: ChatCompletionRequest, signal: AbortSignal) {
+async function promptOf(served: Served, request: PlainRequest, signal: AbortSignal) {
   const { quote, tokenize } = served.newQuotes();
   const { messages, pictures } = takePictures(request.messages, served.vision !== null);
   const variables = variablesOf(request);
@@ -100,7 +108,7 @@ async function promptOf(served: Served, request: ChatCompletionRequest, signal: 
   return { plan, thoughts, ...(await withPictures(served, text, { pictures, tokenize, signal })) };
 }
 
-async function toGeneration(served: Served, request: ChatCompletionRequest, signal: AbortSignal) {
+async function toGeneration(served: Served, request: PlainRequest, signal: AbortSignal) {
   const { engine, template, adapter } = served;
   const { text, plan, thoughts, prompt, images } = await promptOf(served, request, signal);
   const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
@@ -113,11 +121,20 @@ async function toGeneration(served: Served, request: ChatCompletionRequest, sign
     samples: request.n,
     stop: [...request.stop, ...plan.stop, ...template.stop],
     ignoreEos: request.ignore_eos,
+    fresh: !request.cache_prompt,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(plan.grammar === undefined ? {} : { grammar: plan.grammar }),
     ...(adapter === undefined ? {} : { adapter }),
   };
   return { text, plan, thoughts, generation };
+}
+
+/** Deltas do not say how many tokens a thought has, so its text is split into tokens again. */
+function countThoughts({ engine }: Served, choices: readonly Choice[], tally: Tally) {
+  for (const { thoughts, apart } of choices)
+    if (apart && thoughts !== "")
+      tally.reasoningTokens += engine.tokenize(thoughts, { addBos: false, special: false }).length;
+  tally.reasoningTokens = Math.min(tally.reasoningTokens, tally.completionTokens);
 }
 
 type Relay = { chunks: ChunkWriter; write: (events: string) => void; exchange: Exchange };
@@ -154,7 +171,7 @@ async function relay(
       if (!plain) events += partEvents(choice, readDelta(choice, delta, exchange), { index, chunks });
       else if (delta.text !== "" || delta.logprobs?.length) events += chunks.content(index, delta.text, delta.logprobs);
       if (plain && delta.finish) readDelta(choice, delta, exchange);
-      if (delta.finish) events += chunks.finish(index, choice.finish);
+      if (delta.finish) events += heldCall(choice, { index, chunks }) + chunks.finish(index, choice.finish);
     }
     if (events !== "") write(events);
   }
@@ -167,8 +184,18 @@ function partEvents(choice: Choice, parts: ReturnType<typeof readDelta>, { index
   for (const { thoughts, content, calls, logprobs } of parts) {
     if (thoughts !== "") events += chunks.thoughts(index, thoughts);
     if (content !== "" || logprobs?.length) events += chunks.content(index, content, logprobs);
-    for (const { at, call, piece } of calls)
-      events += call ? chunks.call(index, at, call, choice.legacy) : chunks.piece(index, at, piece, choice.legacy);
+    for (const { at, call, piece } of calls) {
+      if (call) events += heldCall(choice, { index, chunks });
+      if (choice.custom.has(choice.calls[at]?.function.name ?? "")) choice.held = at;
+      else events += call ? chunks.call(index, at, call, choice.legacy) : chunks.piece(index, at, piece, choice.legacy);
+    }
   }
   return events;
+}
+
+/** The call of a custom tool that is complete and not yet sent. */
+function heldCall(choice: Choice, { index, chunks }: At): string {
+  const { held } = choice;
+  choice.held = undefined;
+  return held === undefined ? "" : chunks.custom(index, held, choice.calls[held] as ToolCallOut);
 }

@@ -96,7 +96,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
       if (events !== "") write(events);
     });
     const usage = withUsage
-      ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(tally) })}\n\n`
+      ? `data: ${JSON.stringify({ ...headOf(head), choices: [], usage: usageOf(tally), timings: timingsShown(tally) })}\n\n`
       : "";
     write(usage + SSE_DONE);
   });
@@ -135,6 +135,7 @@ function settings({ engine, adapter }: Served, request: CompletionRequest, promp
     samples,
     stop: request.stop,
     ignoreEos: request.ignore_eos,
+    fresh: !request.cache_prompt,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(adapter === undefined ? {} : { adapter }),
   };
@@ -214,28 +215,17 @@ function createEvents(head: Head, withUsage: boolean) {
     `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}}]${timings ? `,"timings":${JSON.stringify(timings)}` : ""}${close}`;
 }
 
-/** The tokens before the text, before the suffix, and before the answer, in the families that have them. */
-const MARKS: readonly (readonly [string, string, string])[] = [
-  ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
-  ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
-  ["<fim-prefix>", "<fim-suffix>", "<fim-middle>"],
-  ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],
-  ["<PRE>", "<SUF>", "<MID>"],
-];
-
 type Tokenizer = Pick<Engine, "tokenize" | "facts">;
 
 /** A prompt that fills a gap between two texts, for models that were trained with tokens for it. */
 function infillTokens(engine: Tokenizer, prefix: string | readonly number[], suffix: string, at: string): Int32Array {
-  const marks = MARKS.map((names) => names.map((name) => engine.tokenize(name, { addBos: false, special: true })));
-  const complete = marks.find((tokens) => tokens.every((each) => each.length === 1));
-  if (!complete)
+  const { gap, addsBos } = engine.facts;
+  if (!gap)
     throw new AppError("schema", "suffix: this model has no tokens to fill a gap with. Remove the field", {
       param: "/suffix",
     });
-  const [before, after, middle] = complete as [Int32Array, Int32Array, Int32Array];
   const plain = { addBos: false, special: false };
-  const prefixTokens = typeof prefix === "string" ? engine.tokenize(prefix, plain) : promptTokens(engine, prefix, at);
-  const bos = engine.facts.addsBos ? engine.tokenize("", { addBos: true, special: false }) : [];
-  return Int32Array.from([...bos, ...before, ...prefixTokens, ...after, ...engine.tokenize(suffix, plain), ...middle]);
+  const before = typeof prefix === "string" ? engine.tokenize(prefix, plain) : promptTokens(engine, prefix, at);
+  const bos = addsBos ? engine.tokenize("", { addBos: true, special: false }) : [];
+  return Int32Array.from([...bos, gap.prefix, ...before, gap.suffix, ...engine.tokenize(suffix, plain), gap.middle]);
 }

@@ -1,6 +1,6 @@
 /** The context of every request in the worker, and its duties when the request ends. */
 
-import type { Timings } from "../../lib/chat/sampling.ts";
+import type { Timings, Usage } from "../../lib/chat/sampling.ts";
 import { AppError } from "../../lib/errors.ts";
 import { ClientLeft } from "../../lib/net/client_left.ts";
 import { BadGrammar, type Delta, type Engine, type Generation, type Run, type Sampling } from "./engine/types.ts";
@@ -44,6 +44,8 @@ export type Tally = {
   promptTokens: number;
   cachedTokens: number;
   completionTokens: number;
+  /** Tokens of thoughts, a part of `completionTokens`. */
+  reasoningTokens: number;
   /** Times of `performance.now()`: the request came, its prompt was tokens, its first tokens came. */
   readonly begunAt: number;
   preparedAt?: number;
@@ -54,6 +56,7 @@ export const newTally = (): Tally => ({
   promptTokens: 0,
   cachedTokens: 0,
   completionTokens: 0,
+  reasoningTokens: 0,
   begunAt: performance.now(),
 });
 
@@ -111,8 +114,9 @@ export function startRun({ engine }: Served, generation: Generation, at: string,
     return engine.generate(generation, signal);
   } catch (cause) {
     if (!(cause instanceof BadGrammar)) throw cause;
-    const what =
-      at === "/grammar" ? "grammar: does not parse" : `The schema in ${at.slice(1)} cannot be turned into a grammar`;
+    const field = at.slice(1).replaceAll("/", ".");
+    const isGrammar = field.endsWith("grammar");
+    const what = isGrammar ? `${field}: does not parse` : `The schema in ${field} cannot be turned into a grammar`;
     throw new AppError("schema", `${what}: ${cause.message}`, { param: at, cause });
   }
 }
@@ -181,11 +185,17 @@ export function countTokens(deltas: readonly Delta[], tally: Tally) {
   for (const { completionTokens = 0 } of deltas) tally.completionTokens += completionTokens;
 }
 
-export const usageOf = ({ promptTokens, cachedTokens, completionTokens }: Tally) => ({
+export const usageOf = ({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Tally): Usage => ({
   prompt_tokens: promptTokens,
   completion_tokens: completionTokens,
   total_tokens: promptTokens + completionTokens,
   prompt_tokens_details: { cached_tokens: cachedTokens },
+  completion_tokens_details: {
+    reasoning_tokens: reasoningTokens,
+    audio_tokens: 0,
+    accepted_prediction_tokens: 0,
+    rejected_prediction_tokens: 0,
+  },
 });
 
 /** Returns `length` or `stop`; throws for a cancelled sample. */

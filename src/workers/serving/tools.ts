@@ -2,20 +2,23 @@
  * Turns tools, tool_choice and response_format of a request into a grammar for the engine and a parser for its text.
  */
 import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
+import { type Constraint, constraintsOf } from "../../lib/chat/constraints.ts";
 import type { Tool } from "../../lib/chat/messages.ts";
+import type { PlainTools } from "../../lib/chat/tools.ts";
 import type { CallFormat } from "./calls/format.ts";
 import type { Callable } from "./calls/grammars.ts";
 import { type CallParser, createCallParser } from "./calls/parser.ts";
 import { isSchema, type Schema } from "./grammar/merge.ts";
 import { createRules, literal, type Rules } from "./grammar/rules.ts";
 import { compileSchema, schemaGrammar } from "./grammar/schema.ts";
+import { textRule } from "./grammar/text.ts";
 import { until } from "./grammar/until.ts";
 import type { ThoughtTags, thoughtState } from "./parts/thoughts.ts";
 
 export type Plan = {
   grammar?: string;
-  /** The field that the grammar comes from. */
-  grammarOf: "/tools" | "/response_format" | "/grammar" | "/json_schema";
+  /** The field that the grammar comes from, as a JSON pointer. */
+  grammarOf: string;
   /** This text ends the prompt. */
   opening: string;
   stop: readonly string[];
@@ -28,29 +31,37 @@ export type Plan = {
 /** The tags of the model's thoughts, and where the answer begins. */
 export type Thoughts = { tags: ThoughtTags; state: ReturnType<typeof thoughtState> };
 
-type Constraints = Pick<ChatCompletionRequest, "grammar" | "json_schema">;
+type Constraints = Parameters<typeof constraintsOf>[0];
 type Request = Constraints &
-  Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls" | "response_format" | "stream">;
+  Omit<PlainTools, "custom"> &
+  Pick<ChatCompletionRequest, "parallel_tool_calls" | "response_format" | "stream">;
 
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const FORMAT_AT = "/response_format";
 const SCHEMA_AT = `${FORMAT_AT}/json_schema/schema`;
 
-/** The grammar of `grammar` or `json_schema`, the fields of llama.cpp. The request has at most one of them. */
-export function givenGrammar({ grammar, json_schema: schema }: Constraints): Pick<Plan, "grammar" | "grammarOf"> {
-  if (grammar) return { grammar, grammarOf: "/grammar" };
-  if (!schema) return { grammarOf: FORMAT_AT };
-  return { grammar: schemaGrammar(schema, "/json_schema"), grammarOf: "/json_schema" };
+/** The grammar of `grammar`, `structured_outputs` and the like. The request has at most one of them. */
+export function givenGrammar(request: Constraints): Pick<Plan, "grammar" | "grammarOf"> {
+  const [constraint] = constraintsOf(request);
+  return constraint ? { grammar: grammarFor(constraint), grammarOf: constraint.at } : { grammarOf: FORMAT_AT };
+}
+
+function grammarFor({ kind, value, at }: Constraint): string {
+  if (kind === "grammar") return value;
+  if (kind === "schema") return schemaGrammar(value, at);
+  const rules = createRules();
+  return rules.toGrammar(kind === "regex" ? textRule(value, rules, at) : value.map(literal).join(" | "));
 }
 
 /** The tools that the prompt lists. */
-export const shownTools = ({ grammar, json_schema: schema, tools, tool_choice: choice }: Request): readonly Tool[] =>
-  grammar || schema || choice === "none" ? [] : tools;
+export const shownTools = (request: Request): readonly Tool[] =>
+  request.tool_choice === "none" || constraintsOf(request).length > 0 ? [] : request.tools;
 
 /** `thoughts`: undefined if the model writes none. */
 export function planAnswer(request: Request, format: CallFormat, thoughts?: Thoughts): Plan {
   const plain: Plan = { grammarOf: FORMAT_AT, opening: "", stop: [], thinks: thoughts !== undefined };
-  if (request.grammar || request.json_schema) return { ...plain, thinks: false, ...givenGrammar(request) };
+  const given = givenGrammar(request);
+  if (given.grammar !== undefined) return { ...plain, thinks: false, ...given };
   const { tool_choice: choice, parallel_tool_calls: parallel } = request;
   const tools = shownTools(request);
   const rules = createRules();

@@ -48,7 +48,11 @@ export const CHATS: Case[] = [
   ],
   [
     "timings_per_token",
-    stream(CHAT, { ...question, timings_per_token: true }, (all) => all.every((each) => each.timings)),
+    stream(
+      CHAT,
+      { ...question, timings_per_token: true, stream_options: { include_usage: true } },
+      ([first, ...all]) => !first.timings && all.every((each) => each.timings) && all.at(-1).usage,
+    ),
   ],
   [
     "return_progress",

@@ -113,7 +113,7 @@ function read(answer: Answer, chunk: Chunk, now: number): Partial<Answer> {
 
 function withCalls(calls: Answer["calls"], deltas: readonly ToolCallDelta[]): Answer["calls"] {
   const next = calls.map((call) => ({ ...call }));
-  for (const { index, function: part } of deltas) {
+  for (const { index, function: part } of deltas.filter((delta) => delta.type !== "custom")) {
     const call = next[index] ?? { name: "", text: "" };
     next[index] = { name: call.name + (part.name ?? ""), text: call.text + (part.arguments ?? "") };
   }

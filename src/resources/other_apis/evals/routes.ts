@@ -12,7 +12,7 @@ import * as experiments from "../../quality/experiments/service.ts";
 import { callerSignal } from "../../training/reward_functions/check.ts";
 import { present } from "./present.ts";
 import * as runs from "./runs.ts";
-import { CreateEval, CreateEvalRun, Eval, EvalOutputItem, EvalRun } from "./schema.ts";
+import { CreateEval, CreateEvalRun, Eval, EvalOutputItem, EvalRun, UpdateEval } from "./schema.ts";
 import * as evals from "./service.ts";
 
 const EvalDeleted = later(() =>
@@ -54,6 +54,10 @@ export const routes = (ctx: Ctx) => {
     })
     .get("/:id", ({ principal, params }) => present(evals.mustGet(ctx, principal.workspaceId, params.id)), {
       detail: describe("Get an eval", { 200: Eval }),
+    })
+    .post("/:id", ({ principal, params, body }) => present(evals.update(ctx, principal.workspaceId, params.id, body)), {
+      ...takes(UpdateEval),
+      detail: describe("Change the name or the metadata of an eval, as OpenAI's clients do", { 200: Eval }),
     })
     .delete(
       "/:id",

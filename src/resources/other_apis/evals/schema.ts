@@ -89,6 +89,9 @@ export const CreateEval = later(() =>
     })
     .meta({ id: "CreateEval" }),
 );
+export const UpdateEval = later(() =>
+  z.object({ name: Label(200).optional(), metadata: Metadata.nullish() }).meta({ id: "UpdateEval" }),
+);
 export type CreateEval = z.infer<typeof CreateEval>;
 
 export const Entry = later(() =>

@@ -94,6 +94,16 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateEval, once?: 
   });
 }
 
+type Change = { name?: string | undefined; metadata?: Record<string, string> | null | undefined };
+
+export const update = (ctx: Ctx, workspaceId: string, id: string, { name, metadata }: Change): EvalRow =>
+  write(ctx.db, (tx) => {
+    const row = mustGet({ db: tx as Ctx["db"] }, workspaceId, id);
+    const patch = { name: name ?? row.name, metadata: metadata === undefined ? row.metadata : (metadata ?? {}) };
+    tx.update(evals).set(patch).where(eq(evals.id, row.id)).run();
+    return { ...row, ...patch };
+  });
+
 /** The evaluators and the experiments of its runs stay. */
 export function remove(ctx: Ctx, workspaceId: string, id: string): EvalRow {
   return write(ctx.db, (tx) => {

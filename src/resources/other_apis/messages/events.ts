@@ -1,5 +1,7 @@
 /** The events of a streamed message. Pure: one instance for each stream. */
+import { anthropicTypeOf } from "../../../http/answer/client_errors.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../../lib/chat/chat_completion.ts";
+import { isFunctionCall } from "../../../lib/chat/tools.ts";
 import type { Translator } from "../translated.ts";
 import { idOf, stopReason, toMessage, usageOf } from "./translate.ts";
 
@@ -49,7 +51,7 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
         if (open !== "text") out += start("text", { text: "" });
         out += delta({ type: "text_delta", text: content });
       }
-      for (const { id, function: part } of calls) {
+      for (const { id, function: part } of calls.filter(isFunctionCall)) {
         if (part.name !== undefined) out += start("tool_use", { id, name: part.name, input: {} });
         if (part.arguments) out += delta({ type: "input_json_delta", partial_json: part.arguments });
       }
@@ -60,6 +62,7 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
       close() +
       event({ type: "message_delta", delta: { stop_reason: reason, stop_sequence: null }, usage } as never) +
       event({ type: "message_stop" }),
-    error: (message) => event({ type: "error", error: { type: "api_error", message } } as never),
+    error: (message, code) => event({ type: "error", error: { type: anthropicTypeOf(code), message } } as never),
+    ping: event({ type: "ping" }),
   };
 }

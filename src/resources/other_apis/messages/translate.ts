@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { ChatCompletion, ChatCompletionRequest, FinishReason } from "../../../lib/chat/chat_completion.ts";
 import type { Usage } from "../../../lib/chat/sampling.ts";
+import { isFunctionCall } from "../../../lib/chat/tools.ts";
 import type { Block, Content, CountTokensRequest, Message, MessageParam, MessagesRequest } from "./schema.ts";
 
 type ChatFields = z.input<typeof ChatCompletionRequest>;
@@ -130,7 +131,7 @@ export function toMessage({ id, model, choices, usage }: ChatCompletion): Messag
   const blocks: Content[] = [];
   if (thoughts) blocks.push({ type: "thinking", thinking: thoughts, signature: "" });
   if (content) blocks.push({ type: "text", text: content });
-  for (const call of calls)
+  for (const call of calls.filter(isFunctionCall))
     blocks.push({ type: "tool_use", id: call.id, name: call.function.name, input: inputOf(call.function.arguments) });
   return {
     id: idOf(id),

@@ -2,6 +2,7 @@
 import type { ChatCompletion, ChatCompletionChunk } from "../../../lib/chat/chat_completion.ts";
 import type { Completion } from "../../../lib/chat/completion.ts";
 import type { Timings, Usage } from "../../../lib/chat/sampling.ts";
+import { isFunctionCall } from "../../../lib/chat/tools.ts";
 import type { Translator } from "../translated.ts";
 
 type Call = { id?: string | undefined; name: string; text: string };
@@ -79,7 +80,8 @@ function createLines(write: Write, now: () => string) {
   };
 }
 
-const NDJSON = { streamType: "application/x-ndjson", error: (message: string) => line({ error: message }) };
+/** A blank before the next line is no line of its own, and every reader of JSON skips it. */
+const NDJSON = { streamType: "application/x-ndjson", error: (message: string) => line({ error: message }), ping: " " };
 
 export function createChatTranslator(
   kind: "chat" | "generate",
@@ -95,7 +97,9 @@ export function createChatTranslator(
         reasoning_content: thoughts = "",
         tool_calls: toolCalls = [],
       } = choice?.message ?? { content: "" };
-      const calls = toolCalls.map((call) => ({ id: call.id, name: call.function.name, text: call.function.arguments }));
+      const calls = toolCalls
+        .filter(isFunctionCall)
+        .map((call) => ({ id: call.id, name: call.function.name, text: call.function.arguments }));
       const piece = { text: content ?? "", thoughts, calls };
       const end = endFields({ reason: choice?.finish_reason ?? "stop", usage, timings });
       return { model, created_at: now(), ...write(piece), ...end };
@@ -103,7 +107,7 @@ export function createChatTranslator(
     chunk({ model, choices: [choice], usage, timings }) {
       Object.assign(lines.ended, usage ? { usage } : {}, timings ? { timings } : {});
       const { content, reasoning_content: thoughts, tool_calls: parts = [] } = choice?.delta ?? {};
-      for (const { id, function: call } of parts) {
+      for (const { id, function: call } of parts.filter(isFunctionCall)) {
         if (call.name !== undefined) lines.calls.push({ id, name: call.name, text: "" });
         const last = lines.calls.at(-1);
         if (last) last.text += call.arguments ?? "";

@@ -12,7 +12,7 @@ type Choice = Chunk["choices"][number];
 export function createResponseTranslator(
   blank: ModelResponse,
   ended: (response: ModelResponse) => Promise<void>,
-): Translator<ChatCompletion, Chunk> {
+): Translator<ChatCompletion, Chunk> & { last: (usage: ModelResponse["usage"]) => string } {
   let sequence = 0;
   let begun = false;
   let open: OutputItem | undefined;
@@ -34,6 +34,8 @@ export function createResponseTranslator(
     let out = "";
     if (item.type === "function_call")
       out = event("response.function_call_arguments.done", { ...at(), name: item.name, arguments: item.arguments });
+    else if (item.type === "custom_tool_call")
+      out = event("response.custom_tool_call_input.done", { ...at(), input: item.input });
     else {
       const [part] = item.content;
       const name = item.type === "message" ? "response.output_text.done" : "response.reasoning_text.done";
@@ -52,9 +54,10 @@ export function createResponseTranslator(
     const before = close("completed");
     const named = { ...item, id: itemId(PREFIXES[item.type], blank.id, output.length) };
     open = named;
-    const bare = named.type === "function_call" ? named : { ...named, content: [] };
+    const isCall = named.type === "function_call" || named.type === "custom_tool_call";
+    const bare = isCall ? named : { ...named, content: [] };
     const added = event("response.output_item.added", { output_index: output.length, item: bare });
-    if (named.type === "function_call") return before + added;
+    if (isCall) return before + added;
     return before + added + event("response.content_part.added", { ...at(), content_index: 0, part: named.content[0] });
   }
 
@@ -74,8 +77,15 @@ export function createResponseTranslator(
     return before + event("response.reasoning_text.delta", { ...at(), content_index: 0, delta });
   }
 
-  function call({ id, function: piece }: NonNullable<Choice["delta"]["tool_calls"]>[number]): string {
+  function call(delta: NonNullable<Choice["delta"]["tool_calls"]>[number]): string {
     let out = "";
+    if (delta.type === "custom") {
+      const { id, custom } = delta;
+      out = start({ ...CUSTOM_CALL, call_id: id, name: custom.name });
+      if (open?.type === "custom_tool_call") open.input = custom.input;
+      return out + event("response.custom_tool_call_input.delta", { ...at(), delta: custom.input });
+    }
+    const { id, function: piece } = delta;
     if (piece.name !== undefined) out += start({ ...CALL, call_id: id ?? "", name: piece.name });
     if (!piece.arguments || open?.type !== "function_call") return out;
     open.arguments += piece.arguments;
@@ -101,21 +111,29 @@ export function createResponseTranslator(
       return out;
     },
     async end() {
-      const out = (begun ? "" : begin()) + close(reason === "length" ? "incomplete" : "completed");
+      const out = begun ? "" : begin();
+      const before = close(reason === "length" ? "incomplete" : "completed");
       const response = finished();
       await ended(response);
-      return out + event(`response.${response.status}`, { response });
+      return out + before + event(`response.${response.status}`, { response });
     },
-    error(message) {
+    /** The end of a response that is stored already. */
+    last(counted) {
+      usage = counted;
+      const before = close(reason === "length" ? "incomplete" : "completed");
+      const response = finished();
+      return before + event(`response.${response.status}`, { response });
+    },
+    error(message, code = "server_error") {
       const out = begun ? "" : begin();
-      const error = { code: "server_error", message };
+      const error = { code, message };
       const response = { ...finished(), status: "failed", incomplete_details: null, error };
       return out + event("error", { ...error, param: null }) + event("response.failed", { response });
     },
   };
 }
 
-const PREFIXES = { message: "msg", function_call: "fc", reasoning: "rs" } as const;
+const PREFIXES = { message: "msg", function_call: "fc", custom_tool_call: "ctc", reasoning: "rs" } as const;
 const state = { id: "", status: "in_progress" as const };
 const EMPTY_TEXT = { type: "output_text" as const, text: "", annotations: [], logprobs: [] };
 const MESSAGE: OutputItem = { type: "message", ...state, role: "assistant", content: [EMPTY_TEXT] };
@@ -126,3 +144,4 @@ const REASONING: OutputItem = {
   content: [{ type: "reasoning_text", text: "" }],
 };
 const CALL = { type: "function_call" as const, ...state, arguments: "" };
+const CUSTOM_CALL = { type: "custom_tool_call" as const, ...state, input: "" };

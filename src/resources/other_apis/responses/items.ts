@@ -47,6 +47,25 @@ const CallItem = later(() =>
 const ResultItem = later(() =>
   z.object({ type: z.literal("function_call_output"), call_id: z.string(), output: Content.unwrap() }),
 );
+const CustomCallItem = later(() =>
+  z.object({
+    type: z.literal("custom_tool_call"),
+    id: z.string().nullish(),
+    call_id: z.string(),
+    name: z.string(),
+    input: z.string(),
+  }),
+);
+const CustomResultItem = later(() =>
+  z.object({ type: z.literal("custom_tool_call_output"), call_id: z.string(), output: Content.unwrap() }),
+);
+const CompactionItem = later(() =>
+  z.object({
+    type: z.literal("compaction"),
+    id: z.string().nullish(),
+    encrypted_content: z.string().describe("As POST /v1/responses/compact returned it"),
+  }),
+);
 const ReasoningItem = later(() =>
   z.object({
     type: z.literal("reasoning"),
@@ -69,11 +88,20 @@ export const InputItem = later(() =>
   z
     .discriminatedUnion(
       "type",
-      [MessageItem.unwrap(), CallItem.unwrap(), ResultItem.unwrap(), ReasoningItem.unwrap(), ReferenceItem.unwrap()],
+      [
+        MessageItem.unwrap(),
+        CallItem.unwrap(),
+        ResultItem.unwrap(),
+        CustomCallItem.unwrap(),
+        CustomResultItem.unwrap(),
+        ReasoningItem.unwrap(),
+        CompactionItem.unwrap(),
+        ReferenceItem.unwrap(),
+      ],
       {
         error: ({ code }) =>
           code === "invalid_union"
-            ? "must be message, function_call, function_call_output, reasoning or item_reference"
+            ? "must be message, function_call, custom_tool_call, an output of these, reasoning, compaction or item_reference"
             : undefined,
       },
     )
@@ -81,7 +109,7 @@ export const InputItem = later(() =>
 );
 export type InputItem = z.output<typeof InputItem>;
 /** An item whose content is in the request, or was found. */
-export type KnownItem = Exclude<InputItem, { type: "item_reference" }>;
+export type KnownItem = Exclude<InputItem, { type: "item_reference" | "compaction" }>;
 
 export const STATUSES = ["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"] as const;
 
@@ -117,6 +145,14 @@ export const OutputItem = later(() =>
       call_id: z.string(),
       name: z.string(),
       arguments: z.string().describe("JSON text"),
+    }),
+    z.object({
+      type: z.literal("custom_tool_call"),
+      id: z.string(),
+      status: z.enum(STATES),
+      call_id: z.string(),
+      name: z.string(),
+      input: z.string(),
     }),
     z.object({
       type: z.literal("reasoning"),

@@ -7,7 +7,7 @@ import { createResponseTranslator } from "./events.ts";
 import { inputItems } from "./routes.ts";
 import { ResponsesRequest } from "./schema.ts";
 import { prune } from "./service.ts";
-import { blankResponse, toMessages } from "./translate.ts";
+import { blankResponse, toChat, toMessages } from "./translate.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever was answered
 type Json = any;
@@ -119,8 +119,8 @@ test("a server that closes leaves a background response due, and its loop ends",
 
 test.each([
   [{ background: true, store: false }, "/store"],
-  [{ background: true, stream: true }, "/stream"],
-  [{ tools: [{ type: "web_search" }] }, "/tools/0/type"],
+  [{ tools: [{ type: "function" }] }, "/tools/0/name"],
+  [{ input: [{ type: "compaction", encrypted_content: "x" }] }, "/input/0/encrypted_content"],
   [{ input: [{ role: "user", content: [{ type: "input_file", file_id: "x" }] }] }, "/input/0/content/0/type"],
   [
     { input: [{ role: "user", content: [{ type: "input_image", image_url: "data:," }] }] },
@@ -129,6 +129,98 @@ test.each([
   [{ input: [{ type: "item_reference", id: "msg_1" }] }, "/input/0/id"],
 ])("%j is refused", async (fields, param) => {
   expect(await create(fields)).toMatchObject({ status: 400, body: { error: { param } } });
+});
+
+test("tools of other kinds are dropped and named, and a choice of one of them is auto", async () => {
+  const f = { type: "function", name: "f", parameters: { type: "object" } };
+  const tools = [f, { type: "namespace", name: "n", tools: [] }, { type: "web_search" }];
+  const { headers, body } = await create({ tools, tool_choice: { type: "web_search" } });
+  expect(headers.get("warning")).toContain("tool namespace at /tools/1; tool web_search at /tools/2");
+  expect([body.tools, body.tool_choice]).toEqual([[f], "auto"]);
+});
+
+test("a custom tool is offered, its call is read again, and allowed_tools choose among tools", async () => {
+  const custom = { type: "custom" as const, name: "patch", description: "Edits.", format: { type: "text" as const } };
+  const other = { type: "function" as const, name: "f" };
+  const choice = {
+    type: "allowed_tools" as const,
+    mode: "required" as const,
+    tools: [{ type: "custom", name: "patch" }],
+  };
+  const request = ResponsesRequest.parse({ model: "d", input: "hi", tools: [custom, other], tool_choice: choice });
+  const fields = toChat(request, [
+    { type: "custom_tool_call", call_id: "c", name: "patch", input: "a b" },
+    { type: "custom_tool_call_output", call_id: "c", output: "done" },
+  ]);
+  expect(fields.tools?.[0]).toMatchObject({ type: "custom", custom: { name: "patch", format: { type: "text" } } });
+  expect(fields.tool_choice).toMatchObject({
+    allowed_tools: { mode: "required", tools: [{ custom: { name: "patch" } }] },
+  });
+  expect(fields.messages).toMatchObject([
+    { role: "assistant", tool_calls: [{ id: "c", type: "custom", custom: { name: "patch", input: "a b" } }] },
+    { role: "tool", tool_call_id: "c", content: "done" },
+  ]);
+  const blank = blankResponse({ id: "resp_x", createdAt: 0, model: "d", request }, "in_progress");
+  const call = { index: 0, id: "c", type: "custom", custom: { name: "patch", input: "a b" } };
+  const translator = createResponseTranslator(blank, async () => {});
+  const text = translator.chunk({
+    choices: [{ index: 0, delta: { tool_calls: [call] }, finish_reason: "tool_calls" }],
+  } as never);
+  const types = [...(text + (await translator.end())).matchAll(/^event: response\.(.*)$/gm)].map(([, type]) => type);
+  expect(types.slice(2)).toEqual([
+    "output_item.added",
+    "custom_tool_call_input.delta",
+    "custom_tool_call_input.done",
+    "output_item.done",
+    "completed",
+  ]);
+});
+
+const streamed = async (method: string, path: string, body?: object): Promise<Json[]> => {
+  const headers = { authorization: `Bearer ${app.keyA}`, "content-type": "application/json" };
+  const init = { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) };
+  const text = await (await app.handle(new Request(`http://localhost${path}`, init))).text();
+  return [...text.matchAll(/^data: (.*)$/gm)].map(([, json]) => JSON.parse(json as string));
+};
+
+test("a stored response is streamed again, also from an event on; a background one is followed to its end", async () => {
+  const { id, output } = (await create({})).body;
+  const events = await streamed("GET", `/v1/responses/${id}?stream=true`);
+  expect(events.map(({ sequence_number: n }) => n)).toEqual(events.map((_, i) => i));
+  expect([events[0].type, events.at(-1).type, events.at(-1).response.output]).toEqual([
+    "response.created",
+    "response.completed",
+    output,
+  ]);
+  const rest = await streamed("GET", `/v1/responses/${id}?stream=true&starting_after=3`);
+  expect(rest).toEqual(events.slice(4));
+  const gate = Promise.withResolvers<void>();
+  slow = gate.promise;
+  const before = prompts.length;
+  const following = streamed("POST", "/v1/responses", { model: "d", input: "late", background: true, stream: true });
+  await until("the work to begin", () => prompts.length > before);
+  gate.resolve();
+  slow = undefined;
+  const all = await following;
+  expect([all[0].response.status, all.at(-1).type, all.at(-1).response.background]).toEqual([
+    "in_progress",
+    "response.completed",
+    true,
+  ]);
+});
+
+test("a conversation is compacted to one item, which only its workspace can send back", async () => {
+  const first = (await create({ input: "one" })).body;
+  const { body } = await app.call("POST", "/v1/responses/compact", { model: "d", previous_response_id: first.id });
+  expect(body).toMatchObject({ object: "response.compaction", output: [{ type: "compaction" }] });
+  const summary = `answer ${prompts.length}`;
+  await create({ input: [...body.output, { role: "user", content: "two" }] });
+  expect(prompts.at(-1)).toMatchObject([
+    { role: "user", content: expect.stringContaining(summary) },
+    { content: "two" },
+  ]);
+  const foreign = await app.call("POST", "/v1/responses", { model: "d", input: body.output }, { key: app.keyB });
+  expect(foreign.status).toBe(400);
 });
 
 test("a nested field without effect is named", async () => {

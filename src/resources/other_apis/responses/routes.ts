@@ -1,19 +1,26 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
+import { sse } from "../../../http/answer/sse.ts";
 import { area } from "../../../http/auth.ts";
+import { keepOpen } from "../../../http/connection.ts";
+import { openStream } from "../../../http/limits/streams.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
+import type { ChatCompletion } from "../../../lib/chat/chat_completion.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
-import { Deleted, numberText } from "../../../lib/schema.ts";
+import { Deleted, flagText, numberText } from "../../../lib/schema.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
 import { createResponseTranslator } from "./events.ts";
+import { follow } from "./replay.ts";
 import {
+  CompactedResponse,
+  CompactRequest,
   CountedInput,
   CountInput,
   InputItemList,
@@ -23,13 +30,21 @@ import {
 } from "./schema.ts";
 import * as responses from "./service.ts";
 import type { ResponseRow } from "./table.ts";
-import { blankResponse, promptFields, toChat } from "./translate.ts";
+import { blankResponse, promptFields, toChat, toMessages, usageOf } from "./translate.ts";
 
 export const ItemsQuery = z.object({
   limit: numberText(z.int().min(1).max(100)).default(20),
   order: z.enum(["asc", "desc"]).default("desc"),
   after: z.string().optional().describe("The id of the last item of the page before"),
 });
+
+const RetrieveQuery = z.object({
+  stream: flagText.default(false),
+  starting_after: numberText(z.int().min(0)).optional().describe("With stream: only events after this number"),
+});
+const HEARTBEAT_MS = 10_000;
+const SUMMARIZE =
+  "Summarize this conversation so that you can go on without it: what was asked, what was done and found, what is decided, and what is left to do. Keep names, paths and numbers.";
 
 /** One page of the items that a stored response was asked with. Pure. */
 export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, query: z.output<typeof ItemsQuery>) {
@@ -56,11 +71,40 @@ export const routes = (ctx: Ctx) => {
     return { input: items, all: previous ? [...responses.historyOf(ctx, workspaceId, previous), ...items] : items };
   };
 
+  /** `after`: the number of the last event that the client has. */
+  function followed({ request, principal }: Caller, id: string, after: number): Response {
+    const { workspaceId } = principal;
+    keepOpen(ctx, request);
+    const source = (signal: AbortSignal) => follow(ctx, { workspaceId, id, after, signal });
+    return sse(ctx, request, source, { heartbeatMs: HEARTBEAT_MS, onEnd: openStream(ctx, principal) });
+  }
+
+  /** The model writes the summary. Requests of the user stay as they are. */
+  async function compact(caller: Caller, { input, instructions, ...request }: z.output<typeof CompactRequest>) {
+    const { workspaceId } = caller.principal;
+    const { all } = itemsOf(caller, { ...request, input: input ?? [] } as PromptFields);
+    const question = { type: "message" as const, role: "user" as const, content: instructions || SUMMARIZE };
+    const messages = toMessages([...all, question]);
+    const response = await chat(ctx, caller, chatBody(ctx, caller, { model: request.model, messages }));
+    if (!response.ok) return response;
+    const { choices, usage } = (await response.json()) as ChatCompletion;
+    const now = ctx.clock.now();
+    const id = newId("resp", now);
+    const encrypted_content = responses.sealSummary(ctx, workspaceId, choices[0]?.message.content ?? "");
+    return {
+      id,
+      object: "response.compaction",
+      created_at: Math.floor(now / 1000),
+      output: [{ type: "compaction", id: id.replace(/^resp/, "cmp"), encrypted_content }],
+      usage: usageOf(usage),
+    };
+  }
+
   async function create(caller: Caller, body: ResponsesRequest) {
     const { workspaceId, keyId } = caller.principal;
     if (body.store || body.background) mustLeaveSpace(ctx);
     const { input, all } = itemsOf(caller, body);
-    const task = chatBody(ctx, caller, toChat(body, all));
+    const task = chatBody(ctx, caller, toChat({ ...body, stream: body.stream && !body.background }, all));
     const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;
     const now = ctx.clock.now();
     const head = { id: newId("resp", now), createdAt: now, model, request: body };
@@ -70,7 +114,7 @@ export const routes = (ctx: Ctx) => {
       const row = responses.store(ctx, { ...stored, task, response: blankResponse(head, "queued") });
       ctx.state.responses.bell.resolve();
       ctx.wake("responses.run");
-      return responses.present(row);
+      return body.stream ? followed(caller, row.id, -1) : responses.present(row);
     }
     const ended = async (response: ModelResponse) => {
       if (!body.store) return;
@@ -105,11 +149,27 @@ export const routes = (ctx: Ctx) => {
         detail: describe("Count the input tokens of a response", { 200: CountedInput }),
       },
     )
+    .post("/compact", ({ body, ...caller }) => compact(caller, body), {
+      ...takes(CompactRequest, { kind: "chat" }),
+      detail: describe(
+        "Compact a conversation: a summary takes its place",
+        { 200: CompactedResponse },
+        { description: "The model writes the summary. `instructions` replaces the request for it." },
+      ),
+    })
     .get(
       "/:id",
-      ({ principal, params }) => responses.present(responses.mustGet(ctx, principal.workspaceId, params.id)),
+      ({ params, query, ...caller }) => {
+        const row = responses.mustGet(ctx, caller.principal.workspaceId, params.id);
+        return query.stream ? followed(caller, row.id, query.starting_after ?? -1) : responses.present(row);
+      },
       {
-        detail: describe("Get a stored response", { 200: ModelResponse }),
+        ...asks(RetrieveQuery),
+        detail: describe(
+          "Get a stored response",
+          { 200: ModelResponse },
+          { description: "With stream=true its events, as text/event-stream: each text comes in one piece." },
+        ),
       },
     )
     .get(

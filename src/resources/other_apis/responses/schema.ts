@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { JsonSchema, orElse } from "../../../lib/chat/messages.ts";
 import { MAX_ALTERNATIVES, TraceMetadata } from "../../../lib/chat/sampling.ts";
+import { isServed, otherKind } from "../../../lib/chat/tools.ts";
 import { later } from "../../../lib/schema.ts";
 import { InputItem, OutputItem, STATUSES } from "./items.ts";
 
@@ -11,7 +12,7 @@ const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
 
 const FunctionTool = later(() =>
   z.object({
-    type: z.literal("function", { error: 'must be "function": this server runs no tools of its own' }),
+    type: z.literal("function"),
     name: z.string(),
     description: z.string().nullish(),
     parameters: JsonSchema.nullish(),
@@ -19,8 +20,52 @@ const FunctionTool = later(() =>
   }),
 );
 
+const CustomTool = later(() =>
+  z.object({
+    type: z.literal("custom"),
+    name: z.string(),
+    description: z.string().nullish(),
+    format: z
+      .discriminatedUnion("type", [
+        z.object({ type: z.literal("text") }),
+        z.object({ type: z.literal("grammar"), syntax: z.enum(["lark", "regex"]), definition: z.string() }),
+      ])
+      .nullish()
+      .describe("regex is obeyed; lark is shown to the model"),
+  }),
+);
+const Tool = later(() => z.union([FunctionTool.unwrap(), CustomTool.unwrap()]));
+export type Tool = z.output<typeof Tool>;
+
+/** Kinds that this server does not run are dropped. The answer names them. */
+const SentTools = later(() =>
+  z
+    .array(z.union([FunctionTool.unwrap(), CustomTool.unwrap(), otherKind()]))
+    .max(MAX_TOOLS)
+    .transform((tools) => tools.filter((tool) => isServed<Tool>(tool))),
+);
+
+const namedTool = () => z.object({ type: z.enum(["function", "custom"]), name: z.string() });
 const ToolChoice = later(() =>
-  z.union([z.enum(["none", "auto", "required"]), z.object({ type: z.literal("function"), name: z.string() })]),
+  z.union([
+    z.enum(["none", "auto", "required"]),
+    namedTool(),
+    z.object({
+      type: z.literal("allowed_tools"),
+      mode: z.enum(["auto", "required"]),
+      tools: z
+        .array(z.union([namedTool(), otherKind()]))
+        .max(MAX_TOOLS)
+        .transform((tools) => tools.filter((tool) => isServed<z.output<ReturnType<typeof namedTool>>>(tool))),
+    }),
+  ]),
+);
+export type ToolChoice = z.output<typeof ToolChoice>;
+/** A choice of a tool that was dropped is `auto`. */
+const SentChoice = later(() =>
+  z
+    .union([...ToolChoice.unwrap().options, otherKind(["allowed_tools"]).transform(() => "auto" as const)])
+    .transform((choice): ToolChoice => choice),
 );
 
 const TextFormat = later(() =>
@@ -43,8 +88,8 @@ const prompt = () => ({
   input: z.union([z.string(), z.array(InputItem.unwrap()).min(1).max(MAX_ITEMS)]),
   instructions: z.string().nullish().describe("The system message. It is not taken over from the previous response"),
   previous_response_id: z.string().nullish().describe("A stored response that this one continues"),
-  tools: orElse(z.array(FunctionTool).max(MAX_TOOLS), [] as z.output<typeof FunctionTool>[]),
-  tool_choice: orElse(ToolChoice, "auto" as z.output<typeof ToolChoice>),
+  tools: orElse(SentTools, [] as Tool[]).describe("Tools of other kinds are dropped, and named in the header warning"),
+  tool_choice: orElse(SentChoice, "auto" as ToolChoice),
   parallel_tool_calls: orElse(z.boolean(), true),
   text: z.object({ format: TextFormat.nullish() }).nullish(),
   reasoning: z
@@ -71,11 +116,10 @@ export const ResponsesRequest = later(() =>
       top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
       metadata: TraceMetadata,
     })
-    .superRefine(({ background, store, stream, top_logprobs }, issues) => {
+    .superRefine(({ background, store, top_logprobs }, issues) => {
       const refuse = (field: string, message: string) =>
         issues.addIssue({ code: "custom", path: [field], message, input: background });
       if (background && !store) refuse("store", "must be true with background: the result is read from the store");
-      if (background && stream) refuse("stream", "cannot be combined with background. Read the result by its id");
       if (background && typeof top_logprobs === "number") refuse("top_logprobs", "cannot be combined with background");
     })
     .meta({ id: "ResponsesRequest" }),
@@ -87,7 +131,7 @@ const Usage = later(() =>
     input_tokens: z.int(),
     input_tokens_details: z.object({ cached_tokens: z.int() }),
     output_tokens: z.int(),
-    output_tokens_details: z.object({ reasoning_tokens: z.int().describe("Always 0: thoughts are not counted apart") }),
+    output_tokens_details: z.object({ reasoning_tokens: z.int().describe("Tokens of thoughts. 0 with background") }),
     total_tokens: z.int(),
   }),
 );
@@ -113,7 +157,7 @@ export const ModelResponse = later(() =>
       temperature: z.number().nullable(),
       text: z.object({ format: TextFormat }),
       tool_choice: ToolChoice,
-      tools: z.array(FunctionTool),
+      tools: z.array(Tool),
       top_p: z.number().nullable(),
       truncation: z.literal("disabled"),
       usage: Usage.nullable(),
@@ -122,6 +166,35 @@ export const ModelResponse = later(() =>
     .meta({ id: "ModelResponse" }),
 );
 export type ModelResponse = z.infer<typeof ModelResponse>;
+
+export const CompactRequest = later(() =>
+  z
+    .object({
+      model: z
+        .string()
+        .min(1)
+        .optional()
+        .describe("The deployment that writes the summary. Default: the only one that runs"),
+      input: prompt().input.nullish(),
+      instructions: z.string().nullish(),
+      previous_response_id: z.string().nullish().describe("A stored response whose conversation is compacted too"),
+    })
+    .meta({ id: "CompactResponseRequest" }),
+);
+
+export const CompactedResponse = later(() =>
+  z
+    .object({
+      id: z.string(),
+      object: z.literal("response.compaction"),
+      created_at: z.int().describe("Unix seconds"),
+      output: z
+        .array(z.record(z.string(), z.unknown()))
+        .describe("The input of the next request: one item of the type compaction, which only this server can read"),
+      usage: Usage,
+    })
+    .meta({ id: "CompactedResponse" }),
+);
 
 export const InputItemList = later(() =>
   z

@@ -31,10 +31,28 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): ResponseRow 
   throw new AppError("resource_not_found", message, { param: "id" });
 }
 
-/** The items of a request. A reference becomes the stored item that it names. */
+const COMPACTED = "The conversation before this message, in short:";
+const aadOf = (workspaceId: string) => `responses.compaction:${workspaceId}`;
+
+/** `text`: a summary, which only this workspace can send back. */
+export const sealSummary = (ctx: Ctx, workspaceId: string, text: string): string =>
+  ctx.secrets.seal(text, aadOf(workspaceId));
+
+function summaryOf(ctx: Ctx, workspaceId: string, sealed: string, index: number): KnownItem {
+  try {
+    const summary = new TextDecoder().decode(ctx.secrets.open(sealed, aadOf(workspaceId)));
+    return { type: "message", role: "user", content: `${COMPACTED}\n\n${summary}` };
+  } catch (cause) {
+    const message = `input.${index}.encrypted_content: is not from POST /v1/responses/compact of this workspace`;
+    throw new AppError("schema", message, { param: `/input/${index}/encrypted_content`, cause });
+  }
+}
+
+/** The items of a request. A reference becomes the stored item that it names, and a summary a message. */
 export function itemsOf(ctx: Ctx, workspaceId: string, input: string | readonly InputItem[]): KnownItem[] {
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   return input.map((item, index) => {
+    if (item.type === "compaction") return summaryOf(ctx, workspaceId, item.encrypted_content, index);
     if (item.type !== "item_reference") return item;
     const row = byId(ctx.db, { id: responseOfItem(item.id) ?? "", workspaceId });
     const storedItem = row?.response.output.find(({ id }) => id === item.id);

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { ChatCompletion, ChatCompletionRequest, FinishReason } from "../../../lib/chat/chat_completion.ts";
 import type { Usage } from "../../../lib/chat/sampling.ts";
 import type { Content, KnownItem, OutputItem } from "./items.ts";
-import type { ModelResponse, PromptFields, ResponsesRequest, TextFormat } from "./schema.ts";
+import type { ModelResponse, PromptFields, ResponsesRequest, TextFormat, Tool, ToolChoice } from "./schema.ts";
 
 type ChatFields = z.input<typeof ChatCompletionRequest>;
 type ChatMessage = ChatFields["messages"][number];
@@ -47,7 +47,11 @@ export function toMessages(items: readonly KnownItem[]): ChatMessage[] {
       const calling = turn(() => false);
       const named = { ...call, function: { name: item.name, arguments: item.arguments } };
       calling.tool_calls = [...(calling.tool_calls ?? []), named];
-    } else if (item.type === "function_call_output") {
+    } else if (item.type === "custom_tool_call") {
+      const calling = turn(() => false);
+      const custom = { name: item.name, input: item.input };
+      calling.tool_calls = [...(calling.tool_calls ?? []), { id: item.call_id, type: "custom", custom }];
+    } else if (item.type === "function_call_output" || item.type === "custom_tool_call_output") {
       open = undefined;
       messages.push({ role: "tool", tool_call_id: item.call_id, content: textOf(item.output) });
     } else if (item.role === "assistant") {
@@ -71,6 +75,27 @@ function formatOf(format: TextFormat | null | undefined): Pick<ChatFields, "resp
   return { response_format: { type, json_schema } };
 }
 
+function chatTool(tool: Tool): NonNullable<ChatFields["tools"]>[number] {
+  if (tool.type === "function") {
+    const { type, ...named } = tool;
+    return { type, function: named };
+  }
+  const { type, format, ...named } = tool;
+  if (format?.type !== "grammar") return { type, custom: { ...named, format } };
+  const { type: kind, ...grammar } = format;
+  return { type, custom: { ...named, format: { type: kind, grammar } } };
+}
+
+function chatChoice(choice: ToolChoice): ChatFields["tool_choice"] {
+  if (typeof choice === "string") return choice;
+  if (choice.type !== "allowed_tools") return namedChoice(choice);
+  const { type, mode, tools } = choice;
+  return { type, allowed_tools: { mode, tools: tools.map(namedChoice) } };
+}
+
+const namedChoice = ({ type, name }: { type: "function" | "custom"; name: string }) =>
+  type === "custom" ? { type, custom: { name } } : { type, function: { name } };
+
 /** The part of a request that decides its prompt. `items`: with those of the responses before. */
 export function promptFields(request: PromptFields, items: readonly KnownItem[]): ChatFields {
   const { model, instructions, tools, tool_choice: choice, parallel_tool_calls, text, reasoning } = request;
@@ -79,8 +104,8 @@ export function promptFields(request: PromptFields, items: readonly KnownItem[])
     model,
     messages: [...system, ...toMessages(items)],
     parallel_tool_calls,
-    tools: tools.map(({ type, ...named }) => ({ type, function: named })),
-    tool_choice: typeof choice === "string" ? choice : { type: "function", function: { name: choice.name } },
+    tools: tools.map(chatTool),
+    tool_choice: chatChoice(choice),
     ...formatOf(text?.format),
     ...(reasoning?.effort ? { reasoning_effort: reasoning.effort } : {}),
   };
@@ -138,15 +163,15 @@ export const usageOf = (usage: Usage): NonNullable<ModelResponse["usage"]> => ({
   input_tokens: usage.prompt_tokens,
   input_tokens_details: { cached_tokens: usage.prompt_tokens_details?.cached_tokens ?? 0 },
   output_tokens: usage.completion_tokens,
-  output_tokens_details: { reasoning_tokens: 0 },
+  output_tokens_details: { reasoning_tokens: usage.completion_tokens_details?.reasoning_tokens ?? 0 },
   total_tokens: usage.total_tokens,
 });
 
-type ItemPrefix = "msg" | "fc" | "rs";
+type ItemPrefix = "msg" | "fc" | "ctc" | "rs";
 /** The id of an item holds the id of its response, so that a reference to the item finds both. */
 export const itemId = (prefix: ItemPrefix, responseId: string, index: number) =>
   `${prefix}_${responseId.replace(/^resp_/, "")}_${index}`;
-const ITEM_ID = /^(?:msg|fc|rs)_([0-9a-z]{26})_\d+$/;
+const ITEM_ID = /^(?:msg|fc|ctc|rs)_([0-9a-z]{26})_\d+$/;
 export const responseOfItem = (id: string): string | undefined => {
   const [, ulid] = ITEM_ID.exec(id) ?? [];
   return ulid && `resp_${ulid}`;
@@ -177,7 +202,11 @@ export function toResponse(
     const parts = [{ type: "output_text" as const, text: content, annotations: [], logprobs }];
     output.push({ type: "message", id: idFor("msg"), status, role: "assistant", content: parts });
   }
-  for (const { id: call_id, function: named } of calls)
-    output.push({ type: "function_call", id: idFor("fc"), status, call_id, ...named });
+  for (const call of calls)
+    output.push(
+      call.type === "custom"
+        ? { type: "custom_tool_call", id: idFor("ctc"), status, call_id: call.id, ...call.custom }
+        : { type: "function_call", id: idFor("fc"), status, call_id: call.id, ...call.function },
+    );
   return { ...blank, ...end, output, usage: usageOf(usage) };
 }

@@ -19,6 +19,7 @@ import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_mode
 import { resolveModel, withAgent } from "../agents/apply.ts";
 import { answer, type HttpCall } from "./chat/answer.ts";
 import { listRequests } from "./chat/records.ts";
+import { withCheckpoint } from "./checkpoint.ts";
 import { remove } from "./deletion.ts";
 import * as parking from "./parking.ts";
 import { hardwareFor } from "./remote/placing.ts";
@@ -195,7 +196,8 @@ const byName = (ctx: Ctx) => {
     const isChat = kind === "chat"; // only a chat may name an agent
     app.post(
       path,
-      ({ principal: { workspaceId, keyId }, body, request }) => {
+      async ({ principal: { workspaceId, keyId }, body: sent, request }) => {
+        const body = await withCheckpoint(ctx, workspaceId, sent);
         const { deployment, ...agent } = isChat
           ? resolveModel(ctx, workspaceId, body.model)
           : { deployment: mustFind(ctx, workspaceId, body.model) };
@@ -211,7 +213,7 @@ const deploymentOf = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: st
   deployments.mustGet(ctx, workspaceId, id);
 
 const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) =>
-  answer(ctx, row, request, { ...call, conversationId: request.headers.get("x-conversation-id") });
+  answer(ctx, row, request, { ...call, conversationId: request.headers.get("x-conversation-id") }, { isLast: true });
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

@@ -50,6 +50,19 @@ test("F2 models: each listed id works as `model`; a queued one is not listed; th
   expect(other.body.data).toEqual([]);
 });
 
+test("every list of models has the context of the deployment, not of the model", async () => {
+  const on = await open();
+  await on.reaches(await on.deploy({ name: "d", context_length: 64 }), "serving");
+  expect((await on.call("GET", "/v1/models")).body.data).toMatchObject([{ id: "d", context_length: 64 }]);
+  expect((await on.call("GET", "/v1/models/d")).body.context_length).toBe(64);
+  expect((await on.call("GET", "/api/v0/models")).body.data).toMatchObject([{ id: "d", max_context_length: 64 }]);
+  expect((await on.call("GET", "/api/ps")).body.models).toMatchObject([{ name: "d", context_length: 64 }]);
+  const { model_info: facts } = (await on.call("POST", "/api/show", { model: "d" })).body;
+  expect(facts[`${facts["general.architecture"]}.context_length`]).toBe(64);
+  const [random] = (await on.call("GET", "/v1/models?registry=true")).body.data;
+  expect(random.context_length).toBeGreaterThan(64);
+});
+
 test("F2 models: a deployment comes before a model of the same name, and registry=true shows the model", async () => {
   const on = await open();
   await on.reaches(await on.deploy({ name: "random" }), "serving");

@@ -12,6 +12,7 @@ import { type Model, present } from "../models/schema.ts";
 import * as models from "../models/service.ts";
 import { type ModelRow, models as modelTable } from "../models/table.ts";
 import { adaptersOf } from "./chat/loras.ts";
+import { isAdapter, sizeOf } from "./fleet/parts.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
 
 const MAX_NAMES = 10; // in a message
@@ -126,7 +127,7 @@ export async function listServed(ctx: Ctx, workspaceId: string, { limit, after }
   const turn = takingTurns();
   for (const { deployments: row, models } of rows.slice(0, limit)) {
     await turn();
-    data.push(presentServed(row, models), ...withAdapters(ctx, row));
+    data.push(presentServed(ctx, row, models), ...withAdapters(ctx, row));
   }
   return { object: "list" as const, data, has_more: rows.length > limit };
 }
@@ -144,7 +145,7 @@ export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | 
 
 /** A deployment with each of the adapters that a request to it can name. */
 const withAdapters = (ctx: Ctx, row: DeploymentRow): Model[] =>
-  adaptersOf(ctx, row).map((adapter) => ({ ...presentServed(row, adapter), id: `${row.name}:${adapter.name}` }));
+  adaptersOf(ctx, row).map((adapter) => ({ ...presentServed(ctx, row, adapter), id: `${row.name}:${adapter.name}` }));
 
 /** The adapters that a request can choose, with the scale of each in a request that chooses none. */
 export function listLoras(ctx: Ctx, workspaceId: string, model: string | undefined) {
@@ -168,13 +169,20 @@ function servedBy(ctx: Ctx, deployment: DeploymentRow, statuses: readonly string
       .from(modelTable)
       .where(eq(modelTable.id, row.modelId ?? ""))
       .get();
-  return row && model && presentServed(row, model);
+  return row && model && presentServed(ctx, row, model);
 }
 
-const presentServed = (row: DeploymentRow, model: ModelRow): Model => ({
+/** The context is the deployment's: a client that fills the one of the model would be refused. */
+const presentServed = (ctx: Ctx, row: DeploymentRow, model: ModelRow): Model => ({
   ...present(model),
+  context_length: contextOf(ctx, row, model),
   id: row.name,
   created: Math.floor(row.createdAt / 1000),
   owned_by: row.workspaceId,
   deployment: { id: row.id, status: row.status, parked: row.parked },
 });
+
+function contextOf(ctx: Ctx, row: DeploymentRow, model: ModelRow): number | null {
+  const base = isAdapter(model) ? models.baseOf(ctx, row.workspaceId, model) : model;
+  return base ? sizeOf(ctx, row, base).contextLength : model.contextLength;
+}

@@ -13,6 +13,7 @@ import { Deleted, flagText, Label, later } from "../../../lib/schema.ts";
 import { SignedQuery } from "../../data/signed_urls/schema.ts";
 import { findAgentModel, listUsable } from "../agents/listed.ts";
 import { findServed } from "../deployments/served.ts";
+import { stopTuned } from "../deployments/tuned.ts";
 import { remove } from "./remove.ts";
 import { Model, present } from "./schema.ts";
 import * as models from "./service.ts";
@@ -172,10 +173,17 @@ export const routes = (ctx: Ctx) => {
     )
     .delete(
       "/:id",
-      ({ principal, params }) => {
-        const { id } = remove(ctx, principal.workspaceId, params.id);
+      ({ principal: { workspaceId }, params }) => {
+        stopTuned(ctx, workspaceId, params.id);
+        const { id } = remove(ctx, workspaceId, params.id);
         return { id, object: "model", deleted: true };
       },
-      { detail: describe("Delete a model of this workspace", { 200: Deleted("model") }) },
+      {
+        detail: describe(
+          "Delete a model of this workspace",
+          { 200: Deleted("model") },
+          { description: "The deployment that a fine-tuning job made of the model is stopped." },
+        ),
+      },
     );
 };

@@ -21,7 +21,7 @@ export const Model = later(() =>
       type: z.enum(["model", "adapter"]).nullable(),
       architecture: z.string().nullable(),
       parameters: z.int().nullable(),
-      context_length: z.int().nullable(),
+      context_length: z.int().nullable().describe("Of the deployment in the list of what runs; else of the model"),
       quantization: z.string().nullable(),
       has_chat_template: z.boolean().nullable(),
       size_bytes: z.int().nullable(),

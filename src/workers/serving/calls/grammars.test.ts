@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { FORMATS } from "../../../../test/serving/call_cases.ts";
 import { parseGbnf, sentence } from "../../../../test/serving/gbnf.ts";
 import { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import { plainTools } from "../../../lib/chat/tools.ts";
 import { type ThoughtTags, thoughtTags } from "../parts/thoughts.ts";
 import { planAnswer, type Thoughts } from "../tools.ts";
 import type { CallFormat } from "./format.ts";
@@ -34,8 +35,11 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-const request = (fields: object) =>
-  ChatCompletionRequest.parse({ model: "m", messages: [{ role: "user", content: "x" }], tools: TOOLS, ...fields });
+const request = (fields: object) => {
+  const sent = { model: "m", messages: [{ role: "user", content: "x" }], tools: TOOLS, ...fields };
+  const parsed = ChatCompletionRequest.parse(sent);
+  return { ...parsed, ...plainTools(parsed.tools, parsed.tool_choice) };
+};
 
 /** Sentences of the grammar of a plan, read by the parser of that plan. */
 function read(format: CallFormat, fields: object, thoughts?: Thoughts) {

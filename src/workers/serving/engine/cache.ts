@@ -17,6 +17,9 @@ export type CacheOptions = {
   reuse: boolean;
 };
 
+/** `isSibling`: another sample of the same request has read the prompt. `isFresh`: nothing of a slot is kept. */
+type TakeOptions = { isSibling: boolean; isFresh: boolean };
+
 const COPY_MIN = 32;
 
 const hasRows = ({ tokens, length }: Slot) => tokens.subarray(0, length).some((token) => token < 0);
@@ -35,8 +38,9 @@ export class Cache {
   }
 
   /** Takes a free slot for the prompt and cuts it to the `keep` tokens that both share. Null if every slot is busy. */
-  take(prompt: Int32Array, adapter: number, sibling: boolean): { at: number; keep: number } | null {
-    const placement = place(prompt, adapter, this.slots, sibling ? this.#siblingRules : this.#rules);
+  take(prompt: Int32Array, adapter: number, { isSibling, isFresh }: TakeOptions): { at: number; keep: number } | null {
+    const rules = isSibling ? this.#siblingRules : this.#rules;
+    const placement = place(prompt, adapter, this.slots, isFresh ? { ...rules, reuse: false } : rules);
     if (!placement) return null;
     const { slot: at, from, keep } = placement;
     const slot = this.slots[at]!;

@@ -36,12 +36,10 @@ export class TextOut {
     return this.#release(this.#held.length - pendingStop(this.#held, this.#stops), false);
   }
 
-  /** Ends the text: releases the held text, with U+FFFD for an incomplete character. */
+  /** Ends the text: releases the held text. The first bytes of a character whose last ones never came are dropped. */
   finish(): Released {
-    const rest = this.#pending ? this.#decoder.decode() : "";
+    if (this.#pending) this.#decoder.decode();
     this.#pending = false;
-    this.#decoded += rest.length;
-    this.#held += rest;
     const at = firstStop(this.#held, this.#stops);
     const released = this.#release(at < 0 ? this.#held.length : at, at >= 0);
     if (at < 0) this.#tokens += this.#ends.splice(0).length;

@@ -58,6 +58,8 @@ export type Generation = {
   ignoreEos?: boolean;
   /** Name of an attached adapter. If absent, the base model is used. */
   adapter?: string;
+  /** Read the whole prompt, also where the cache has its start. */
+  fresh?: boolean;
   /** Include the token ids; rollouts need them. */
   wantTokens?: boolean;
   /** Proves that the model decodes: decodes the last token of an idle cache again, so that no cache is lost. */
@@ -119,6 +121,8 @@ export type ModelFacts = {
   bosToken: string;
   eosToken: string;
   addsBos: boolean;
+  /** Tokens before the text, before the suffix, and before the answer that fills a gap. Null: the model has none. */
+  gap: { prefix: number; suffix: number; middle: number } | null;
   chatTemplate: string | null;
   toolTemplate: string | null;
   device: string;

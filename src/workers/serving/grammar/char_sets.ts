@@ -50,6 +50,12 @@ export function plainClass(set: readonly Range[]): string | undefined {
   return classOf(invert(normal([...invert(set), ...NOT_PLAIN])));
 }
 
+const SURROGATES: Range[] = [[0xd800, 0xdfff]];
+
+/** A class of the set's characters, if there are any. */
+export const characterClass = (set: readonly Range[]): string | undefined =>
+  classOf(invert(normal([...invert(set), ...SURROGATES])));
+
 /** Characters that no text has. */
 const NOT_TEXT: Range[] = [
   [0, 0x08],

@@ -2,7 +2,7 @@
  * Compiles a regular expression over the characters of a JSON string to GBNF. Supported: literals, classes, groups,
  * alternatives, repetition, ^ and $ at the ends. Lookaround and back-references are rejected.
  */
-import { invert, LAST, plainClass, type Range } from "./char_sets.ts";
+import { characterClass, invert, LAST, plainClass, type Range } from "./char_sets.ts";
 import { ANY, either, inOrder, ONE, type Part, times, tooHard } from "./regex_parts.ts";
 import { literal, MAX_REPEAT, type Rules } from "./rules.ts";
 
@@ -49,22 +49,36 @@ const ESCAPED: [code: number, text: string][] = [
 
 /** A rule for the strings, quotes included, that the pattern matches. Built-in patterns skip the cost limit. */
 export function patternRule(pattern: string, rules: Rules, isBuiltin = false): string {
-  const reader = new Reader([...pattern], rules);
+  const reader = new Reader([...pattern], rules, { isWhole: false });
   const whole = reader.alternatives(true);
   if (!reader.done) throw new UnsupportedPattern(`unexpected ${reader.peek()}`);
-  if (!isBuiltin && tooHard(whole))
-    throw new UnsupportedPattern("the text can be matched in too many ways. Use fewer repetitions inside repetitions");
+  if (!isBuiltin && tooHard(whole)) throw new UnsupportedPattern(TOO_HARD);
   return rules.define(`"\\"" (${whole.body}) "\\""`);
 }
 
-const setPart = (set: readonly Range[]): Part => ({ ...ONE, body: setRule(set) });
+/** A rule for the texts, as they are, that the whole pattern matches. */
+export function wholeRule(pattern: string, rules: Rules): string {
+  const reader = new Reader([...pattern], rules, { isWhole: true });
+  const whole = reader.alternatives(true);
+  if (!reader.done) throw new UnsupportedPattern(`unexpected ${reader.peek()}`);
+  if (tooHard(whole)) throw new UnsupportedPattern(TOO_HARD);
+  return rules.define(whole.body);
+}
+
+const TOO_HARD = "the text can be matched in too many ways. Use fewer repetitions inside repetitions";
 
 class Reader {
   private at = 0;
+  /** `isWhole`: for texts instead of strings of JSON, and the pattern matches the whole text without ^ and $. */
   constructor(
     private readonly text: readonly string[],
     private readonly rules: Rules,
+    private readonly options: { isWhole: boolean },
   ) {}
+
+  private set(set: readonly Range[]): Part {
+    return { ...ONE, body: this.options.isWhole ? plainRule(set) : setRule(set) };
+  }
 
   get done() {
     return this.at >= this.text.length;
@@ -86,14 +100,15 @@ class Reader {
 
   private sequence(top: boolean): Part {
     const parts: Part[] = [];
-    if (top && !this.take("^")) parts.push(ANY);
+    const { isWhole } = this.options;
+    if (top && !this.take("^") && !isWhole) parts.push(ANY);
     let ended = false;
     while (!this.done && this.peek() !== "|" && this.peek() !== ")") {
       if (ended) throw new UnsupportedPattern("$ is only supported at the end");
       if (top && this.take("$")) ended = true;
       else parts.push(this.repeated());
     }
-    if (top && !ended) parts.push(ANY);
+    if (top && !ended && !isWhole) parts.push(ANY);
     return inOrder(parts);
   }
 
@@ -124,16 +139,16 @@ class Reader {
 
   private atom(): Part {
     if (this.take("(")) return this.group();
-    if (this.take("[")) return setPart(this.characterClass());
-    if (this.take(".")) return setPart(invert(NEWLINE));
+    if (this.take("[")) return this.set(this.characterClass());
+    if (this.take(".")) return this.set(invert(NEWLINE));
     const char = this.peek() as string;
     if (char === "\\") {
       this.at++;
-      return setPart(this.escape());
+      return this.set(this.escape());
     }
     if ("^$*+?{".includes(char)) throw new UnsupportedPattern(`${char} is not supported here`);
     this.at++;
-    return setPart([[char.codePointAt(0) as number, char.codePointAt(0) as number]]);
+    return this.set([[char.codePointAt(0) as number, char.codePointAt(0) as number]]);
   }
 
   private group(): Part {
@@ -193,6 +208,13 @@ class Reader {
 }
 
 const includes = (ranges: readonly Range[], code: number) => ranges.some(([from, to]) => from <= code && code <= to);
+
+/** One character of the set as it is. */
+function plainRule(set: readonly Range[]): string {
+  const rule = characterClass(set);
+  if (rule === undefined) throw new UnsupportedPattern("a character class is empty");
+  return rule;
+}
 
 /** One character of the set as JSON writes it in a string. */
 function setRule(set: readonly Range[]): string {

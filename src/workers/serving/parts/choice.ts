@@ -16,6 +16,8 @@ export type Choice = ChatChoice & {
   /** Only the first call counts. */
   single: boolean;
   begun: boolean;
+  /** The number of a call of a custom tool that is not yet sent. */
+  held: number | undefined;
   /** The pieces that come belong to a call that does not count. */
   dropping: boolean;
 };
@@ -29,13 +31,17 @@ export type Part = {
   logprobs: readonly TokenLogprob[] | undefined;
 };
 
+type Request = Omit<ChatCompletionRequest, "tools" | "tool_choice"> & { custom: ReadonlySet<string> };
+
 /** `thoughts`: undefined if the model writes none. */
-export function newChoice(request: ChatCompletionRequest, plan: Plan, thoughts: Thoughts | undefined): Choice {
+export function newChoice(request: Request, plan: Plan, thoughts: Thoughts | undefined): Choice {
   const apart = request.reasoning_format !== "none";
   return {
     content: "",
     thoughts: "",
     calls: [],
+    custom: request.custom,
+    held: undefined,
     legacy: (request.functions?.length ?? 0) > 0,
     logprobs: request.logprobs || request.n_probs ? [] : undefined,
     finish: "stop",

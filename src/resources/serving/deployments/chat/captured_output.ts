@@ -1,5 +1,6 @@
 /** The answer of a request whose deployment captures content. It is read after the request has ended. */
 import type { ToolCallDelta } from "../../../../lib/chat/chat_completion.ts";
+import { type CustomCall, functionCallOf } from "../../../../lib/chat/messages.ts";
 
 const MAX_CHARACTERS = 1024 * 1024; // a longer answer is not captured
 const BATCH_BYTES = 64 * 1024; // a stream is many times as long as its text, so it is read in parts
@@ -8,7 +9,8 @@ type ToolCall = { id?: string; type: "function"; function: { name: string; argum
 type Message = { role: "assistant"; content: string; reasoning_content?: string; tool_calls?: ToolCall[] };
 type Delta = { content?: string | null; reasoning_content?: string; tool_calls?: ToolCallDelta[] };
 type Chunk = { choices?: { index: number; text?: string; delta?: Delta }[] };
-type Whole = { choices?: { message?: { tool_calls?: ToolCall[] | undefined }; text?: string }[] };
+type WholeMessage = { tool_calls?: (ToolCall | CustomCall)[] | undefined };
+type Whole = { choices?: { message?: WholeMessage; text?: string }[] };
 type Output = (string | { tool_calls?: ToolCall[] | undefined })[];
 
 export class CapturedOutput {
@@ -76,15 +78,27 @@ export class CapturedOutput {
 }
 
 const readWhole = (text: string): Output =>
-  (JSON.parse(text) as Whole).choices?.map(({ message, text: said }) => message ?? said ?? "") ?? [];
+  (JSON.parse(text) as Whole).choices?.map(({ message, text: said }) => (message ? plain(message) : (said ?? ""))) ??
+  [];
+
+/** Rows of datasets know calls of functions alone. */
+const plain = ({ tool_calls: calls, ...message }: WholeMessage) =>
+  calls ? { ...message, tool_calls: calls.map(functionOf) } : message;
+const functionOf = <T extends ToolCall | ToolCallDelta>(call: T | CustomCall) =>
+  "custom" in call ? functionCallOf(call) : (call as Exclude<T, { type: "custom" }>);
 
 const lengthOf = ({ content, reasoning_content: thoughts = "", tool_calls: calls = [] }: Delta) =>
-  calls.reduce((sum, call) => sum + (call.function.arguments?.length ?? 0), (content?.length ?? 0) + thoughts.length);
+  calls.reduce(
+    (sum, call) => sum + ("custom" in call ? call.custom.input : (call.function.arguments ?? "")).length,
+    (content?.length ?? 0) + thoughts.length,
+  );
 
 function addDelta(message: Message, { content, reasoning_content: thoughts, tool_calls: calls = [] }: Delta) {
   message.content += content ?? "";
   if (thoughts) message.reasoning_content = `${message.reasoning_content ?? ""}${thoughts}`;
-  for (const { index, id, function: part } of calls) {
+  for (const delta of calls) {
+    const { index, id } = delta;
+    const part: { name?: string | undefined; arguments?: string | undefined } = functionOf(delta).function;
     message.tool_calls ??= [];
     const call = message.tool_calls[index];
     message.tool_calls[index] = {

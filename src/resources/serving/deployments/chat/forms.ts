@@ -23,7 +23,12 @@ export const CHAT_ANSWER = outside(
               refusal: z.null().default(null),
               reasoning_content: Text.optional(),
               tool_calls: z
-                .array(z.object({ id: Name, type: z.literal("function"), function: Call }))
+                .array(
+                  z.union([
+                    z.object({ id: Name, type: z.literal("function"), function: Call }),
+                    z.object({ id: Name, type: z.literal("custom"), custom: z.object({ name: Name, input: Text }) }),
+                  ]),
+                )
                 .max(1_000)
                 .optional(),
               function_call: Call.optional(),

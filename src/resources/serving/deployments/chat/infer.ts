@@ -21,6 +21,8 @@ import { send } from "./send.ts";
 import { mustBeOpen, waitFor } from "./wait.ts";
 
 const STAGE_MS = 1_000;
+/** A stream whose first token takes longer begins with a comment. Its errors are events then, not statuses. */
+const BEGIN_MS = 700;
 
 /** A request without `model` gets the name of the deployment, which its answer then has too. */
 export type InferenceRequest = Omit<InferenceCall, "body"> & {
@@ -54,12 +56,15 @@ export async function infer(ctx: Ctx, row: DeploymentRow, request: InferenceRequ
       if (request.body.stream) return stream(flight, wakeAndRelay(flight, held));
       await held;
     }
-    const answered = await send(flight);
-    if ("body" in answered) return stream(flight, chunksOf(answered.body));
-    const { status, text } = answered;
+    const answering = send(flight);
+    if (request.body.stream && !(await settlesSoon(ctx, answering)))
+      return stream(flight, answered(flight, answering), { isLate: true });
+    const whole = await answering;
+    if ("body" in whole) return stream(flight, chunksOf(whole.body));
+    const { status, text } = whole;
     flight.keep(text);
     flight.finish(status < 400 ? { status, error: null } : failureOf(status, text));
-    return { id: flight.id, traceId: flight.traceId, latencyMs: flight.elapsedMs, ...answered };
+    return { id: flight.id, traceId: flight.traceId, latencyMs: flight.elapsedMs, ...whole };
   } catch (error) {
     const cause = causeOf(flight, error);
     flight.finish(outcomeOf(cause));
@@ -97,8 +102,21 @@ function begin(ctx: Ctx, row: DeploymentRow, { signal, body, ...call }: Inferenc
   }
 }
 
-function stream(flight: Flight, source: AsyncIterator<Uint8Array>): Reply {
+async function settlesSoon({ clock }: Ctx, answering: Promise<unknown>): Promise<boolean> {
+  const pause = new AbortController();
+  const settled = answering.then(
+    () => true,
+    () => true,
+  );
+  const late = clock.sleep(BEGIN_MS, pause.signal).then(() => false);
+  return await Promise.race([settled, late]).finally(() => pause.abort());
+}
+
+/** `isLate`: the stream begins with a comment. */
+function stream(flight: Flight, source: AsyncIterator<Uint8Array>, { isLate = false } = {}): Reply {
   const body = relay(source, {
+    clock: flight.ctx.clock,
+    isLate,
     onChunk: (chunk) => flight.receive(chunk),
     onLeave: () => flight.abort(new ClientLeft()),
     onEnd: (error) =>
@@ -123,11 +141,16 @@ async function* wakeAndRelay(flight: Flight, held: Promise<true>): AsyncGenerato
     await Promise.race([held, ctx.clock.sleep(STAGE_MS, pause.signal)]);
     pause.abort();
   }
-  const answered = await send(flight);
-  if ("body" in answered) return yield* { [Symbol.asyncIterator]: () => chunksOf(answered.body) };
-  const error = errorOf(answered.status, answered.text);
-  yield encoder.encode(sseData(error ? JSON.stringify(openaiEnvelope(error)) : answered.text));
-  flight.finish(failureOf(answered.status, answered.text));
+  yield* answered(flight, send(flight));
+}
+
+/** The answer to a stream that has begun: a refusal of the worker is an event too. */
+async function* answered(flight: Flight, answering: ReturnType<typeof send>): AsyncGenerator<Uint8Array> {
+  const whole = await answering;
+  if ("body" in whole) return yield* { [Symbol.asyncIterator]: () => chunksOf(whole.body) };
+  const error = errorOf(whole.status, whole.text);
+  yield encoder.encode(sseData(error ? JSON.stringify(openaiEnvelope(error)) : whole.text));
+  flight.finish(failureOf(whole.status, whole.text));
 }
 
 /** An aborted fetch fails with its own error or with our reason. An aborted signal has the real cause. */

@@ -1,10 +1,16 @@
-/** Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. */
-
+/**
+ * Relays a worker's answer to the client as it comes. If the worker dies, the stream ends with an error event. While the
+ * worker is silent, comments keep proxies from cutting the connection.
+ */
+import { openaiEnvelope } from "../../../../http/answer/client_errors.ts";
 import type { AppError } from "../../../../lib/errors.ts";
 import { ClientLeft } from "../../../../lib/net/client_left.ts";
-import { sseError } from "../../../../lib/net/sse.ts";
+import { encodeSse, sseData } from "../../../../lib/net/sse.ts";
+import type { Clock } from "../../../../platform/clock.ts";
 
+const SILENCE_MS = 10_000;
 const encoder = new TextEncoder();
+const PING = encoder.encode(encodeSse({ comment: "waiting" }));
 
 export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8Array> {
   const reader = body.getReader();
@@ -18,6 +24,9 @@ export function chunksOf(body: ReadableStream<Uint8Array>): AsyncIterator<Uint8A
 }
 
 type Hooks = {
+  clock: Clock;
+  /** The client has waited for a while: a comment comes first. */
+  isLate: boolean;
   onChunk: (chunk: Uint8Array) => void;
   /** The client closed its connection. `onEnd` follows. */
   onLeave: () => void;
@@ -29,13 +38,30 @@ type Hooks = {
 
 /** A stream that is read to its end, broken off by its client, or ended by an error event. */
 export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): ReadableStream<Uint8Array> {
+  const { clock } = hooks;
+  const over = new AbortController();
   let left = false;
+  let sentAt = clock.steady();
+  const ping = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    for (;;) {
+      await clock.sleep(Math.max(sentAt + SILENCE_MS - clock.steady(), 0), over.signal);
+      if (over.signal.aborted) return;
+      if (clock.steady() - sentAt < SILENCE_MS) continue;
+      sentAt = clock.steady();
+      if (controller.desiredSize) controller.enqueue(PING); // a reader that is behind has bytes to read
+    }
+  };
   return new ReadableStream<Uint8Array>({
+    start(controller) {
+      if (hooks.isLate) controller.enqueue(PING);
+      void ping(controller);
+    },
     async pull(controller) {
       try {
         const next = await source.next();
         if (left) return;
         if (!next.done) {
+          sentAt = clock.steady();
           hooks.onChunk(next.value);
           return controller.enqueue(next.value);
         }
@@ -43,12 +69,14 @@ export function relay(source: AsyncIterator<Uint8Array>, hooks: Hooks): Readable
       } catch (error) {
         if (left) return;
         hooks.onEnd(error);
-        controller.enqueue(encoder.encode(sseError(hooks.explain(error))));
+        controller.enqueue(encoder.encode(sseData(JSON.stringify(openaiEnvelope(hooks.explain(error))))));
       }
+      over.abort();
       controller.close();
     },
     cancel() {
       left = true;
+      over.abort();
       hooks.onLeave();
       hooks.onEnd(new ClientLeft());
       source.return?.().catch(() => {}); // the source ends by itself; its error has no reader

@@ -47,6 +47,7 @@ export function readFacts(llama: Llama, model: Ptr, open: OpenMessage, measured:
       eos: llama.llama_vocab_get_add_eos(vocab) ? endOf(llama, vocab) : NONE,
       sep: llama.llama_vocab_get_add_sep(vocab) ? llama.llama_vocab_sep(vocab) : NONE,
     },
+    gap: gapTokens(llama, vocab),
     chatTemplate: template(null),
     toolTemplate: template("tool_use"),
     device: devices.length > 0 ? devices.map((d) => d.description).join(", ") : "CPU",
@@ -55,6 +56,14 @@ export function readFacts(llama: Llama, model: Ptr, open: OpenMessage, measured:
 }
 
 const NONE = -1;
+
+/** By the numbers in the file, else by the names that the library knows. */
+function gapTokens(llama: Llama, vocab: Ptr): ModelFacts["gap"] {
+  const prefix = llama.llama_vocab_fim_pre(vocab);
+  const suffix = llama.llama_vocab_fim_suf(vocab);
+  const middle = llama.llama_vocab_fim_mid(vocab);
+  return Math.min(prefix, suffix, middle) < 0 ? null : { prefix, suffix, middle };
+}
 
 /** Encoders end a text with the separator. */
 const endOf = (llama: Llama, vocab: Ptr): number => {

@@ -166,8 +166,9 @@ export class LibraryBackend implements Backend {
 
   /** Returns false if the sequence ended before it began. */
   #start(sequence: Sequence): boolean {
-    const { prompt, sampling, seeds, grammar, ignoreEos, probe, sequence: first } = sequence.submit;
-    const taken = this.#cache.take(prompt, sequence.adapter.key, sequence.leader !== null);
+    const { prompt, sampling, seeds, grammar, ignoreEos, fresh, probe, sequence: first } = sequence.submit;
+    const isSibling = sequence.leader !== null;
+    const taken = this.#cache.take(prompt, sequence.adapter.key, { isSibling, isFresh: fresh && !isSibling });
     if (!taken) return false;
     sequence.slot = taken.at;
     this.#owners[taken.at] = sequence;

@@ -43,6 +43,8 @@ export type SubmitMessage = {
   grammar: string | null;
   ignoreEos: boolean;
   adapter: string | null;
+  /** Read the whole prompt, also where the cache has its start. */
+  fresh: boolean;
   /** The main thread searches for stop strings: tokens decoded after a match are wasted. */
   watched: boolean;
   /** Use `prompt` only if no cache is idle. */

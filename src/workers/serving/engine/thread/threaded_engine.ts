@@ -122,6 +122,7 @@ export class ThreadedEngine implements Engine {
       ignoreEos: generation.ignoreEos === true,
       adapter: generation.adapter ?? null,
       watched: generation.stop.length > 0,
+      fresh: generation.fresh === true,
       probe: generation.probe === true,
     });
   }

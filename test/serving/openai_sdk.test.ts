@@ -1,0 +1,170 @@
+// tier: all (serves models)
+/** The newer calls of the `openai` client, unchanged, against the executable. The model is a recording. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateText } from "ai";
+import OpenAI from "openai";
+import { tempDir } from "../harness.ts";
+import { recordedModel } from "./recorded_model.ts";
+import { startServing } from "./served.ts";
+
+const PATCH = "*** Begin Patch";
+const CALL = `<tool_call>\n${JSON.stringify({ name: "apply_patch", arguments: { input: PATCH } })}\n</tool_call>`;
+const FINAL = "The file is changed.";
+const QUESTION = "Change the file.";
+
+let server: Awaited<ReturnType<typeof startServing>>;
+let openai: OpenAI;
+let folder: string;
+beforeAll(async () => {
+  folder = tempDir();
+  server = await startServing({ files: { recorded: recordedModel(folder, [CALL, FINAL], 4096) } });
+  await server.deploy({ model: "recorded", name: "demo", parallel: 4, context_length: 2048 });
+  await server.deploy({ model: "verk-tiny", name: "tiny", parallel: 4, context_length: 512 });
+  openai = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+}, 120_000);
+afterAll(async () => {
+  await server?.stop();
+  if (folder) rmSync(folder, { recursive: true });
+});
+
+test("chat: a custom tool, its call in a stream, and its result", async () => {
+  const tools = [{ type: "custom" as const, custom: { name: "apply_patch", description: "Edits a file." } }];
+  const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: QUESTION }];
+  const { choices } = await openai.chat.completions.create({ model: "demo", messages, tools });
+  const [call] = choices[0]?.message.tool_calls ?? [];
+  if (call?.type !== "custom") throw new Error("no custom call");
+  expect([call.custom, choices[0]?.finish_reason]).toEqual([{ name: "apply_patch", input: PATCH }, "tool_calls"]);
+  messages.push(choices[0]?.message as OpenAI.ChatCompletionMessage, {
+    role: "tool",
+    tool_call_id: call.id,
+    content: "ok",
+  });
+  expect((await openai.chat.completions.create({ model: "demo", messages, tools })).choices[0]?.message.content).toBe(
+    FINAL,
+  );
+}, 60_000);
+
+test("chat: allowed_tools, constraints, counts of tokens, many answers", async () => {
+  const messages = [{ role: "user" as const, content: "What is 7 + 5?" }];
+  const request = { model: "tiny", messages, max_tokens: 8, temperature: 1 };
+  const shown = {
+    type: "function" as const,
+    function: { name: "look", parameters: { type: "object", properties: {} } },
+  };
+  const hidden = {
+    type: "function" as const,
+    function: { name: "hide", parameters: { type: "object", properties: {} } },
+  };
+  const allowed = { mode: "required" as const, tools: [{ type: "function", function: { name: "look" } }] };
+  const called = await openai.chat.completions.create({
+    ...request,
+    max_tokens: 64,
+    tools: [shown, hidden],
+    tool_choice: { type: "allowed_tools", allowed_tools: allowed },
+  });
+  expect(called.choices[0]?.message.tool_calls?.map((call) => "function" in call && call.function.name)).toContain(
+    "look",
+  );
+  expect(called.usage?.completion_tokens_details?.reasoning_tokens).toBe(0);
+  const many = await openai.chat.completions.create({ ...request, n: 40 });
+  expect(new Set(many.choices.map(({ index }) => index)).size).toBe(40);
+  const said = async (fields: object) =>
+    (await openai.chat.completions.create({ ...request, ...fields })).choices[0]?.message.content ?? "";
+  expect(["red", "blue"]).toContain(await said({ guided_choice: ["red", "blue"] }));
+  expect(await said({ structured_outputs: { regex: "[xy]{3}-\\d" } })).toMatch(/^[xy]{3}-\d$/);
+  expect(JSON.parse(await said({ guided_json: { type: "boolean" } }))).toBeBoolean();
+}, 60_000);
+
+test("chat: cache_prompt: false reads a repeated prompt again", async () => {
+  const messages = [{ role: "user" as const, content: "A prompt that is long enough to be in the cache." }];
+  const cached = async (fields: object) => {
+    const { usage } = await openai.chat.completions.create({ model: "tiny", messages, max_tokens: 2, ...fields });
+    return usage?.prompt_tokens_details?.cached_tokens ?? -1;
+  };
+  await cached({});
+  expect(await cached({})).toBeGreaterThan(0);
+  expect(await cached({ cache_prompt: false })).toBe(0);
+}, 60_000);
+
+/** The kinds of tools that Codex 0.169.0 always sends, as it sends them. */
+const CODEX_TOOLS = [
+  { type: "function", name: "shell", description: "Runs a command", strict: false, parameters: { type: "object" } },
+  {
+    type: "custom",
+    name: "apply_patch",
+    description: "Edits.",
+    format: { type: "grammar", syntax: "lark", definition: "start: LINE" },
+  },
+  {
+    type: "namespace",
+    name: "agents",
+    description: "Agents",
+    tools: [{ type: "function", name: "spawn", parameters: {} }],
+  },
+  { type: "web_search", external_web_access: false },
+] as unknown as OpenAI.Responses.Tool[];
+
+test("responses: the tools of Codex; a custom call streamed, and its result", async () => {
+  const request = { model: "demo", tools: CODEX_TOOLS, store: false };
+  const stream = openai.responses.stream({ ...request, input: QUESTION });
+  const types: string[] = [];
+  for await (const event of stream) types.push(event.type);
+  expect(types).toContain("response.custom_tool_call_input.done");
+  const { output } = await stream.finalResponse();
+  expect(output).toMatchObject([{ type: "custom_tool_call", name: "apply_patch", input: PATCH }]);
+  const [call] = output as { call_id: string }[];
+  const result = { type: "custom_tool_call_output" as const, call_id: call?.call_id ?? "", output: "ok" };
+  const input = [{ role: "user" as const, content: QUESTION }, ...output, result] as OpenAI.Responses.ResponseInput;
+  expect((await openai.responses.create({ ...request, input })).output_text).toBe(FINAL);
+}, 60_000);
+
+test("responses: retrieve with a stream, background with a stream, compact", async () => {
+  const stored = await openai.responses.create({ model: "tiny", input: "What is 7 + 5?", max_output_tokens: 8 });
+  let text = "";
+  for await (const event of await openai.responses.retrieve(stored.id, { stream: true }))
+    if (event.type === "response.output_text.delta") text += event.delta;
+  expect(text).toBe(stored.output_text);
+  const request = { model: "tiny", input: "What is 7 + 5?", max_output_tokens: 8 };
+  const types: string[] = [];
+  for await (const event of await openai.responses.create({ ...request, background: true, stream: true }))
+    types.push(event.type);
+  expect([types[0], types.at(-1)]).toEqual(["response.created", expect.stringMatching(/completed|incomplete/)]);
+  const compacted = await openai.responses.compact({
+    model: "tiny",
+    input: [{ role: "user", content: "Remember 12." }],
+  });
+  expect(compacted.output.map(({ type }) => type)).toEqual(["compaction"]);
+  const next = [...compacted.output, { role: "user", content: "Which number?" }] as OpenAI.Responses.ResponseInput;
+  expect((await openai.responses.create({ model: "tiny", input: next, max_output_tokens: 4 })).status).toBeString();
+}, 60_000);
+
+test("graders are validated and run, and an eval is changed", async () => {
+  const grader = {
+    type: "string_check" as const,
+    name: "same",
+    operation: "eq" as const,
+    input: "{{sample.output_text}}",
+    reference: "{{item.answer}}",
+  };
+  const { graders } = openai.fineTuning.alpha;
+  expect((await graders.validate({ grader })).grader).toEqual(grader);
+  const run = async (model_sample: string) =>
+    (await graders.run({ grader, model_sample, item: { answer: "12" } })).reward;
+  expect([await run("12"), await run("13")]).toEqual([1, 0]);
+  const several = { type: "multi" as const, name: "m", graders: { same: grader }, calculate_output: "2 * same" };
+  const whole = await graders.run({ grader: several as never, model_sample: "12", item: { answer: "12" } });
+  expect([whole.reward, whole.sub_rewards]).toEqual([2, { same: 1 }]);
+  const data_source_config = { type: "custom" as const, item_schema: { type: "object" } };
+  const { id } = await openai.evals.create({ name: "sums", data_source_config, testing_criteria: [grader] });
+  expect((await openai.evals.update(id, { name: "totals", metadata: { a: "b" } })).name).toBe("totals");
+  expect(await openai.evals.retrieve(id)).toMatchObject({ name: "totals", metadata: { a: "b" } });
+}, 90_000);
+
+test("@ai-sdk/openai: a tool that the provider runs is dropped, and the answer still comes", async () => {
+  const provider = createOpenAI({ apiKey: server.key, baseURL: `${server.url}/v1` });
+  const tools = { web_search: provider.tools.webSearch({}) };
+  const { text } = await generateText({ model: provider("tiny"), prompt: "What is 7 + 5?", tools, maxOutputTokens: 8 });
+  expect(text.length).toBeGreaterThan(0);
+}, 60_000);
