@@ -7,6 +7,7 @@ import { hasOddNumbers, parseExact, parseWithExact } from "../../lib/rows/json.t
 import { deepest, type Issue, schemaError } from "../answer/issues.ts";
 import type { BodyLimits } from "../limits/body_limits.ts";
 import { callerOf } from "../request_state.ts";
+import { inflated, isGzip } from "./gzip.ts";
 import { readBytes } from "./read_bytes.ts";
 import { checkFields } from "./unknown_fields.ts";
 
@@ -26,16 +27,22 @@ export const NO_BODY = Symbol("no body");
 export type Reading = BodyLimits & {
   list?: { name: string; most: number; exact?: boolean };
   grow?: (bytes: number) => void;
+  /** Clients send this JSON under any content type. */
+  anyType?: boolean;
+  /** Clients may compress the body. */
+  gzip?: boolean;
 };
 
 /** Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. */
 export async function readJson(ctx: Ctx, request: Request, reading: Reading): Promise<unknown> {
   if (request.body === null) return NO_BODY;
   const type = request.headers.get("content-type");
-  if (type !== null && !JSON_TYPE.test(type))
+  if (type !== null && !reading.anyType && !JSON_TYPE.test(type))
     throw new AppError("unsupported_media_type", `Send the body as application/json, not ${type.slice(0, 80)}`);
   const workspaceId = callerOf(request)?.workspaceId ?? "";
-  const bytes = await readBytes(ctx, request, { ...reading, workspaceId });
+  const sent = await readBytes(ctx, request, { ...reading, workspaceId });
+  const isCompressed = reading.gzip && isGzip(request);
+  const bytes = isCompressed ? await inflated(ctx, request, { ...reading, bytes: sent, workspaceId }) : sent;
   if (bytes.length === 0) return NO_BODY;
   const wait = ctx.state.http.turns.enter(workspaceId, bytes.length);
   if (wait) await wait;

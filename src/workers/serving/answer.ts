@@ -39,6 +39,8 @@ export type ChatChoice = {
   calls: ToolCallOut[];
   logprobs: TokenLogprob[] | undefined;
   finish: FinishReason;
+  /** The stop string of the request that ended the answer. */
+  stop: string | undefined;
 };
 
 type Figures = { usage: Usage; timings: Timings; prompt?: string };
@@ -53,7 +55,7 @@ export const chatCompletion = (
   created: head.created,
   model: head.model,
   system_fingerprint: head.system_fingerprint,
-  choices: choices.map(({ content, thoughts, calls, legacy, logprobs, finish }, index) => ({
+  choices: choices.map(({ content, thoughts, calls, legacy, logprobs, finish, stop }, index) => ({
     index,
     message: {
       role: "assistant",
@@ -64,6 +66,7 @@ export const chatCompletion = (
     },
     logprobs: logprobs ? chatLogprobs(logprobs) : null,
     finish_reason: finish,
+    ...(stop === undefined ? {} : { stop_reason: stop }),
   })),
   usage,
   timings,
@@ -85,7 +88,7 @@ export type ChunkWriter = {
   call: (index: number, position: number, call: ToolCallOut, legacy: boolean) => string;
   /** A further piece of the arguments of a call. */
   piece: (index: number, position: number, text: string, legacy: boolean) => string;
-  finish: (index: number, reason: FinishReason) => string;
+  finish: (index: number, reason: FinishReason, stop: string | undefined) => string;
   usage: (usage: Usage) => string;
   progress: (index: number, progress: Progress) => string;
 };
@@ -134,7 +137,8 @@ export function createChunkWriter(head: Head, { samples, withUsage, timings, eac
       ),
     progress: (index, progress) =>
       `data: ${open},"choices":[{"index":${index},"delta":{},"logprobs":null,"finish_reason":null}],"prompt_progress":${JSON.stringify(progress)}${close}`,
-    finish: (index, reason) => choice(index, "{}", `"${reason}"`),
+    finish: (index, reason, stop) =>
+      choice(index, "{}", stop === undefined ? `"${reason}"` : `"${reason}","stop_reason":${JSON.stringify(stop)}`),
     usage: (usage) => `data: ${open},"choices":[],"usage":${JSON.stringify(usage)}}\n\n`,
   };
 }
