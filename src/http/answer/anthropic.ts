@@ -1,4 +1,4 @@
-/** What routes need that answer clients of two formats: OpenAI's, and Anthropic's by its header. */
+/** Some routes answer clients of two formats: OpenAI's, and Anthropic's by its header. */
 import { z } from "zod";
 import { later } from "../../lib/schema.ts";
 import type { PageQuery } from "./pagination.ts";

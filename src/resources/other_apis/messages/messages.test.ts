@@ -28,7 +28,7 @@ const ask = (fields: object) =>
     messages: [{ role: "user", content: "hi" }],
     ...fields,
   });
-/** What the model reads of one message of the user. */
+/** Returns the messages that the model reads for one message of the user, or the error. */
 async function readOf(content: Json[]): Promise<Json> {
   sent = [];
   const { status, body } = await ask({ messages: [{ role: "user", content }] });

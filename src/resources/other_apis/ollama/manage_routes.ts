@@ -56,10 +56,7 @@ export const manageRoutes = (ctx: Ctx) => {
         const message = `model: this server pushes to no registry of Ollama. To publish ${modelOf(body)}, download its file and upload it there`;
         throw new AppError("unsupported_state", message, { param: "/model" });
       },
-      {
-        ...takes(OllamaPush),
-        detail: describe("Refuse to push a model: this server has no registry of Ollama", { 200: Progress }),
-      },
+      takes(OllamaPush), // not in the document: it only says why there is none
     )
     .delete(
       "/delete",
