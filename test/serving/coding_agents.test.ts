@@ -18,15 +18,15 @@ const FINAL = "greet.sh says Hello to the world.";
 const QUESTION = "Run greet.sh with the tool.";
 const CONTEXT = 131_072;
 
-type Place = { url: string; home: string };
+type Setting = { url: string; home: string };
 type Agent = {
   name: keyof typeof PROGRAMS;
   /** The tool that runs a command, and its arguments. */
   tool: { name: string; arguments: object };
-  args: (place: Place) => string[];
+  args: (setting: Setting) => string[];
   /** Files of its settings, by path in its home. */
-  files?: (place: Place & { key: string }) => Record<string, string>;
-  env?: (place: Place & { key: string }) => Record<string, string>;
+  files?: (setting: Setting & { key: string }) => Record<string, string>;
+  env?: (setting: Setting & { key: string }) => Record<string, string>;
 };
 
 const AGENTS: Agent[] = [
@@ -147,20 +147,20 @@ for (const { name, args, files, env } of AGENTS)
       const id = await server.deploy({ model: name, name, parallel: 2, context_length: CONTEXT });
       const home = join(root, name);
       const port = await freePort();
-      const place = { url: `http://127.0.0.1:${port}`, home };
+      const setting = { url: `http://127.0.0.1:${port}`, home };
       mkdirSync(home);
       writeFileSync(join(home, "greet.sh"), 'echo "Hello, world"\n');
-      for (const [path, text] of Object.entries(files?.({ ...place, key: server.key }) ?? {})) {
+      for (const [path, text] of Object.entries(files?.({ ...setting, key: server.key }) ?? {})) {
         mkdirSync(join(home, path, ".."), { recursive: true });
         writeFileSync(join(home, path), text);
       }
-      const child = Bun.spawn(alone(socket, port, [...PROGRAMS[name](), ...args(place)]), {
+      const child = Bun.spawn(alone(socket, port, [...PROGRAMS[name](), ...args(setting)]), {
         cwd: home,
         env: {
           HOME: home,
           PATH: process.env["PATH"] ?? "",
           VERK_API_KEY: server.key,
-          ...env?.({ ...place, key: server.key }),
+          ...env?.({ ...setting, key: server.key }),
         },
         stdout: "pipe",
         stderr: "pipe",
@@ -171,5 +171,5 @@ for (const { name, args, files, env } of AGENTS)
       expect(readFileSync(join(home, "said.txt"), "utf8")).toBe("Hello, world\n");
       await server.call("POST", `/v1/deployments/${id}/stop`);
     },
-    300_000,
+    600_000, // Claude Code's prompt has 86,000 tokens here: one for each letter
   );
