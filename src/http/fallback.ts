@@ -41,8 +41,17 @@ function requireOtherPath(app: AnyElysia, path: string) {
 }
 
 function noRoute({ method }: Request, path: string, hasPages: boolean): AppError {
-  const where = hasPages ? "; see /docs" : " on this port";
+  const where = baseHint(path) ?? (hasPages ? "; see /docs" : " on this port");
   return new AppError("route_not_found", `No route ${method} ${path}${where}`);
+}
+
+/** The base URL of a client ends with more than /v1. */
+function baseHint(path: string): string | undefined {
+  const isTwice =
+    /^\/v1\/(?:v1\/|.*(?:completions|responses|embeddings|messages)\/(?:chat|completions|responses|embeddings|messages|models)\b)/;
+  return isTwice.test(path)
+    ? ": the base URL of a client of OpenAI ends with /v1, and with nothing after it"
+    : undefined;
 }
 
 function methodsOf({ routes }: AnyElysia, path: string): string[] {

@@ -2,7 +2,12 @@ import { AppError } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { plainIssue } from "../../lib/text/issue.ts";
 
-export type Issue = { path?: readonly PropertyKey[]; message: string; errors?: readonly (readonly Issue[])[] };
+export type Issue = {
+  code?: string;
+  path?: readonly PropertyKey[];
+  message: string;
+  errors?: readonly (readonly Issue[])[];
+};
 
 const LONGEST_KEY = 100;
 const LONGEST_MESSAGE = 1_000;
@@ -19,9 +24,14 @@ export function schemaError(issue: Issue | undefined): AppError {
     : new AppError("schema", `The body is not valid: ${message}`);
 }
 
-/** A union reports only that no member fitted; the member that got deepest says what is really wrong. */
+/**
+ * A union reports only that no member fitted. The member that got deepest says what is really wrong; among equals, one that
+ * takes a value of this type.
+ */
 export function deepest(issue: Issue): Issue {
   const members = (issue.errors ?? []).flatMap((list) => (list[0] ? [deepest(list[0])] : []));
-  const best = members.sort((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0];
+  const otherType = ({ code }: Issue) => (code === "invalid_type" ? 1 : 0);
+  const depth = ({ path }: Issue) => path?.length ?? 0;
+  const best = members.sort((a, b) => depth(b) - depth(a) || otherType(a) - otherType(b))[0];
   return best ? { ...best, path: [...(issue.path ?? []), ...(best.path ?? [])] } : issue;
 }

@@ -7,9 +7,9 @@ import { hasOddNumbers, parseExact, parseWithExact } from "../../lib/rows/json.t
 import { deepest, type Issue, schemaError } from "../answer/issues.ts";
 import type { BodyLimits } from "../limits/body_limits.ts";
 import { callerOf } from "../request_state.ts";
-import { inflated, isGzip } from "./gzip.ts";
 import { readBytes } from "./read_bytes.ts";
 import { checkFields } from "./unknown_fields.ts";
+import { unpacked } from "./unpack.ts";
 
 const MAX_DEPTH = 64;
 const MAX_FIELDS = 1_000;
@@ -29,8 +29,6 @@ export type Reading = BodyLimits & {
   grow?: (bytes: number) => void;
   /** Clients send this JSON under any content type. */
   anyType?: boolean;
-  /** Clients may compress the body. */
-  gzip?: boolean;
 };
 
 /** Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. */
@@ -41,8 +39,7 @@ export async function readJson(ctx: Ctx, request: Request, reading: Reading): Pr
     throw new AppError("unsupported_media_type", `Send the body as application/json, not ${type.slice(0, 80)}`);
   const workspaceId = callerOf(request)?.workspaceId ?? "";
   const sent = await readBytes(ctx, request, { ...reading, workspaceId });
-  const isCompressed = reading.gzip && isGzip(request);
-  const bytes = isCompressed ? await inflated(ctx, request, { ...reading, bytes: sent, workspaceId }) : sent;
+  const bytes = await unpacked(ctx, request, sent, { maxBytes: reading.maxBytes, workspaceId });
   if (bytes.length === 0) return NO_BODY;
   const wait = ctx.state.http.turns.enter(workspaceId, bytes.length);
   if (wait) await wait;

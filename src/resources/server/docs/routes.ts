@@ -1,5 +1,6 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
+import { jsonResponse } from "../../../http/answer/compressed.ts";
 import { openapiInTurns } from "../../../http/openapi.ts";
 import type { AllRoutes } from "../../../http/route_groups.ts";
 import { referencePage } from "../dashboard/service.ts";
@@ -13,7 +14,7 @@ export const routes = (ctx: Ctx, all: AllRoutes) => {
   return new Elysia()
     .get("/openapi.json", async ({ request }) => {
       document ??= render(all);
-      return answer(await document, request.headers.get("if-none-match"));
+      return answer(await document, request);
     })
     .get("/docs", () => referencePage(ctx));
 };
@@ -23,9 +24,10 @@ async function render(all: AllRoutes): Promise<Document> {
   return { body, etag: `"${new Bun.CryptoHasher("sha256").update(body).digest("base64url").slice(0, 22)}"` };
 }
 
-function answer({ body, etag }: Document, clientEtags: string | null): Response {
+async function answer({ body, etag }: Document, request: Request): Promise<Response> {
+  const clientEtags = request.headers.get("if-none-match");
   const headers = { etag, "cache-control": "no-cache" };
   const fresh = clientEtags?.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag || tag.trim() === "*");
   if (fresh) return new Response(null, { status: 304, headers });
-  return new Response(body, { headers: { ...headers, "content-type": "application/json" } });
+  return await jsonResponse(request, body, { headers });
 }

@@ -211,7 +211,7 @@ const deploymentOf = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: st
   deployments.mustGet(ctx, workspaceId, id);
 
 const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) =>
-  answer(ctx, row, request, { ...call, conversationId: request.headers.get("x-conversation-id") });
+  answer(ctx, row, request, { ...call, conversationId: request.headers.get("x-conversation-id") }, { isLast: true });
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

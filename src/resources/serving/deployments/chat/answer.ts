@@ -1,6 +1,7 @@
 /** The answer to an inference request as an answer of HTTP. A client that leaves aborts the request. */
 import type { Ctx } from "../../../../context.ts";
 import { clientErrorResponse, clientFormatOf } from "../../../../http/answer/client_errors.ts";
+import { jsonResponse } from "../../../../http/answer/compressed.ts";
 import { keepOpen } from "../../../../http/connection.ts";
 import { skipFlush } from "../../../../http/request_state.ts";
 import { pathOf } from "../../../../lib/net/request_target.ts";
@@ -11,7 +12,14 @@ import { type InferenceRequest, infer, type Whole } from "./infer.ts";
 
 export type HttpCall = Omit<InferenceRequest, "signal" | "background">;
 
-export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall): Promise<Response> {
+/** `isLast`: the client reads this answer itself, so a long one may be compressed. */
+export async function answer(
+  ctx: Ctx,
+  row: DeploymentRow,
+  request: Request,
+  call: HttpCall,
+  { isLast = false } = {},
+): Promise<Response> {
   keepOpen(ctx, request);
   skipFlush(request);
   const reply = await infer(ctx, row, { ...call, signal: request.signal });
@@ -23,7 +31,8 @@ export async function answer(ctx: Ctx, row: DeploymentRow, request: Request, cal
     ...trace,
     ...(retryAfter === null ? {} : { "retry-after": retryAfter }),
   };
-  return status < 400 ? new Response(text, { status, headers }) : refused(request, reply, headers);
+  if (status >= 400) return refused(request, reply, headers);
+  return isLast ? await jsonResponse(request, text, { status, headers }) : new Response(text, { status, headers });
 }
 
 /** An error of the worker, in the format of the route. */

@@ -1,8 +1,8 @@
 /** A request with spans: JSON or protobuf, plain or with gzip. */
 import type { Ctx, Principal } from "../../../../context.ts";
-import { inflated, isGzip } from "../../../../http/body/gzip.ts";
 import { readBody } from "../../../../http/body/json.ts";
 import { readBytes } from "../../../../http/body/read_bytes.ts";
+import { unpacked } from "../../../../http/body/unpack.ts";
 import { bodyLimits } from "../../../../http/limits/body_limits.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { takingTurns } from "../../../../lib/turns.ts";
@@ -14,10 +14,10 @@ const PROTOBUF = /^application\/x-protobuf\s*(?:;|$)/i;
 export async function receiveSpans(ctx: Ctx, request: Request, principal: Principal): Promise<object> {
   const limits = bodyLimits(ctx, "spans");
   if (!PROTOBUF.test(request.headers.get("content-type") ?? ""))
-    return ingest(ctx, principal, await readBody(ctx, request, { ...limits, gzip: true }, ExportTraces));
+    return ingest(ctx, principal, await readBody(ctx, request, limits, ExportTraces));
   const { workspaceId } = principal;
   const sent = await readBytes(ctx, request, { ...limits, workspaceId });
-  const bytes = isGzip(request) ? await inflated(ctx, request, { bytes: sent, ...limits, workspaceId }) : sent;
+  const bytes = await unpacked(ctx, request, sent, { maxBytes: limits.maxBytes, workspaceId });
   const wait = ctx.state.http.turns.enter(workspaceId, bytes.length);
   if (wait) await wait;
   try {
