@@ -60,7 +60,7 @@ const ANTHROPIC_TYPES: Record<number, string> = {
 };
 
 /** `code` and `param` are additions: clients of this format do not read them. */
-function anthropicError(error: ShownError) {
+export function anthropicError(error: ShownError) {
   const status = error.status === 422 ? 400 : error.status;
   const { code, message, param } = error;
   return {
