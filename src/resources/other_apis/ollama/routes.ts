@@ -71,16 +71,11 @@ export const routes = (ctx: Ctx) => {
   async function generate(caller: Caller, body: OllamaGenerate) {
     if (body.raw || body.suffix) return complete(caller, body);
     const request = chatBody(ctx, caller, fromGenerate(body));
-    const { deployment } = resolveModel(ctx, caller.principal.workspaceId, request.model);
-    const named = { ...body, model: deployment.name };
-    if (body.context?.length) {
-      const prompt = await promptTokensOf(ctx, caller, { ...request, model: deployment.name });
-      return complete(caller, named, [...body.context, ...prompt]);
-    }
-    const contextOf: ContextOf = async (text) => {
-      const prompt = await promptTokensOf(ctx, caller, { ...request, model: deployment.name });
-      return contextAfter(caller, deployment.name, prompt)(text);
-    };
+    const { deployment, agentId } = resolveModel(ctx, caller.principal.workspaceId, request.model);
+    const model = agentId ? deployment.name : body.model; // a deployment may name its adapter
+    const readPrompt = () => promptTokensOf(ctx, caller, { ...request, model });
+    if (body.context?.length) return complete(caller, { ...body, model }, [...body.context, ...(await readPrompt())]);
+    const contextOf: ContextOf = async (text) => contextAfter(caller, model, await readPrompt())(text);
     const response = await chat(ctx, caller, request);
     return translated(response, createChatTranslator("generate", now, body.images?.length ? undefined : contextOf));
   }
@@ -127,7 +122,7 @@ export const routes = (ctx: Ctx) => {
         return generate(caller, body);
       },
       {
-        ...takes(OllamaGenerate, { kind: "chat" }),
+        ...takes(OllamaGenerate, { kind: "tokens" }), // a context has one value for each token
         detail: describe(
           "Complete a text, as Ollama does",
           { 200: TextAnswer },

@@ -96,8 +96,14 @@ function textLogprobs(logprobs: CompletionLogprobs | null | undefined): { logpro
 
 /** The tokens of a conversation with this answer; undefined: the answer has none. */
 export type ContextOf = (text: string) => Promise<number[]>;
-const contextField = async (contextOf: ContextOf | undefined, text: string) =>
-  contextOf ? { context: await contextOf(text) } : {};
+/** A deployment that stops meanwhile has no tokens. The answer is complete without them. */
+const contextField = async (contextOf: ContextOf | undefined, text: string): Promise<{ context?: number[] }> =>
+  contextOf
+    ? contextOf(text).then(
+        (context) => ({ context }),
+        () => ({}),
+      )
+    : {};
 
 const NOTHING: Piece = { text: "", thoughts: "", calls: [] };
 
