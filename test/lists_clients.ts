@@ -18,6 +18,12 @@ export const clientLists = (job: (app: TestApp, id: string) => string, JOB: stri
       row: () => ({ status: "completed", endpoint: "/v1/embeddings", finished_at: 1 }),
     },
     {
+      route: "/v1/messages/batches",
+      table: "inference_batches",
+      prefix: "batch",
+      row: () => ({ status: "completed", endpoint: "/v1/messages", finished_at: 1 }),
+    },
+    {
       route: "/v1/files",
       table: "client_files",
       prefix: "file",

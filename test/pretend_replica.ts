@@ -33,7 +33,7 @@ const ANSWERS: Record<string, object> = {
   "/rerank": { model: "d", scores: [1], usage: { prompt_tokens: 1, total_tokens: 1 } },
   "/tokenize": { tokens: [1] },
   "/detokenize": { content: "hi" },
-  "/apply-template": { prompt: "hi", input_tokens: 1 },
+  "/apply-template": { prompt: "hi", input_tokens: 1, tokens: [1] },
   "/props": {
     context_length: 8,
     parallel: 1,

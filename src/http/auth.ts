@@ -3,7 +3,9 @@ import type { z } from "zod";
 import type { Ctx, Principal } from "../context.ts";
 import { droppedKinds } from "../lib/chat/tools.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
+import { pathOf } from "../lib/net/request_target.ts";
 import { type Area, allows } from "../lib/scopes.ts";
+import { clientFormatOf } from "./answer/client_errors.ts";
 import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
@@ -15,23 +17,43 @@ import { warn } from "./warnings.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
 
-/** Undefined: no header. Empty: a header, but no bearer key in it. */
+/** Undefined: no header. */
 function bearerOf(header: string | null): string | undefined {
   if (header === null) return undefined;
   if (header.startsWith("Bearer vk_")) return header.slice(7);
-  return SCHEME.exec(header)?.[1] ?? "";
+  const key = SCHEME.exec(header)?.[1];
+  if (key !== undefined) return key;
+  const message = "Authorization: the header must be the word Bearer and a key: Authorization: Bearer vk_…";
+  throw new AppError("invalid_api_key", message, { param: "Authorization" });
 }
 
 /** The way an interface takes its key, and its own checks before a body is read. */
 export type KeyRules = {
   /** Undefined: the request has no key. */
   keyOf: (request: Request) => string | undefined;
+  /** The caller of a request without a key; undefined: the key is missing. */
+  withoutKey?: (request: Request) => Principal | undefined;
   admit?: (principal: Principal, request: Request) => void;
 };
 
-/** Clients of Anthropic send the key in X-Api-Key. */
-const bearer: KeyRules = {
-  keyOf: ({ headers }) => bearerOf(headers.get("authorization")) ?? headers.get("x-api-key")?.trim() ?? undefined,
+/** Clients of Anthropic send the key in X-Api-Key, those of Azure in Api-Key. */
+export const bearer: KeyRules = {
+  keyOf(request) {
+    const { headers } = request;
+    const key = bearerOf(headers.get("authorization")) ?? headers.get("x-api-key")?.trim();
+    if (key !== undefined || !headers.has("api-key")) return key;
+    return clientFormatOf(pathOf(request)) === "openai" ? headers.get("api-key")?.trim() : undefined;
+  },
+};
+
+/** Langfuse's SDK sends a public and a secret key as user and password. One of them, or both, is the key. */
+export const bearerOrBasic: KeyRules = {
+  keyOf(request) {
+    const [, encoded] = /^Basic +([\w+/=-]{1,1024})$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+    if (encoded === undefined) return bearer.keyOf(request);
+    const parts = Buffer.from(encoded, "base64").toString().split(":");
+    return parts.findLast((part) => part.startsWith("vk_")) ?? "";
+  },
 };
 
 /** The way of the detection interface. */
@@ -39,7 +61,10 @@ export const apiKeyHeader: KeyRules = {
   keyOf(request) {
     const key = request.headers.get("x-api-key")?.trim();
     if (key) return key;
-    throw new AppError("missing_api_key", "Send an API key in the header X-API-Key (make one with `verk keys create`)");
+    const message = request.headers.has("authorization")
+      ? "This route takes the key in the header X-API-Key, not in Authorization: send X-API-Key: vk_…"
+      : "Send an API key in the header X-API-Key (make one with `verk keys create`)";
+    throw new AppError("missing_api_key", message);
   },
 };
 
@@ -48,7 +73,7 @@ export const apiKeyHeader: KeyRules = {
  * which routes exist. Other paths are open.
  */
 export function requireKeyFor(ctx: Authenticators, request: Request, path: string) {
-  if (isServicePath(path)) principalOf(ctx, request, apiKeyHeader);
+  if (isServicePath(path)) principalOf(ctx, request, request.headers.has("authorization") ? bearer : apiKeyHeader);
   else if (path.startsWith("/v1/")) principalOf(ctx, request, bearer);
 }
 
@@ -57,7 +82,10 @@ type Authenticators = Pick<Ctx, "authenticate" | "authenticateSession">;
 /** The caller by the key of the request or, without a key, by the cookie of a browser session. */
 function principalOf(ctx: Authenticators, request: Request, keyRules: KeyRules): Principal {
   const token = sessionTokenOf(request);
-  if (token === undefined) return ctx.authenticate(keyRules.keyOf(request));
+  if (token === undefined) {
+    const key = keyRules.keyOf(request);
+    return (key === undefined ? keyRules.withoutKey?.(request) : undefined) ?? ctx.authenticate(key);
+  }
   const session = ctx.authenticateSession(token);
   stateOf(request).session = session;
   return session;

@@ -8,6 +8,7 @@ import { shareSnapshot } from "../platform/db/snapshot.ts";
 import type { Log } from "../platform/log.ts";
 import { enter, leave } from "../platform/turn_watch.ts";
 import { followAlias } from "./answer/aliases.ts";
+import { speaksAnthropic } from "./answer/anthropic.ts";
 import { toAppError } from "./answer/errors.ts";
 import { audit, isRead } from "./audit.ts";
 import { awaitTurn } from "./auth.ts";
@@ -39,6 +40,7 @@ export function createHandler(ctx: Ctx, port: Port): Served {
   function finish(request: Request, answer: Response): Response {
     const response = noSniff(withCors(request, answer));
     response.headers.set("x-request-id", requestIdOf(request));
+    if (speaksAnthropic(request)) response.headers.set("request-id", requestIdOf(request)); // its SDKs read this name
     if (sendsHsts && isOverTls(request)) response.headers.set("strict-transport-security", `max-age=${hsts}`);
     announceLength(request, response);
     showWarnings(request, response);

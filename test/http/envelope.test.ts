@@ -191,4 +191,16 @@ describe("CORS", () => {
     expect((await from("https://evil.example")).headers.get("access-control-allow-origin")).toBeNull();
     await open.close().then(open.remove);
   });
+  test("allows the headers by which SDKs describe themselves, and no other unknown ones", async () => {
+    const open = testApp({ flags: { "http.cors_origins": ["*"] } });
+    const wanted =
+      "X-Stainless-OS, x-stainless-helper-method, anthropic-dangerous-direct-browser-access, openai-project";
+    const headers = { ...preflight, "access-control-request-headers": `${wanted}, x-forwarded-for, x-evil` };
+    const answer = await open.call("OPTIONS", "/v1/messages", undefined, { headers, key: null });
+    const allowed = answer.headers.get("access-control-allow-headers")?.split(", ");
+    expect(allowed).toEqual(expect.arrayContaining(wanted.toLowerCase().split(", ")));
+    expect(allowed).toEqual(expect.arrayContaining(["authorization", "x-api-key", "content-type"]));
+    expect(allowed?.filter((name) => name === "x-evil" || name.startsWith("x-forwarded"))).toEqual([]);
+    await open.close().then(open.remove);
+  });
 });

@@ -75,7 +75,13 @@ const absent = (what: string) => {
 const refused = (path: string, allow: string) =>
   json(405, envelope("invalid_request_error", "method_not_allowed", `${path} takes ${allow}`), { allow });
 
-type Row = readonly [caller: Caller, method: string, path: string, answer: ReturnType<typeof json>];
+const alive = (body: string) => ({
+  status: 200,
+  headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff", vary: "accept" },
+  body,
+});
+
+type Row = readonly [caller: Caller, method: string, path: string, answer: ReturnType<typeof json | typeof alive>];
 
 describe("on the port for everything", () => {
   test.each([
@@ -96,8 +102,10 @@ describe("on the port for everything", () => {
   );
 
   const rows: readonly Row[] = [
-    ["guest", "GET", "/", unknown("GET /")],
-    ["guest", "GET", "//", unknown("GET /")],
+    ["guest", "GET", "/", alive("Ollama is running")],
+    ["guest", "GET", "//", alive("Ollama is running")],
+    ["guest", "HEAD", "/", alive("Ollama is running")],
+    ["guest", "POST", "/", unknown("POST /")],
     ["guest", "GET", "/nowhere", unknown("GET /nowhere")],
     ["guest", "GET", "/nowhere/", unknown("GET /nowhere")],
     ["guest", "GET", "/nowhere?a=/b", unknown("GET /nowhere")],
@@ -266,4 +274,28 @@ describe("over a connection", () => {
       expect(headers + body).toBe("");
     },
   );
+});
+
+describe("a key in the wrong form", () => {
+  const refusal = async (path: string, headers: Record<string, string>) => {
+    const { status, body } = await app.call("GET", path, undefined, { key: null, headers });
+    return [status, body.error.message ?? body.error];
+  };
+  const inAuthorization =
+    "This route takes the key in the header X-API-Key, not in Authorization: send X-API-Key: vk_…";
+  test("without the word Bearer names the word", async () => {
+    const message = "Authorization: the header must be the word Bearer and a key: Authorization: Bearer vk_…";
+    for (const path of ["/v1/models", "/v1/nothing"])
+      expect(await refusal(path, { authorization: app.keyA })).toEqual([401, message]);
+  });
+  test("in Authorization is named on a route of detection, and works on an unknown path under /api", async () => {
+    const headers = { authorization: `Bearer ${app.keyA}` };
+    expect(await refusal("/v1/config", headers)).toEqual([401, inAuthorization]);
+    expect(await refusal("/api/nothing", headers)).toEqual([404, "No route GET /api/nothing; see /docs"]);
+  });
+  test("in the header of Azure works on routes of OpenAI alone", async () => {
+    const headers = { "api-key": app.keyA };
+    expect((await app.call("GET", "/v1/files", undefined, { key: null, headers })).status).toBe(200);
+    expect((await app.call("GET", "/v1/workspaces", undefined, { key: null, headers })).status).toBe(401);
+  });
 });

@@ -1,4 +1,5 @@
 import { newId } from "../../src/lib/ids.ts";
+import { runBatches } from "../../src/resources/other_apis/batches/runner.ts";
 import type { TestApp } from "../harness.ts";
 import { insert } from "../insert_row.ts";
 import type { Step } from "./journey.ts";
@@ -48,6 +49,19 @@ const batch = async (app: TestApp) => {
   const { id: input_file_id } = await file(app);
   const { body } = await app.call("POST", "/v1/batches", { ...BATCH, input_file_id });
   return { id: body.id as string };
+};
+
+const PARAMS = { model: "d", max_tokens: 8, messages: MESSAGES };
+const MESSAGE_BATCH = { requests: [{ custom_id: "a", params: PARAMS }] };
+const messageBatch = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/messages/batches", MESSAGE_BATCH);
+  return { id: body.id as string };
+};
+const endedMessageBatch = async (app: TestApp) => {
+  const made = await messageBatch(app);
+  await app.call("POST", `/v1/messages/batches/${made.id}/cancel`);
+  await runBatches(app.ctx, new AbortController().signal);
+  return made;
 };
 
 const CHECK = {
@@ -106,6 +120,12 @@ export const clientSteps = (own: Own): Step[] => [
     plain: true,
   },
   { operation: "POST /v1/messages/count_tokens", own, json: { model: "d", messages: MESSAGES }, plain: true },
+  { operation: "POST /v1/messages/batches", json: MESSAGE_BATCH, plain: true },
+  { operation: "GET /v1/messages/batches", plain: true },
+  { operation: "GET /v1/messages/batches/{id}", own: messageBatch, plain: true },
+  { operation: "POST /v1/messages/batches/{id}/cancel", own: messageBatch, plain: true },
+  { operation: "GET /v1/messages/batches/{id}/results", own: endedMessageBatch, bytes: true },
+  { operation: "DELETE /v1/messages/batches/{id}", own: endedMessageBatch, plain: true },
   { operation: "POST /v1/responses", own, json: { model: "d", input: "hi" } },
   { operation: "POST /v1/responses/input_tokens", own, json: { model: "d", input: "hi" } },
   { operation: "POST /v1/responses/compact", own, json: { model: "d", input: "hi" } },

@@ -44,6 +44,7 @@ export const TRACES: Step[] = [
     json: { resourceSpans: [{ scopeSpans: [{ spans: [SPAN] }] }] },
     plain: true,
   },
+  { operation: "POST /v1/traces", json: { resourceSpans: [{ scopeSpans: [{ spans: [SPAN] }] }] }, plain: true },
   { operation: "GET /v1/traces" },
   { operation: "GET /v1/traces/export", bytes: true },
   { operation: "GET /v1/traces/{id}", own: trace },

@@ -13,7 +13,7 @@ const [NORMAL, CONTROL, USER_DEFINED] = [1, 3, 4];
 const END = "<|im_end|>";
 const SPECIALS = ["<|endoftext|>", "<|im_start|>", END];
 /** Letters in a token of the recording: short, so that tags and arguments come in several. */
-const PIECE = 12;
+export const PIECE = 12;
 const HEAD = 32;
 /** Far more than any temperature evens out. */
 const LOUD = 20;

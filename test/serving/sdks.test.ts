@@ -20,7 +20,7 @@ import { tool as llamaIndexTool } from "llamaindex";
 import { Ollama } from "ollama";
 import OpenAI from "openai";
 import { z } from "zod";
-import { tempDir } from "../harness.ts";
+import { tempDir, until } from "../harness.ts";
 import { recordedModel } from "./recorded_model.ts";
 import { startServing } from "./served.ts";
 
@@ -87,10 +87,82 @@ test("@anthropic-ai/sdk: a tool and its result, a stream, tokens, models and err
   });
   expect(await stream.finalText()).toBe(FINAL);
   const { input_tokens } = await client.messages.countTokens({ model: "demo", tools, messages });
-  expect(input_tokens).toBe(called.usage.input_tokens);
-  expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["demo"]);
+  expect(input_tokens).toBe(called.usage.input_tokens + (called.usage.cache_read_input_tokens ?? 0));
+  const [model] = (await client.models.list()).data;
+  expect([model?.id, model?.type, model?.display_name]).toEqual(["demo", "model", "demo"]);
   const unknown = await client.messages.create({ ...request, model: "claude", messages }).catch((error) => error);
   expect(unknown).toBeInstanceOf(Anthropic.NotFoundError);
+}, 60_000);
+
+test("@anthropic-ai/sdk: structured output, a stop sequence, a file, and a batch", async () => {
+  const client = new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries: 0 });
+  const messages: Anthropic.MessageParam[] = [{ role: "user", content: QUESTION }];
+  const request = { model: "demo", max_tokens: 64, messages };
+  const format = { type: "json_schema" as const, schema: SCHEMA };
+  const structured = await client.messages.create({ ...request, output_config: { format } });
+  const [block] = structured.content;
+  expect(City.safeParse(JSON.parse(block?.type === "text" ? block.text : "")).success).toBe(true);
+  const stopped = await client.messages.create({ ...request, stop_sequences: ["get_weather"] });
+  expect([stopped.stop_reason, stopped.stop_sequence]).toEqual(["stop_sequence", "get_weather"]);
+
+  const file = await client.beta.files.upload({ file: new File(["It rains."], "notes.txt", { type: "text/plain" }) });
+  expect(file).toMatchObject({ type: "file", filename: "notes.txt", mime_type: "text/plain", size_bytes: 9 });
+  const source = { type: "file" as const, file_id: file.id };
+  const content = [
+    { type: "document" as const, source },
+    { type: "text" as const, text: QUESTION },
+  ];
+  const read = await client.beta.messages.create({ ...request, messages: [{ role: "user", content }] });
+  expect(read.usage.output_tokens).toBeGreaterThan(0);
+  for await (const { id } of client.beta.files.list()) expect(id).toBe(file.id);
+  expect((await client.beta.files.delete(file.id)).type).toBe("file_deleted");
+  await expect((async () => await client.beta.files.retrieveMetadata(file.id))()).rejects.toBeInstanceOf(
+    Anthropic.NotFoundError,
+  );
+
+  const { id } = await client.messages.batches.create({
+    requests: [
+      { custom_id: "good", params: request },
+      { custom_id: "bad", params: { ...request, model: "none" } },
+    ],
+  });
+  const isOver = async () => (await client.messages.batches.retrieve(id)).processing_status === "ended";
+  await until("the end of the batch", isOver, 60_000);
+  const results = [];
+  for await (const { custom_id, result } of await client.messages.batches.results(id))
+    results.push([custom_id, result.type]);
+  expect(results).toEqual([
+    ["good", "succeeded"],
+    ["bad", "errored"],
+  ]);
+  expect((await client.messages.batches.list()).data.map((batch) => batch.id)).toEqual([id]);
+  expect((await client.messages.batches.delete(id)).type).toBe("message_batch_deleted");
+}, 120_000);
+
+test("ollama: log-probabilities, the context of generate, and unload", async () => {
+  const client = new Ollama({ host: server.url, headers });
+  const options = { num_predict: 3, temperature: 0 };
+  const messages = [{ role: "user", content: QUESTION }];
+  const scored = await client.chat({ model: "demo", messages, options, logprobs: true, top_logprobs: 2 });
+  expect(scored.logprobs).toHaveLength(3);
+  expect(scored.logprobs?.[0]?.top_logprobs).toHaveLength(2);
+  let streamed = 0;
+  for await (const part of await client.generate({
+    model: "demo",
+    prompt: QUESTION,
+    options,
+    logprobs: true,
+    stream: true,
+  }))
+    streamed += part.logprobs?.length ?? 0;
+  expect(streamed).toBe(3);
+  const first = await client.generate({ model: "demo", prompt: QUESTION, options });
+  expect(first.context).toHaveLength(first.prompt_eval_count + first.eval_count);
+  const next = await client.generate({ model: "demo", prompt: "And Bergen?", context: first.context, options });
+  expect(next.prompt_eval_count).toBeGreaterThan(first.context.length);
+  const unloaded = await client.generate({ model: "demo", prompt: "", keep_alive: 0 });
+  expect(unloaded.done_reason).toBe("unload");
+  await expect(client.push({ model: "demo" })).rejects.toThrow("pushes to no registry of Ollama");
 }, 60_000);
 
 test("ollama: tools, streams, generate, embeddings, and the list of models", async () => {

@@ -1,5 +1,6 @@
 /**
- * Second addresses of routes: clients of llama.cpp leave out /v1, and ask for health and metrics at other paths. The
+ * Second addresses of routes: clients of llama.cpp leave out /v1, and ask for health and metrics at other paths; Langfuse's
+ * SDK sends spans to a path of its own. The
  * request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
  */
 import { moveTo, pathOf } from "../../lib/net/request_target.ts";
@@ -21,6 +22,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   "/v1/completion": "/completion",
   "/v1/tokenize": "/tokenize",
   "/v1/detokenize": "/detokenize",
+  "/api/public/otel/v1/traces": "/v1/otlp/v1/traces",
 };
 
 export function followAlias(request: Request) {

@@ -3,6 +3,8 @@
  * format expect, so that their own handlers work. Pure.
  */
 import { type AppError, ERRORS, errorBody } from "../../lib/errors.ts";
+import { pathOf } from "../../lib/net/request_target.ts";
+import { speaksAnthropic } from "./anthropic.ts";
 
 export type ClientFormat = "openai" | "anthropic" | "ollama";
 
@@ -17,6 +19,14 @@ const PATHS: readonly [path: RegExp, format: ClientFormat][] = [
 
 export const clientFormatOf = (path: string): ClientFormat | undefined =>
   PATHS.find(([pattern]) => pattern.test(path))?.[1];
+
+/** Routes that two formats share. */
+const SHARED = /^\/v1\/(?:files|models)(?:\/|$)/;
+
+/** The format of the errors of a request. */
+export function clientFormatFor(request: Request, path = pathOf(request)): ClientFormat | undefined {
+  return SHARED.test(path) && speaksAnthropic(request) ? "anthropic" : clientFormatOf(path);
+}
 
 type ShownError = Pick<AppError, "code" | "type" | "message" | "param" | "status">;
 
@@ -63,7 +73,7 @@ export function anthropicTypeOf(code: string | undefined): string {
 }
 
 /** `code` and `param` are additions: clients of this format do not read them. */
-function anthropicError(error: ShownError) {
+export function anthropicError(error: ShownError) {
   const status = error.status === 422 ? 400 : error.status;
   const { code, message, param } = error;
   return {

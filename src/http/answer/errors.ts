@@ -10,7 +10,7 @@ import { noteTrouble } from "../../platform/db/trouble.ts";
 import { StorageError } from "../../platform/files.ts";
 import { NO_BODY } from "../body/json.ts";
 import { requestIdOf } from "../request_state.ts";
-import { clientErrorResponse, clientFormatOf } from "./client_errors.ts";
+import { clientErrorResponse, clientFormatFor } from "./client_errors.ts";
 import { deepest, type Issue, schemaError } from "./issues.ts";
 import { isServicePath, serviceErrorResponse } from "./service_errors.ts";
 
@@ -35,7 +35,7 @@ export type ErrorAnswer = (error: AppError, request: Request) => Response;
 export function errorResponse(error: AppError, request: Request): Response {
   const path = pathOf(request);
   if (isServicePath(path)) return serviceErrorResponse(error);
-  const format = clientFormatOf(path);
+  const format = clientFormatFor(request, path);
   if (format) return clientErrorResponse(format, error);
   return Response.json(errorBody(error), { status: error.status, headers: error.headers });
 }

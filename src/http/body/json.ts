@@ -27,13 +27,15 @@ export const NO_BODY = Symbol("no body");
 export type Reading = BodyLimits & {
   list?: { name: string; most: number; exact?: boolean };
   grow?: (bytes: number) => void;
+  /** Clients send this JSON under any content type. */
+  anyType?: boolean;
 };
 
 /** Reads a JSON body within its limits; every way it can be wrong is a 4xx that says what to send instead. */
 export async function readJson(ctx: Ctx, request: Request, reading: Reading): Promise<unknown> {
   if (request.body === null) return NO_BODY;
   const type = request.headers.get("content-type");
-  if (type !== null && !JSON_TYPE.test(type))
+  if (type !== null && !reading.anyType && !JSON_TYPE.test(type))
     throw new AppError("unsupported_media_type", `Send the body as application/json, not ${type.slice(0, 80)}`);
   const workspaceId = callerOf(request)?.workspaceId ?? "";
   const sent = await readBytes(ctx, request, { ...reading, workspaceId });

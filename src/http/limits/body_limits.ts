@@ -23,6 +23,8 @@ const LIMITS = {
   exec: { maxBytes: CONFIGURED, maxValues: 4_000 },
   /** Messages, tools and JSON schemas. */
   chat: { maxBytes: CONFIGURED, maxValues: 40_000, maxFields: 10_000 },
+  /** Many requests for messages. */
+  requests: { maxBytes: CONFIGURED, maxValues: 400_000, maxFields: 10_000 },
   /** Texts or tokens: one value each. */
   tokens: { maxBytes: CONFIGURED, maxValues: 400_000, maxFields: 10_000 },
   /** Spans of other programs, in batches. */

@@ -79,6 +79,8 @@ export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;
 export const FINISH_REASONS = ["stop", "length", "tool_calls", "function_call"] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
+const StopReason = z.string().optional().describe("The string of `stop` that ended the answer, as vLLM names it");
+
 const Alternative = later(() =>
   z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() }),
 );
@@ -119,6 +121,7 @@ export const ChatCompletion = later(() =>
           }),
           logprobs: ChatLogprobs.nullable(),
           finish_reason: z.enum(FINISH_REASONS),
+          stop_reason: StopReason,
         }),
       ),
       usage: Usage,
@@ -161,6 +164,7 @@ export const ChatCompletionChunk = later(() =>
           }),
           logprobs: ChatLogprobs.nullable().optional(),
           finish_reason: z.enum(FINISH_REASONS).nullable(),
+          stop_reason: StopReason,
         }),
       ),
       usage: Usage.nullable().optional(),

@@ -32,6 +32,10 @@ export const DetokenizedText = later(() => z.object({ content: z.string() }).met
 
 export const RenderedPrompt = later(() =>
   z
-    .object({ prompt: z.string().describe("The text that the model reads"), input_tokens: z.int() })
+    .object({
+      prompt: z.string().describe("The text that the model reads"),
+      input_tokens: z.int(),
+      tokens: z.array(z.int()).optional().describe("With verbose: the tokens"),
+    })
     .meta({ id: "RenderedPrompt" }),
 );

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isId } from "../../lib/ids.ts";
 import { normalizeHost, parseCidr } from "../../lib/net/ip.ts";
 import { parseListen } from "../../lib/net/listen.ts";
 import { acme } from "./acme.ts";
@@ -127,6 +128,12 @@ const http = section("The port of the API and of the detection service.", {
             'expected an origin such as https://app.example.com, "localhost", or "*"',
           ),
       ),
+  ),
+  ollama_local_key: setting(
+    "",
+    "Id of the API key (key_…) that programs of this machine use on Ollama's routes without sending a key; empty = none.",
+    () =>
+      z.string().refine((text) => text === "" || isId(text, "key"), "expected the id of an API key, such as key_01…"),
   ),
   rate_limit_per_second: setting(1000, "Steady requests per second for one key; 0 = off.", () => z.number().min(0)),
   rate_limit_burst: setting(2000, "Requests one key may send at once; 0 = off.", () => z.int().min(0)),

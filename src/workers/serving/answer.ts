@@ -43,6 +43,8 @@ export type ChatChoice = {
   custom: ReadonlySet<string>;
   logprobs: TokenLogprob[] | undefined;
   finish: FinishReason;
+  /** The stop string of the request that ended the answer. */
+  stop: string | undefined;
 };
 
 type Figures = { usage: Usage; timings: Timings; prompt?: string };
@@ -57,7 +59,7 @@ export const chatCompletion = (
   created: head.created,
   model: head.model,
   system_fingerprint: head.system_fingerprint,
-  choices: choices.map(({ content, thoughts, calls, custom, legacy, logprobs, finish }, index) => ({
+  choices: choices.map(({ content, thoughts, calls, custom, legacy, logprobs, finish, stop }, index) => ({
     index,
     message: {
       role: "assistant",
@@ -68,6 +70,7 @@ export const chatCompletion = (
     },
     logprobs: logprobs ? chatLogprobs(logprobs) : null,
     finish_reason: finish,
+    ...(stop === undefined ? {} : { stop_reason: stop }),
   })),
   usage,
   timings,
@@ -100,7 +103,7 @@ export type ChunkWriter = {
   piece: (index: number, position: number, text: string, legacy: boolean) => string;
   /** A call of a custom tool comes whole. */
   custom: (index: number, position: number, call: ToolCallOut) => string;
-  finish: (index: number, reason: FinishReason) => string;
+  finish: (index: number, reason: FinishReason, stop: string | undefined) => string;
   usage: (usage: Usage) => string;
   progress: (index: number, progress: Progress) => string;
 };
@@ -152,7 +155,8 @@ export function createChunkWriter(head: Head, { samples, withUsage, timings, eac
     custom: (index, position, call) => called(index, { tool_calls: [{ index: position, ...customCall(call) }] }),
     progress: (index, progress) =>
       `data: ${open},"choices":[{"index":${index},"delta":{},"logprobs":null,"finish_reason":null}],"prompt_progress":${JSON.stringify(progress)}${close}`,
-    finish: (index, reason) => choice(index, "{}", `"${reason}"`),
+    finish: (index, reason, stop) =>
+      choice(index, "{}", stop === undefined ? `"${reason}"` : `"${reason}","stop_reason":${JSON.stringify(stop)}`),
     usage: (usage) =>
       `data: ${open},"choices":[],"usage":${JSON.stringify(usage)},"timings":${JSON.stringify(timings())}}\n\n`,
   };

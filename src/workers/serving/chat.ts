@@ -171,7 +171,8 @@ async function relay(
       if (!plain) events += partEvents(choice, readDelta(choice, delta, exchange), { index, chunks });
       else if (delta.text !== "" || delta.logprobs?.length) events += chunks.content(index, delta.text, delta.logprobs);
       if (plain && delta.finish) readDelta(choice, delta, exchange);
-      if (delta.finish) events += heldCall(choice, { index, chunks }) + chunks.finish(index, choice.finish);
+      if (delta.finish)
+        events += heldCall(choice, { index, chunks }) + chunks.finish(index, choice.finish, choice.stop);
     }
     if (events !== "") write(events);
   }

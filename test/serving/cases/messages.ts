@@ -12,6 +12,7 @@ const eventsOf = (text: string): Json[] =>
     .split("\n")
     .filter((line) => line.startsWith("data: "))
     .map((line) => JSON.parse(line.slice(6)));
+const promptOf = ({ input_tokens, cache_read_input_tokens }: Json): number => input_tokens + cache_read_input_tokens;
 const types = (events: Json[]) => events.map(({ type }) => type).filter((type, i, all) => type !== all[i - 1]);
 
 export const MESSAGES: Case[] = [
@@ -28,7 +29,7 @@ export const MESSAGES: Case[] = [
     "POST /v1/messages/count_tokens",
     async (post) => {
       const { input_tokens: counted } = (await post(`${PATH}/count_tokens`, { model: "tiny", messages: USER })).body;
-      return counted > 3 && counted === (await post(PATH, question)).body.usage.input_tokens;
+      return counted > 3 && counted === promptOf((await post(PATH, question)).body.usage);
     },
   ],
   [
@@ -37,8 +38,52 @@ export const MESSAGES: Case[] = [
       const events = eventsOf(text);
       const order =
         "message_start,content_block_start,content_block_delta,content_block_stop,message_delta,message_stop";
-      return types(events).join() === order && events.at(-2).usage.input_tokens > 0;
+      return types(events).join() === order && promptOf(events.at(-2).usage) > 0;
     }),
+  ],
+  [
+    "cached tokens are counted once, and a stream begins with the tokens of its prompt",
+    async (post) => {
+      const { input_tokens: counted } = (await post(`${PATH}/count_tokens`, { model: "tiny", messages: USER })).body;
+      const again = (await post(PATH, question)).body.usage;
+      const begin = eventsOf((await post(PATH, { ...question, stream: true })).body)[0].message.usage;
+      const isOnce = promptOf(again) === counted && again.cache_read_input_tokens > 0;
+      return isOnce && again.cache_creation_input_tokens === 0 && promptOf(begin) === counted;
+    },
+  ],
+  [
+    "a stop sequence is named, whole and streamed",
+    async (post) => {
+      const wanted = { ...question, stop_sequences: ["nothing", "2"] };
+      const whole = (await post(PATH, wanted)).body;
+      const { delta } = eventsOf((await post(PATH, { ...wanted, stream: true })).body).at(-2);
+      const isNamed = ({ stop_reason: reason, stop_sequence: text }: Json) =>
+        reason === "stop_sequence" && text === "2";
+      return isNamed(whole) && isNamed(delta) && whole.content[0].text === "1";
+    },
+  ],
+  [
+    "the schemas of output_config and of output_format are obeyed",
+    async (post) => {
+      const schema = { type: "object", properties: { city: { enum: ["Oslo"] } }, required: ["city"] };
+      const format = { type: "json_schema", schema };
+      for (const fields of [{ output_config: { format } }, { output_format: format }]) {
+        const { body } = await post(PATH, { ...question, ...fields, max_tokens: 64 });
+        if (JSON.parse(body.content[0].text).city !== "Oslo") return false;
+      }
+      return true;
+    },
+  ],
+  [
+    "a text document is read, and a server tool is refused in words",
+    async (post) => {
+      const document = { type: "document", title: "Sums", source: { type: "text", data: "1 + 1 = 2" } };
+      const messages = [{ role: "user", content: [document, { type: "text", text: "What is 7 + 5?" }] }];
+      const tools = [{ type: "web_search_20250305", name: "web_search" }];
+      const refused = await post(PATH, { ...question, tools });
+      const isRefused = refused.status === 400 && refused.body.error.message.includes("runs no tools of its own");
+      return isRefused && (await post(PATH, { ...question, messages })).status === 200;
+    },
   ],
   [
     "a required tool, whole and streamed",
@@ -78,7 +123,7 @@ export const MESSAGES: Case[] = [
       const isNamed = ["/messages/2/content/0/cache_control", "/thinking/budget_tokens"].every((field) =>
         warning.includes(field),
       );
-      return isNamed && failed.body.usage.input_tokens > good.body.usage.input_tokens;
+      return isNamed && promptOf(failed.body.usage) > promptOf(good.body.usage);
     },
   ],
   [

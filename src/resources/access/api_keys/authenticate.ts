@@ -1,14 +1,14 @@
-import { eq, sql } from "drizzle-orm";
+import { eq, type SQL, sql } from "drizzle-orm";
 import type { Ctx, Principal } from "../../../context.ts";
 import { RefusedKey } from "../../../http/auth.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { generationOf, prepared, write } from "../../../platform/db/db.ts";
+import { type Db, generationOf, prepared, write } from "../../../platform/db/db.ts";
 import { freshSnapshot } from "../../../platform/db/snapshot.ts";
 import { workspaces } from "../workspaces/table.ts";
 import { hashKey, looksLikeKey } from "./key_text.ts";
 import { apiKeys } from "./table.ts";
 
-const byHash = prepared((db) =>
+const owners = (db: Db, where: SQL) =>
   db
     .select({
       keyId: apiKeys.id,
@@ -21,9 +21,10 @@ const byHash = prepared((db) =>
     })
     .from(apiKeys)
     .innerJoin(workspaces, eq(workspaces.id, apiKeys.workspaceId))
-    .where(eq(apiKeys.hash, sql.placeholder("hash")))
-    .prepare(),
-);
+    .where(where)
+    .prepare();
+const byHash = prepared((db) => owners(db, eq(apiKeys.hash, sql.placeholder("hash"))));
+const byId = prepared((db) => owners(db, eq(apiKeys.id, sql.placeholder("id"))));
 
 export type KeyOwner = Principal & { status: string; workspace: string; expiresAt: number | null };
 type KeysCtx = Pick<Ctx, "db" | "clock"> & { state: Pick<Ctx["state"], "apiKeys"> };
@@ -38,6 +39,15 @@ export function authenticate(ctx: KeysCtx, key: string | undefined): Principal {
   const owner = lookUp(ctx, key, now);
   if (!owner) throw new AppError("invalid_api_key", "This API key does not exist on this server");
   requireUsable(owner, now);
+  return owner;
+}
+
+/** The caller that a setting of the operator names, by the id of a key. Throws the 401 of a key that cannot be used. */
+export function authenticateById({ db, clock }: Pick<Ctx, "db" | "clock">, id: string): Principal {
+  const owner = byId(db).get({ id });
+  if (!owner)
+    throw new AppError("invalid_api_key", `The server's setting names the API key ${id}, which does not exist`);
+  requireUsable(owner, clock.now());
   return owner;
 }
 

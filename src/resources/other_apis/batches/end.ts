@@ -32,19 +32,19 @@ export async function end(ctx: Ctx, row: BatchRow, ending: Ending): Promise<void
   if (ending === "complete" && row.status === "in_progress")
     batch = write(ctx.db, (tx) => transition(tx, machine, "finalize", { id, now }, { finalizingAt: now }));
   if (!batch) return; // it was cancelled meanwhile
-  const failed = batch.total - batch.completed;
+  const withoutAnswer = batch.total - batch.completed;
   const errors: BatchError[] = [];
   try {
     if (batch.completed > 0 && batch.outputFileId === null)
       errors.push(...(await tryStore(ctx, batch, "output", ending)));
-    if (failed > 0 && batch.errorFileId === null) errors.push(...(await tryStore(ctx, batch, "error", ending)));
+    if (withoutAnswer > 0 && batch.errorFileId === null) errors.push(...(await tryStore(ctx, batch, "error", ending)));
   } catch (error) {
     if (error instanceof AppError && error.code === "storage_unavailable")
       return ctx.clock.sleep(PAUSE_MS, ctx.closing); // still due
     throw error;
   }
   write(ctx.db, (tx) => {
-    const patch = { failed, finishedAt: ctx.clock.now(), ...(errors.length > 0 ? { errors } : {}) };
+    const patch = { finishedAt: ctx.clock.now(), ...(errors.length > 0 ? { errors } : {}) };
     const ended = transition(tx, machine, ending, { id, now }, patch);
     if (ended) tx.delete(inferenceBatchItems).where(eq(inferenceBatchItems.batchId, id)).run();
     return ended;

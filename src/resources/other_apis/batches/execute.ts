@@ -1,6 +1,6 @@
 /** Runs one request of a batch on the way of its route, in the background: live requests come first. */
 import type { Ctx } from "../../../context.ts";
-import { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import { type ChatCompletion, ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../../lib/chat/embedding.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -11,11 +11,14 @@ import type { InferenceRequest } from "../../serving/deployments/chat/infer.ts";
 import { mustFind } from "../../serving/deployments/served.ts";
 import type { DeploymentRow } from "../../serving/deployments/table.ts";
 import { parsedAs } from "../call_model.ts";
+import { withFiles } from "../messages/files.ts";
+import { MessagesRequest } from "../messages/schema.ts";
+import { toChat as messageToChat, toMessage } from "../messages/translate.ts";
 import { answerOf } from "../responses/background.ts";
 import { ResponsesRequest } from "../responses/schema.ts";
 import * as responses from "../responses/service.ts";
 import { blankResponse, toChat } from "../responses/translate.ts";
-import type { BatchRow } from "./table.ts";
+import { type BatchRow, MESSAGES } from "./table.ts";
 
 export type Answer = { requestId: string; body: { usage?: object | null } };
 type Run = { batch: BatchRow; signal: AbortSignal };
@@ -25,6 +28,7 @@ export function execute(ctx: Ctx, run: Run, body: object): Promise<Answer> {
   const { endpoint } = run.batch;
   if (endpoint === "/v1/chat/completions") return chat(ctx, run, body);
   if (endpoint === "/v1/responses") return respond(ctx, run, body);
+  if (endpoint === MESSAGES) return message(ctx, run, body);
   const plain =
     endpoint === "/v1/completions"
       ? { path: "/completions" as const, body: parsedAs(CompletionRequest, body as never) }
@@ -37,6 +41,12 @@ function chat(ctx: Ctx, run: Run, body: object): Promise<Answer> {
   const request = parsedAs(ChatCompletionRequest, withAgent(ctx, workspaceId, body) as never);
   const { deployment, ...agent } = resolveModel(ctx, workspaceId, request.model);
   return send(ctx, run, deployment, { path: "/chat/completions", body: request, ...agent });
+}
+
+async function message(ctx: Ctx, run: Run, body: object): Promise<Answer> {
+  const request = await withFiles(ctx, run.batch.workspaceId, parsedAs(MessagesRequest, body as never));
+  const { requestId, body: answer } = await chat(ctx, run, messageToChat(request));
+  return { requestId, body: toMessage(answer as ChatCompletion) };
 }
 
 type Call = Pick<InferenceRequest, "path" | "body" | "agentId" | "agentVersion">;

@@ -2,7 +2,7 @@
 import { and, eq, isNull } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
-import { openaiEnvelope, openaiError } from "../../../http/answer/client_errors.ts";
+import { anthropicError, openaiEnvelope, openaiError } from "../../../http/answer/client_errors.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
@@ -12,7 +12,7 @@ import { LostKeyError } from "../../../platform/storage/storage.ts";
 import { execute } from "./execute.ts";
 import { parseLine, readRequests } from "./lines.ts";
 import { machine } from "./machine.ts";
-import { type BatchItemRow, type BatchRow, inferenceBatches, inferenceBatchItems } from "./table.ts";
+import { type BatchItemRow, type BatchRow, inferenceBatches, inferenceBatchItems, MESSAGES } from "./table.ts";
 
 const BITE = 1_000; // items that one commit inserts
 const PAUSE_MS = 1_000;
@@ -63,7 +63,14 @@ export async function check(ctx: Ctx, batch: BatchRow, signal: AbortSignal): Pro
 }
 
 type Result = { status: number; requestId: string; body: object };
-type Usage = { prompt_tokens?: number; completion_tokens?: number; input_tokens?: number; output_tokens?: number };
+type Usage = {
+  prompt_tokens?: number;
+  completion_tokens?: number;
+  input_tokens?: number;
+  output_tokens?: number;
+  /** In the format of Anthropic they are not among the input tokens. */
+  cache_read_input_tokens?: number;
+};
 
 export async function answerItem(ctx: Ctx, batch: BatchRow, item: BatchItemRow, signal: AbortSignal): Promise<void> {
   let result: Result;
@@ -80,14 +87,20 @@ export async function answerItem(ctx: Ctx, batch: BatchRow, item: BatchItemRow, 
     if (!(error instanceof AppError))
       ctx.log.error("a request of a batch failed", { batch: batch.id, item: item.number, error });
     const shown = error instanceof AppError ? error : new AppError("internal", "Unexpected server error");
-    result = {
-      status: openaiError(shown).status,
-      requestId: newId("req", ctx.clock.now()),
-      body: openaiEnvelope(shown),
-    };
+    const requestId = newId("req", ctx.clock.now());
+    result =
+      batch.endpoint === MESSAGES
+        ? { requestId, ...anthropicError(shown) }
+        : { requestId, status: openaiError(shown).status, body: openaiEnvelope(shown) };
   }
   finish(ctx, item, result);
 }
+
+const promptTokensOf = ({
+  prompt_tokens: prompt,
+  input_tokens: input = 0,
+  cache_read_input_tokens: cached = 0,
+}: Usage = {}) => prompt ?? input + cached;
 
 /** Writes the result and the counts in one commit. An item that is done stays as it is. */
 function finish(ctx: Ctx, { batchId, number, customId }: BatchItemRow, { status, requestId, body }: Result) {
@@ -108,7 +121,7 @@ function finish(ctx: Ctx, { batchId, number, customId }: BatchItemRow, { status,
       .get();
     if (!done) return;
     const counts = failed ? { failed: batch.failed + 1 } : { completed: batch.completed + 1 };
-    const inputTokens = batch.inputTokens + (usage?.prompt_tokens ?? usage?.input_tokens ?? 0);
+    const inputTokens = batch.inputTokens + promptTokensOf(usage);
     const outputTokens = batch.outputTokens + (usage?.completion_tokens ?? usage?.output_tokens ?? 0);
     tx.update(inferenceBatches)
       .set({ ...counts, inputTokens, outputTokens, updatedAt: now })

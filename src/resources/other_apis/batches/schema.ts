@@ -28,7 +28,7 @@ export const Batch = later(() =>
     .object({
       id: z.string(),
       object: z.literal("batch"),
-      endpoint: z.enum(ENDPOINTS),
+      endpoint: z.string(),
       errors: z
         .object({
           object: z.literal("list"),
@@ -67,6 +67,7 @@ export type Batch = z.infer<typeof Batch>;
 export function present(row: BatchRow): Batch {
   const endedAs = (status: BatchRow["status"]) => (row.status === status ? secondsOrNull(row.finishedAt) : null);
   const { inputTokens, outputTokens } = row;
+  const failed = row.finishedAt === null ? row.failed : row.total - row.completed; // also those that did not run
   return {
     id: row.id,
     object: "batch",
@@ -86,7 +87,7 @@ export function present(row: BatchRow): Batch {
     expired_at: endedAs("expired"),
     cancelling_at: secondsOrNull(row.cancellingAt),
     cancelled_at: endedAs("cancelled"),
-    request_counts: { total: row.total, completed: row.completed, failed: row.failed },
+    request_counts: { total: row.total, completed: row.completed, failed },
     usage: { input_tokens: inputTokens, output_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
     metadata: row.metadata,
   };

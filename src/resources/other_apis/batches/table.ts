@@ -5,7 +5,10 @@ export const STATUSES = [
   ...["validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"],
 ] as const;
 export const ENDPOINTS = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"] as const;
-export type Endpoint = (typeof ENDPOINTS)[number];
+/** The route of requests in the format of Anthropic. Their batches have routes of their own. */
+export const MESSAGES = "/v1/messages";
+const ALL_ENDPOINTS = [...ENDPOINTS, MESSAGES] as const;
+export type Endpoint = (typeof ALL_ENDPOINTS)[number];
 
 /** A fault of the input file. `line` counts from 1. */
 export type BatchError = { code: string; line: number | null; message: string; param: string | null };
@@ -17,7 +20,7 @@ export const inferenceBatches = sqliteTable("inference_batches", {
     .references(() => workspaces.id),
   keyId: text("key_id"),
   status: text("status", { enum: STATUSES }).notNull(),
-  endpoint: text("endpoint", { enum: ENDPOINTS }).notNull(),
+  endpoint: text("endpoint", { enum: ALL_ENDPOINTS }).notNull(),
   inputFileId: text("input_file_id").notNull(),
   inputKey: text("input_key").notNull(),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>(),

@@ -1,16 +1,24 @@
 import { Elysia } from "elysia";
+import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
+import { anthropicList, anthropicListOf, speaksAnthropic } from "../../../http/answer/anthropic.ts";
 import { listOf } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { uploadsBy } from "../../../http/body/upload.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
+import { AnthropicFile, presentAnthropic } from "./anthropic.ts";
 import { ClientFile, FilesQuery, present } from "./schema.ts";
 import * as files from "./service.ts";
 import { upload } from "./upload.ts";
 
+const EitherFile = z.union([ClientFile, AnthropicFile]);
+const FileLists = z.union([listOf(ClientFile, "ClientFileList"), anthropicListOf(AnthropicFile, "AnthropicFileList")]);
+const DeletedFile = z.union([Deleted("file"), z.object({ id: z.string(), type: z.literal("file_deleted") })]);
 const BIN = "application/octet-stream";
+const description =
+  "With the header anthropic-version the request and the answer have the format of Anthropic, which has no purpose.";
 
 export const routes = (ctx: Ctx) => {
   const { authed } = area(ctx, "files");
@@ -23,9 +31,9 @@ export const routes = (ctx: Ctx) => {
         upload,
         describe(
           "Upload a file, in the format of OpenAI",
-          { 200: ClientFile },
+          { 200: EitherFile },
           {
-            description: "Batches and fine-tuning jobs take the id of the file.",
+            description: `Batches and fine-tuning jobs take the id of the file. ${description}`,
             accepts: {
               "multipart/form-data": "file, purpose (fine-tune, batch, evals, user_data), expires_after[seconds]",
             },
@@ -33,13 +41,25 @@ export const routes = (ctx: Ctx) => {
         ),
       ),
     )
-    .get("", ({ principal, query }) => files.list(ctx, principal.workspaceId, query), {
-      ...asks(FilesQuery),
-      detail: describe("List files", { 200: listOf(ClientFile, "ClientFileList") }),
-    })
-    .get("/:id", ({ principal, params }) => present(files.mustGet(ctx, principal.workspaceId, params.id)), {
-      detail: describe("Get a file", { 200: ClientFile }),
-    })
+    .get(
+      "",
+      ({ request, principal: { workspaceId }, query }) =>
+        speaksAnthropic(request)
+          ? anthropicList(files.list(ctx, workspaceId, query, presentAnthropic))
+          : files.list(ctx, workspaceId, query, present),
+      {
+        ...asks(FilesQuery),
+        detail: describe("List files", { 200: FileLists }, { description }),
+      },
+    )
+    .get(
+      "/:id",
+      ({ request, principal, params }) => {
+        const file = files.mustGet(ctx, principal.workspaceId, params.id);
+        return speaksAnthropic(request) ? presentAnthropic(file) : present(file);
+      },
+      { detail: describe("Get a file", { 200: EitherFile }, { description }) },
+    )
     .get(
       "/:id/content",
       async ({ request, principal, params }) =>
@@ -48,10 +68,11 @@ export const routes = (ctx: Ctx) => {
     )
     .delete(
       "/:id",
-      ({ principal, params }) => {
+      ({ request, principal, params }) => {
         const { id } = files.remove(ctx, principal.workspaceId, params.id);
+        if (speaksAnthropic(request)) return { id, type: "file_deleted" };
         return { id, object: "file", deleted: true };
       },
-      { detail: describe("Delete a file", { 200: Deleted("file") }) },
+      { detail: describe("Delete a file", { 200: DeletedFile }) },
     );
 };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ANTHROPIC_POSITION } from "../../../http/answer/anthropic.ts";
 import { PageQuery } from "../../../http/answer/pagination.ts";
 import { later, numberText } from "../../../lib/schema.ts";
 import { DAY_MS, HOUR_MS, SECOND_MS } from "../../../lib/units.ts";
@@ -55,6 +56,7 @@ export const FilesQuery = later(() =>
   PageQuery.extend({
     purpose: z.enum(PURPOSES).optional().describe("Only files with this purpose"),
     order: z.literal("desc").optional().describe("The newest file comes first"),
+    ...ANTHROPIC_POSITION,
   }),
 );
 export type FilesQuery = z.infer<typeof FilesQuery>;

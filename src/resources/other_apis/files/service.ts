@@ -1,6 +1,7 @@
 /** Files in the format of OpenAI. A file is content in the storage with a name and a purpose; it never changes. */
 import { and, eq, inArray, isNull, lte, not, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { forwardOf } from "../../../http/answer/anthropic.ts";
 import { fileResponse } from "../../../http/answer/file_response.ts";
 import { page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -11,7 +12,7 @@ import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as looseKeys from "../../data/loose_keys/service.ts";
 import { inferenceBatches } from "../batches/table.ts";
-import { type FilesQuery, present } from "./schema.ts";
+import type { FilesQuery } from "./schema.ts";
 import { type ClientFileRow, clientFiles } from "./table.ts";
 
 const insert = preparedInsert(clientFiles);
@@ -28,15 +29,15 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id")
   return row;
 }
 
-export const list = (ctx: Ctx, workspaceId: string, { purpose, ...query }: FilesQuery) => {
+export const list = <P>(
+  ctx: Ctx,
+  workspaceId: string,
+  { purpose, ...query }: FilesQuery,
+  present: (row: ClientFileRow) => P,
+) => {
   const isOfWorkspace = eq(clientFiles.workspaceId, workspaceId);
-  return page(
-    ctx.db,
-    clientFiles,
-    purpose ? and(isOfWorkspace, eq(clientFiles.purpose, purpose)) : isOfWorkspace,
-    query,
-    present,
-  );
+  const within = purpose ? and(isOfWorkspace, eq(clientFiles.purpose, purpose)) : isOfWorkspace;
+  return page(ctx.db, clientFiles, within, forwardOf(query), present);
 };
 
 export const add = (tx: Tx, file: Omit<ClientFileRow, "id" | "createdAt">, now: number): ClientFileRow =>

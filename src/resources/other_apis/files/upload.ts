@@ -1,5 +1,6 @@
 /** Uploads: the form is stored as it arrives. A bad field, a client that leaves or a crash leaves a loose key only. */
 import type { Ctx } from "../../../context.ts";
+import { speaksAnthropic } from "../../../http/answer/anthropic.ts";
 import { deepest, type Issue } from "../../../http/answer/issues.ts";
 import { readMultipart } from "../../../http/body/multipart.ts";
 import { formFieldCheck } from "../../../http/body/unknown_fields.ts";
@@ -9,12 +10,14 @@ import { SECOND_MS } from "../../../lib/units.ts";
 import type { Written } from "../../../platform/files.ts";
 import * as looseKeys from "../../data/loose_keys/service.ts";
 import { meterOf } from "../../data/storage_usage/service.ts";
-import { type ClientFile, FileFields, present } from "./schema.ts";
+import { AnthropicFields, fromAnthropic, presentAnthropic } from "./anthropic.ts";
+import { FileFields, present } from "./schema.ts";
 import * as files from "./service.ts";
 
 const LONGEST_NAME = 200;
 
-export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ClientFile> {
+export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<object> {
+  const isAnthropic = speaksAnthropic(call.request);
   const { workspaceId } = call.principal;
   using meter = meterOf(ctx, { workspaceId, kind: "files" }, { param: "file" });
   const key = files.keyFor(ctx.clock.now());
@@ -24,7 +27,7 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
     let written: Written | undefined;
     const values = await readMultipart(call.request, {
       minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
-      onField: formFieldCheck(call.request, FileFields.unwrap()),
+      onField: formFieldCheck(call.request, (isAnthropic ? AnthropicFields : FileFields).unwrap()),
       maxFileBytes: ctx.config.datasets.max_upload_bytes,
       silenceMs: ctx.config.http.idle_timeout_seconds * SECOND_MS,
       async onFile(part) {
@@ -34,7 +37,7 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
         written = await ctx.storage.put(key, part.stream, { meter });
       },
     });
-    fields = fieldsOf(values);
+    fields = fieldsOf(isAnthropic ? fromAnthropic(values) : values);
     if (!written) throw new AppError("schema", "file: is required: send it in the field `file`", { param: "file" });
     return written;
   };
@@ -58,7 +61,7 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<Cl
         meter.keep(sizeBytes);
         call.set.status = 200; // as OpenAI answers
         isNew = true;
-        return present(files.add(tx, row, now));
+        return (isAnthropic ? presentAnthropic : present)(files.add(tx, row, now));
       });
       if (!isNew) looseKeys.drop(tx, key, now); // the request was answered before
       return answer;

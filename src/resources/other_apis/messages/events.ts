@@ -3,10 +3,10 @@ import { anthropicTypeOf } from "../../../http/answer/client_errors.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../../lib/chat/chat_completion.ts";
 import { isFunctionCall } from "../../../lib/chat/tools.ts";
 import type { Translator } from "../translated.ts";
-import { idOf, stopReason, toMessage, usageOf } from "./translate.ts";
+import type { Message } from "./schema.ts";
+import { countTokens, endOf, idOf, toMessage, usageOf } from "./translate.ts";
 
 const event = (data: { type: string }) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
-const NO_USAGE = { input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0 };
 
 type Kind = "text" | "thinking" | "tool_use";
 
@@ -14,8 +14,8 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
   let begun = false;
   let index = -1;
   let open: Kind | undefined;
-  let reason: ReturnType<typeof stopReason> | null = null;
-  let usage = NO_USAGE;
+  let ended: Pick<Message, "stop_reason" | "stop_sequence"> = { stop_reason: null, stop_sequence: null };
+  let usage = countTokens(0, 0, 0);
   const close = () => {
     if (open === undefined) return "";
     open = undefined;
@@ -29,9 +29,10 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
     return before + event({ type: "content_block_start", index, content_block: { type: kind, ...block } } as never);
   };
   const delta = (fields: object) => event({ type: "content_block_delta", index, delta: fields } as never);
-  const begin = ({ id, model }: ChatCompletionChunk) => {
+  const begin = ({ id, model, prompt_progress: read }: ChatCompletionChunk) => {
     begun = true;
-    const empty = { content: [], stop_reason: null, stop_sequence: null, usage: NO_USAGE };
+    if (read) usage = countTokens(read.total, read.cache, 0);
+    const empty = { content: [], ...ended, usage };
     const message = { id: idOf(id), type: "message", role: "assistant", model, ...empty };
     return event({ type: "message_start", message } as never);
   };
@@ -55,13 +56,11 @@ export function createMessageTranslator(): Translator<ChatCompletion, ChatComple
         if (part.name !== undefined) out += start("tool_use", { id, name: part.name, input: {} });
         if (part.arguments) out += delta({ type: "input_json_delta", partial_json: part.arguments });
       }
-      if (choice.finish_reason) reason = stopReason(choice.finish_reason);
+      if (choice.finish_reason) ended = endOf(choice.finish_reason, choice.stop_reason);
       return out;
     },
     end: () =>
-      close() +
-      event({ type: "message_delta", delta: { stop_reason: reason, stop_sequence: null }, usage } as never) +
-      event({ type: "message_stop" }),
+      close() + event({ type: "message_delta", delta: ended, usage } as never) + event({ type: "message_stop" }),
     error: (message, code) => event({ type: "error", error: { type: anthropicTypeOf(code), message } } as never),
     ping: event({ type: "ping" }),
   };

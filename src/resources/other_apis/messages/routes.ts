@@ -4,18 +4,26 @@ import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
+import { batchRoutes } from "./batch_routes.ts";
 import { createMessageTranslator } from "./events.ts";
+import { withFiles } from "./files.ts";
 import { CountedTokens, CountTokensRequest, Message, MessagesRequest } from "./schema.ts";
 import { promptFields, toChat } from "./translate.ts";
 
-export const routes = (ctx: Ctx) => {
+export const routes = (ctx: Ctx) => new Elysia().use(messageRoutes(ctx)).use(batchRoutes(ctx));
+
+const messageRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/messages", tags: ["Clients"] })
     .use(authed)
     .post(
       "",
       async ({ body, ...caller }) => {
-        const response = await chat(ctx, caller, chatBody(ctx, caller, toChat(body)));
+        const response = await chat(
+          ctx,
+          caller,
+          chatBody(ctx, caller, toChat(await withFiles(ctx, caller.principal.workspaceId, body))),
+        );
         return translated(response, createMessageTranslator());
       },
       {
@@ -30,7 +38,12 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/count_tokens",
       async ({ body, ...caller }) => {
-        const { response } = await callModel(ctx, caller, "/apply-template", chatBody(ctx, caller, promptFields(body)));
+        const { response } = await callModel(
+          ctx,
+          caller,
+          "/apply-template",
+          chatBody(ctx, caller, promptFields(await withFiles(ctx, caller.principal.workspaceId, body))),
+        );
         if (!response.ok) return response;
         const { input_tokens } = (await response.json()) as { input_tokens: number };
         return { input_tokens };

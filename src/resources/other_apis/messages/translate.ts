@@ -3,27 +3,59 @@ import type { z } from "zod";
 import type { ChatCompletion, ChatCompletionRequest, FinishReason } from "../../../lib/chat/chat_completion.ts";
 import type { Usage } from "../../../lib/chat/sampling.ts";
 import { isFunctionCall } from "../../../lib/chat/tools.ts";
-import type { Block, Content, CountTokensRequest, Message, MessageParam, MessagesRequest } from "./schema.ts";
+import type {
+  Block,
+  Content,
+  CountTokensRequest,
+  DocumentBlock,
+  Message,
+  MessageParam,
+  MessagesRequest,
+  MessageUsage,
+} from "./schema.ts";
 
 type ChatFields = z.input<typeof ChatCompletionRequest>;
 type ChatMessages = ChatFields["messages"];
 
-const textOf = (content: string | readonly { type: string; text?: string }[]): string =>
+const textOf = (content: string | readonly Shown[]): string =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
 
 type UserContent = Extract<ChatMessages[number], { role: "user" }>["content"];
 type Part = Exclude<UserContent, string>[number];
 
+type Shown = { type: string; text?: string };
+
+/** A document as texts and images: its title, what it is about, its content. */
+function partsOfDocument({ source, title, context }: DocumentBlock): Part[] {
+  const before = [title, context].filter((text) => text).map((text) => `${text}\n\n`);
+  const content = source.type === "content" ? source.content : source.type === "text" ? source.data : "";
+  const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
+  return [
+    ...before.map((text) => ({ type: "text" as const, text })),
+    ...blocks.flatMap(partsOfBlock),
+    { type: "text", text: "\n\n" }, // the next block does not go on with the last line of the document
+  ];
+}
+
+function partsOfBlock(block: Block): Part[] {
+  if (block.type === "text") return [{ type: "text", text: block.text }];
+  if (block.type === "document") return partsOfDocument(block);
+  if (block.type !== "image" || block.source.type === "file") return [];
+  const { source } = block;
+  const url = source.type === "url" ? source.url : `data:${source.media_type};base64,${source.data}`;
+  return [{ type: "image_url", image_url: { url } }];
+}
+
+const isImage = ({ type }: Shown) => type === "image_url";
+
 /** Texts and images in their order; one text if there is no image. */
-function partsOf(content: readonly Block[]): UserContent {
-  const parts = content.flatMap((block): Part[] => {
-    if (block.type === "text") return [{ type: "text", text: block.text }];
-    if (block.type !== "image") return [];
-    const { source } = block;
-    const url = source.type === "url" ? source.url : `data:${source.media_type};base64,${source.data}`;
-    return [{ type: "image_url", image_url: { url } }];
-  });
-  return parts.some(({ type }) => type === "image_url") ? parts : textOf(parts);
+const contentOf = (parts: Part[]): UserContent => (parts.some(isImage) ? parts : textOf(parts));
+
+/** Only messages of the user have images: those of a tool's result follow it there. */
+function partsOfResult(content: string | readonly Block[] | null | undefined): { text: string; images: Part[] } {
+  if (typeof content === "string") return { text: content, images: [] };
+  const parts = (content ?? []).flatMap(partsOfBlock);
+  return { text: textOf(parts.filter((part) => !isImage(part))), images: parts.filter(isImage) };
 }
 
 /** Results of tools come before the words of the user: they answer the calls of the turn before. */
@@ -50,13 +82,14 @@ function turnsOf({ role, content }: MessageParam): ChatMessages {
       },
     ];
   }
-  const results = of("tool_result").map(({ tool_use_id: id, content: result, is_error: failed }) => ({
-    role: "tool" as const,
-    tool_call_id: id,
-    content: `${failed ? "Error: " : ""}${textOf(result ?? "")}`,
-  }));
   if (role === "system") return [{ role, content: text }];
-  const said = partsOf(content);
+  const images: Part[] = [];
+  const results = of("tool_result").map(({ tool_use_id: id, content: result, is_error: failed }) => {
+    const shown = partsOfResult(result);
+    images.push(...shown.images);
+    return { role: "tool" as const, tool_call_id: id, content: `${failed ? "Error: " : ""}${shown.text}` };
+  });
+  const said = contentOf([...images, ...content.flatMap(partsOfBlock)]);
   return said === "" && results.length > 0 ? results : [...results, { role, content: said }];
 }
 
@@ -70,9 +103,29 @@ function choiceOf({
   return { ...parallel, tool_choice: choice.type === "any" ? "required" : choice.type };
 }
 
+/** Variables of the chat template. */
+function variablesOf({
+  thinking,
+  output_config: output,
+}: CountTokensRequest): Pick<ChatFields, "chat_template_kwargs"> {
+  const variables = {
+    ...(thinking ? { enable_thinking: thinking.type !== "disabled" } : {}),
+    ...(output?.effort ? { reasoning_effort: output.effort } : {}),
+  };
+  return Object.keys(variables).length === 0 ? {} : { chat_template_kwargs: variables };
+}
+
+function formatOf({
+  output_config: output,
+  output_format: older,
+}: CountTokensRequest): Pick<ChatFields, "response_format"> {
+  const format = output?.format ?? older;
+  return format ? { response_format: { type: "json_schema", json_schema: { schema: format.schema } } } : {};
+}
+
 /** The part of a request that decides its prompt. */
 export function promptFields(request: CountTokensRequest): ChatFields {
-  const { model, system, messages, tools, thinking } = request;
+  const { model, system, messages, tools } = request;
   const instructions = system ? [{ role: "system" as const, content: textOf(system) }] : [];
   return {
     model,
@@ -82,7 +135,8 @@ export function promptFields(request: CountTokensRequest): ChatFields {
       function: { name, description, parameters },
     })),
     ...choiceOf(request),
-    ...(thinking ? { chat_template_kwargs: { enable_thinking: thinking.type !== "disabled" } } : {}),
+    ...formatOf(request),
+    ...variablesOf(request),
   };
 }
 
@@ -97,22 +151,30 @@ export function toChat(request: MessagesRequest): ChatFields {
     top_p,
     top_k,
     metadata,
-    ...(stream ? { stream_options: { include_usage: true } } : {}),
+    // The progress says how many tokens the prompt has, before the first token: `message_start` has the number.
+    ...(stream ? { stream_options: { include_usage: true }, return_progress: true } : {}),
   };
 }
 
-export const stopReason = (reason: FinishReason): NonNullable<Message["stop_reason"]> =>
-  reason === "length" ? "max_tokens" : reason === "stop" ? "end_turn" : "tool_use";
+type Ended = Pick<Message, "stop_reason" | "stop_sequence">;
 
-export const usageOf = ({
-  prompt_tokens: input,
-  completion_tokens: output,
-  prompt_tokens_details: details,
-}: Usage) => ({
-  input_tokens: input,
+/** `stop`: the string of `stop_sequences` that ended the message. */
+export function endOf(reason: FinishReason, stop: string | undefined): Ended {
+  if (stop !== undefined && reason === "stop") return { stop_reason: "stop_sequence", stop_sequence: stop };
+  const stop_reason = reason === "length" ? "max_tokens" : reason === "stop" ? "end_turn" : "tool_use";
+  return { stop_reason, stop_sequence: null };
+}
+
+/** Tokens of the prompt are counted once: in the cache, or not. */
+export const countTokens = (prompt: number, cached: number, output: number): MessageUsage => ({
+  input_tokens: prompt - cached,
   output_tokens: output,
-  cache_read_input_tokens: details?.cached_tokens ?? 0,
+  cache_read_input_tokens: cached,
+  cache_creation_input_tokens: 0,
 });
+
+export const usageOf = ({ prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details }: Usage) =>
+  countTokens(prompt, details?.cached_tokens ?? 0, output);
 
 export const idOf = (id: string) => `msg_${id.replace(/^chatcmpl-/, "")}`;
 
@@ -139,8 +201,7 @@ export function toMessage({ id, model, choices, usage }: ChatCompletion): Messag
     role: "assistant",
     model,
     content: blocks,
-    stop_reason: choice ? stopReason(choice.finish_reason) : null,
-    stop_sequence: null,
+    ...(choice ? endOf(choice.finish_reason, choice.stop_reason) : { stop_reason: null, stop_sequence: null }),
     usage: usageOf(usage),
   };
 }

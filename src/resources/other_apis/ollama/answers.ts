@@ -6,17 +6,19 @@ const Call = z.object({
   id: z.string().optional(),
   function: z.object({ name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
 });
+const Scored = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()) });
 const figures = {
   model: z.string(),
   created_at: DateTime,
   done: z.boolean(),
-  done_reason: z.enum(["stop", "length", "load"]).optional(),
+  done_reason: z.enum(["stop", "length", "load", "unload"]).optional(),
   total_duration: z.int().optional().describe("Nanoseconds, as all durations"),
   load_duration: z.int().optional(),
   prompt_eval_count: z.int().optional(),
   prompt_eval_duration: z.int().optional(),
   eval_count: z.int().optional(),
   eval_duration: z.int().optional(),
+  logprobs: z.array(Scored.extend({ top_logprobs: z.array(Scored).optional() })).optional(),
 };
 
 export const ChatAnswer = later(() =>
@@ -33,7 +35,14 @@ export const ChatAnswer = later(() =>
     .meta({ id: "OllamaChatAnswer" }),
 );
 export const TextAnswer = later(() =>
-  z.object({ ...figures, response: z.string(), thinking: z.string().optional() }).meta({ id: "OllamaTextAnswer" }),
+  z
+    .object({
+      ...figures,
+      response: z.string(),
+      thinking: z.string().optional(),
+      context: z.array(z.int()).optional().describe("The tokens of the prompt and the answer, for the next request"),
+    })
+    .meta({ id: "OllamaTextAnswer" }),
 );
 
 export const Embeddings = later(() =>

@@ -1,15 +1,16 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
-import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { nameIgnored } from "../ignored.ts";
 import { Empty, Progress } from "./answers.ts";
+import { ollamaArea } from "./area.ts";
 import * as manage from "./manage.ts";
 import { jsonLine, NDJSON_HEADERS, progressResponse } from "./ndjson.ts";
-import { modelOf, OllamaCopy, OllamaCreate, OllamaDelete, OllamaPull, OPTIONS } from "./schema.ts";
+import { modelOf, OllamaCopy, OllamaCreate, OllamaDelete, OllamaPull, OllamaPush, OPTIONS } from "./schema.ts";
 
 export const manageRoutes = (ctx: Ctx) => {
-  const { authed, takes } = area(ctx, "inference");
+  const { authed, takes } = ollamaArea(ctx);
   return new Elysia({ prefix: "/api", tags: ["Clients"] })
     .use(authed)
     .post(
@@ -48,6 +49,14 @@ export const manageRoutes = (ctx: Ctx) => {
         return {};
       },
       { ...takes(OllamaCopy), detail: describe("Deploy a model under a second name", { 200: Empty }) },
+    )
+    .post(
+      "/push",
+      ({ body }) => {
+        const message = `model: this server pushes to no registry of Ollama. To publish ${modelOf(body)}, download its file and upload it there`;
+        throw new AppError("unsupported_state", message, { param: "/model" });
+      },
+      takes(OllamaPush), // not in the document: it only says why there is none
     )
     .delete(
       "/delete",

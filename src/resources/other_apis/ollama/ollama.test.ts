@@ -31,8 +31,51 @@ test("a chat, a text and embeddings have the fields of Ollama", async () => {
   expect((await post("embeddings", { model: "d", prompt: "hi" })).body).toEqual({ embedding: [1, 0] });
 });
 
-test("a request without a prompt loads the model", async () => {
+test("a request without a prompt loads the model, or says that the caller no longer needs it", async () => {
   expect((await post("generate", { model: "d", stream: false })).body).toMatchObject({ done_reason: "load" });
+  for (const keep_alive of [0, "0", "0s"])
+    expect((await post("chat", { model: "d", stream: false, keep_alive })).body).toMatchObject({
+      done_reason: "unload",
+    });
+  const kept = await post("generate", { model: "d", stream: false, keep_alive: "5m" });
+  expect(kept.body).toMatchObject({ done_reason: "load" });
+});
+
+test("the context of an answer goes on with the next prompt", async () => {
+  const text = { model: "d", prompt: "hi", stream: false };
+  const { context } = (await post("generate", text)).body;
+  expect(context).toEqual([1, 1]); // the prompt, the answer
+  expect((await post("generate", { ...text, context })).body.context).toEqual([1, 1, 1, 1]);
+  expect((await post("generate", { ...text, raw: true })).body.context).toBeUndefined();
+});
+
+test("bodies are read under any content type, as curl sends them", async () => {
+  const raw = JSON.stringify({ model: "d", messages: MESSAGES, stream: false });
+  const headers = { "content-type": "application/x-www-form-urlencoded" };
+  const { status, body } = await app.call("POST", "/api/chat", undefined, { raw, headers });
+  expect([status, body.message.content]).toEqual([200, "hello"]);
+});
+
+test("a push is refused in words", async () => {
+  const { status, body } = await post("push", { model: "d" });
+  expect([status, body.error]).toEqual([400, expect.stringContaining("pushes to no registry of Ollama")]);
+});
+
+test("the root says that a server runs, and browsers get the dashboard", async () => {
+  const plain = await app.call("GET", "/", undefined, { key: null });
+  expect([plain.status, plain.body]).toEqual([200, "Ollama is running"]);
+  expect((await app.call("HEAD", "/", undefined, { key: null })).status).toBe(200);
+  const page = await app.call("GET", "/", undefined, { key: null, headers: { accept: "text/html" } });
+  expect(page.headers.get("content-type")).toContain("text/html");
+});
+
+test("log-probabilities have the fields of Ollama", async () => {
+  const translator = createChatTranslator("chat", () => "now");
+  const scored = { token: "a", logprob: -0.5, bytes: [97] };
+  const content = [{ ...scored, top_logprobs: [scored] }];
+  const choice = { index: 0, delta: { content: "a" }, logprobs: { content, refusal: null }, finish_reason: null };
+  const line = JSON.parse(translator.chunk({ model: "d", choices: [choice] } as never));
+  expect(line.logprobs).toEqual([{ ...scored, top_logprobs: [scored] }]);
 });
 
 test("options without effect are named, and images are refused by a model without a projector", async () => {
@@ -45,7 +88,7 @@ test("options without effect are named, and images are refused by a model withou
   const raw = await post("generate", { model: "d", prompt: "hi", raw: true, images: ["AAAA"] });
   expect([raw.status, raw.body.error]).toEqual([
     400,
-    "images: cannot be combined with raw or suffix. Remove one of them",
+    "images: cannot be combined with raw, suffix or context. Remove one of them",
   ]);
 });
 

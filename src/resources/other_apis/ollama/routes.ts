@@ -1,6 +1,5 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
-import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { CompletionRequest } from "../../../lib/chat/completion.ts";
 import { type EmbeddingList, EmbeddingRequest } from "../../../lib/chat/embedding.ts";
@@ -14,18 +13,31 @@ import { type Caller, callModel, chat, chatBody, parsedAs } from "../call_model.
 import { nameIgnored } from "../ignored.ts";
 import { translated } from "../translated.ts";
 import { ChatAnswer, Embedding, Embeddings, Loaded, Shown, Tags, TextAnswer, Version } from "./answers.ts";
+import { ollamaArea } from "./area.ts";
+import { promptTokensOf, textTokensOf } from "./context.ts";
 import { isLoaded, toLoaded, toShown, toTag } from "./listed.ts";
 import { nameFor } from "./manage.ts";
 import { jsonLine, NDJSON_HEADERS } from "./ndjson.ts";
-import { modelOf, OllamaChat, OllamaEmbed, OllamaEmbeddings, OllamaGenerate, OllamaShow, OPTIONS } from "./schema.ts";
-import { createChatTranslator, createTextTranslator, loadedAnswer } from "./stream.ts";
+import {
+  asksToUnload,
+  modelOf,
+  OllamaChat,
+  OllamaEmbed,
+  OllamaEmbeddings,
+  OllamaGenerate,
+  OllamaShow,
+  OPTIONS,
+} from "./schema.ts";
+import { type ContextOf, createChatTranslator, createTextTranslator, emptyAnswer } from "./stream.ts";
 import { fromChat, fromGenerate, fromRaw } from "./translate.ts";
+
+type EmptyRequest = Pick<OllamaChat, "model" | "stream" | "keep_alive">;
 
 const MAX_LISTED = 1_000;
 const NS = 1_000_000; // nanoseconds of a millisecond
 
 export const routes = (ctx: Ctx) => {
-  const { authed, takes } = area(ctx, "inference");
+  const { authed, takes } = ollamaArea(ctx);
   const now = () => isoTime(ctx.clock.now());
   const named = <B extends { model: string }>({ principal }: Caller, body: B): B => ({
     ...body,
@@ -35,12 +47,37 @@ export const routes = (ctx: Ctx) => {
     (await listUsable(ctx, principal.workspaceId, { limit: MAX_LISTED, after: undefined })).data;
 
   /** A request without a prompt waits until the model is loaded. */
-  async function load(caller: Caller, kind: "chat" | "generate", body: { model: string; stream: boolean }) {
+  async function load(caller: Caller, kind: "chat" | "generate", body: EmptyRequest) {
     const { deployment } = resolveModel(ctx, caller.principal.workspaceId, body.model);
-    const { response } = await callModel(ctx, caller, "/props", { model: deployment.name });
-    if (!response.ok) return response;
-    const answer = loadedAnswer(kind, body.model, now());
+    const reason = asksToUnload(body) ? "unload" : "load";
+    if (reason === "load") {
+      const { response } = await callModel(ctx, caller, "/props", { model: deployment.name });
+      if (!response.ok) return response;
+    }
+    const answer = emptyAnswer(kind, { model: body.model, now: now(), reason });
     return body.stream ? new Response(jsonLine(answer), { headers: NDJSON_HEADERS }) : answer;
+  }
+
+  const complete = async (caller: Caller, body: OllamaGenerate, tokens?: number[]) => {
+    const request = parsedAs(CompletionRequest, fromRaw(body, tokens));
+    const { response } = await callModel(ctx, caller, "/completions", request);
+    const contextOf = tokens && contextAfter(caller, body.model, tokens);
+    return translated(response, createTextTranslator(now, contextOf));
+  };
+  const contextAfter =
+    (caller: Caller, model: string, before: readonly number[]): ContextOf =>
+    async (text) => [...before, ...(await textTokensOf(ctx, caller, model, text))];
+
+  async function generate(caller: Caller, body: OllamaGenerate) {
+    if (body.raw || body.suffix) return complete(caller, body);
+    const request = chatBody(ctx, caller, fromGenerate(body));
+    const { deployment, agentId } = resolveModel(ctx, caller.principal.workspaceId, request.model);
+    const model = agentId ? deployment.name : body.model; // a deployment may name its adapter
+    const readPrompt = () => promptTokensOf(ctx, caller, { ...request, model });
+    if (body.context?.length) return complete(caller, { ...body, model }, [...body.context, ...(await readPrompt())]);
+    const contextOf: ContextOf = async (text) => contextAfter(caller, model, await readPrompt())(text);
+    const response = await chat(ctx, caller, request);
+    return translated(response, createChatTranslator("generate", now, body.images?.length ? undefined : contextOf));
   }
 
   async function embed(
@@ -82,15 +119,10 @@ export const routes = (ctx: Ctx) => {
         const body = named(caller, sent);
         nameIgnored(caller.request, "options", body.options, OPTIONS);
         if (body.prompt === "" && !body.suffix) return load(caller, "generate", body);
-        if (body.raw || body.suffix) {
-          const { response } = await callModel(ctx, caller, "/completions", parsedAs(CompletionRequest, fromRaw(body)));
-          return translated(response, createTextTranslator(now));
-        }
-        const response = await chat(ctx, caller, chatBody(ctx, caller, fromGenerate(body)));
-        return translated(response, createChatTranslator("generate", now));
+        return generate(caller, body);
       },
       {
-        ...takes(OllamaGenerate, { kind: "chat" }),
+        ...takes(OllamaGenerate, { kind: "tokens" }), // a context has one value for each token
         detail: describe(
           "Complete a text, as Ollama does",
           { 200: TextAnswer },

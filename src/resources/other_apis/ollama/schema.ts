@@ -1,11 +1,13 @@
 /** The routes of Ollama, under /api: requests. */
 import { z } from "zod";
 import { JsonSchema, orElse } from "../../../lib/chat/messages.ts";
+import { MAX_ALTERNATIVES } from "../../../lib/chat/sampling.ts";
 import { Label } from "../../../lib/schema.ts";
 
 const MAX_MESSAGES = 10_000;
 const MAX_CALLS = 1_024;
 const MAX_INPUTS = 2_048;
+const MAX_CONTEXT = 300_000;
 
 const knownOptions = {
   num_predict: z.int().min(-2).nullish().describe("Below 0: the rest of the context"),
@@ -43,6 +45,12 @@ const shared = {
     .union([z.boolean(), z.enum(["low", "medium", "high"])])
     .nullish()
     .describe("Passed to the model's chat template"),
+  logprobs: orElse(z.boolean(), false).describe("true: the answer has the log-probability of each token"),
+  top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish().describe("Alternatives of each token, with logprobs"),
+  keep_alive: z
+    .union([z.string(), z.number()])
+    .nullish()
+    .describe("Has no effect: the deployment decides. 0 without a prompt answers unload"),
 };
 
 const Call = z.object({
@@ -87,6 +95,11 @@ export const OllamaGenerate = z
     system: z.string().nullish(),
     raw: orElse(z.boolean(), false).describe("true: the prompt is not put into the chat template"),
     images: Images,
+    context: z
+      .array(z.int().min(0))
+      .max(MAX_CONTEXT)
+      .nullish()
+      .describe("The context of an earlier answer: the new prompt follows it"),
   })
   .meta({ id: "OllamaGenerate" });
 export type OllamaGenerate = z.output<typeof OllamaGenerate>;
@@ -126,6 +139,10 @@ export const OllamaPull = z
   .superRefine(needsName)
   .meta({ id: "OllamaPull" });
 
+export const OllamaPush = z
+  .object({ ...nameFields(Label(300)), stream: orElse(z.boolean(), true) })
+  .meta({ id: "OllamaPush" });
+
 export const OllamaCreate = z
   .object({
     model: Label(100).describe("The new name"),
@@ -144,3 +161,7 @@ export const OllamaCreate = z
   })
   .meta({ id: "OllamaCreate" });
 export type OllamaCreate = z.output<typeof OllamaCreate>;
+
+/** True: a request without a prompt asks to unload the model, as `0`, `"0"` or `"0s"`. */
+export const asksToUnload = ({ keep_alive: kept }: { keep_alive?: string | number | null | undefined }): boolean =>
+  kept === 0 || (typeof kept === "string" && /^0+(?:\.0+)?(?:ms|s|m|h)?$/.test(kept));

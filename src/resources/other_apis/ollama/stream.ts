@@ -1,11 +1,13 @@
 /** Answers of the chat and completion routes as Ollama writes them: one JSON object on each line. One instance a stream. */
-import type { ChatCompletion, ChatCompletionChunk } from "../../../lib/chat/chat_completion.ts";
-import type { Completion } from "../../../lib/chat/completion.ts";
+import type { ChatCompletion, ChatCompletionChunk, ChatLogprobs } from "../../../lib/chat/chat_completion.ts";
+import type { Completion, CompletionLogprobs } from "../../../lib/chat/completion.ts";
 import type { Timings, Usage } from "../../../lib/chat/sampling.ts";
 import { isFunctionCall } from "../../../lib/chat/tools.ts";
 import type { Translator } from "../translated.ts";
 
 type Call = { id?: string | undefined; name: string; text: string };
+type Scored = { token: string; logprob: number; bytes: number[] };
+type Logprobs = (Scored & { top_logprobs?: Scored[] })[];
 type Ended = { reason: string; usage?: Usage | null | undefined; timings?: Timings | undefined };
 type Piece = { text: string; thoughts: string; calls: readonly Call[] };
 /** Writes the fields of an answer that differ between /api/chat and /api/generate. */
@@ -58,25 +60,79 @@ function endFields({ reason, usage, timings }: Ended) {
   };
 }
 
+const bytesOf = (text: string) => [...Buffer.from(text)];
+
+/** Log-probabilities of a chat answer. */
+function chatLogprobs(logprobs: ChatLogprobs | null | undefined): { logprobs?: Logprobs } {
+  if (!logprobs?.content?.length) return {};
+  const scored = ({ token, logprob, bytes }: { token: string; logprob: number; bytes: number[] | null }): Scored => ({
+    token,
+    logprob,
+    bytes: bytes ?? bytesOf(token),
+  });
+  return {
+    logprobs: logprobs.content.map((token) => ({
+      ...scored(token),
+      ...(token.top_logprobs.length === 0 ? {} : { top_logprobs: token.top_logprobs.map(scored) }),
+    })),
+  };
+}
+
+/** Log-probabilities of a completion. */
+function textLogprobs(logprobs: CompletionLogprobs | null | undefined): { logprobs?: Logprobs } {
+  if (!logprobs?.tokens.length) return {};
+  return {
+    logprobs: logprobs.tokens.map((token, i) => {
+      const top = Object.entries(logprobs.top_logprobs?.[i] ?? {});
+      const alternatives = top.map(([text, logprob]) => ({ token: text, logprob, bytes: bytesOf(text) }));
+      return {
+        token,
+        logprob: logprobs.token_logprobs[i] ?? 0,
+        bytes: bytesOf(token),
+        ...(alternatives.length === 0 ? {} : { top_logprobs: alternatives }),
+      };
+    }),
+  };
+}
+
+/** The tokens of a conversation with this answer; undefined: the answer has none. */
+export type ContextOf = (text: string) => Promise<number[]>;
+/** A deployment that stops meanwhile has no tokens. The answer is complete without them. */
+const contextField = async (contextOf: ContextOf | undefined, text: string): Promise<{ context?: number[] }> =>
+  contextOf
+    ? contextOf(text).then(
+        (context) => ({ context }),
+        () => ({}),
+      )
+    : {};
+
 const NOTHING: Piece = { text: "", thoughts: "", calls: [] };
 
-/** The state of one stream. `now`: the time of a line, as text. */
-function createLines(write: Write, now: () => string) {
+/** `now`: the time of a line, as text. */
+type Parts = { write: Write; now: () => string; contextOf?: ContextOf | undefined };
+
+/** The state of one stream. */
+function createLines({ write, now, contextOf }: Parts) {
   const calls: Call[] = [];
   const ended: Ended = { reason: "stop" };
   let model = "";
-  const part = (piece: Piece) => line({ model, created_at: now(), ...write(piece), done: false });
+  let said = "";
+  const part = (piece: Piece, more: object = {}) =>
+    line({ model, created_at: now(), ...write(piece), ...more, done: false });
   return {
     calls,
     ended,
-    chunk(name: string, text: string, thoughts: string): string {
+    chunk(name: string, { text, thoughts }: Omit<Piece, "calls">, scored: { logprobs?: Logprobs }): string {
       model = name;
-      return text === "" && thoughts === "" ? "" : part({ text, thoughts, calls: [] });
+      if (contextOf) said += text;
+      return text === "" && thoughts === "" && !scored.logprobs ? "" : part({ text, thoughts, calls: [] }, scored);
     },
     /** Calls come whole, so they wait for the end. */
-    end: () =>
-      (calls.length > 0 ? part({ ...NOTHING, calls }) : "") +
-      line({ model, created_at: now(), ...write(NOTHING), ...endFields(ended) }),
+    async end(): Promise<string> {
+      const context = await contextField(contextOf, said);
+      const last = line({ model, created_at: now(), ...write(NOTHING), ...endFields(ended), ...context });
+      return calls.length > 0 ? part({ ...NOTHING, calls }) + last : last;
+    },
   };
 }
 
@@ -86,12 +142,13 @@ const NDJSON = { streamType: "application/x-ndjson", error: (message: string) =>
 export function createChatTranslator(
   kind: "chat" | "generate",
   now: () => string,
+  contextOf?: ContextOf,
 ): Translator<ChatCompletion, ChatCompletionChunk> {
   const write = kind === "chat" ? writeMessage : writeText;
-  const lines = createLines(write, now);
+  const lines = createLines({ write, now, contextOf });
   return {
     ...NDJSON,
-    whole({ model, choices: [choice], usage, timings }) {
+    async whole({ model, choices: [choice], usage, timings }) {
       const {
         content,
         reasoning_content: thoughts = "",
@@ -102,7 +159,8 @@ export function createChatTranslator(
         .map((call) => ({ id: call.id, name: call.function.name, text: call.function.arguments }));
       const piece = { text: content ?? "", thoughts, calls };
       const end = endFields({ reason: choice?.finish_reason ?? "stop", usage, timings });
-      return { model, created_at: now(), ...write(piece), ...end };
+      const more = { ...chatLogprobs(choice?.logprobs), ...(await contextField(contextOf, piece.text)) };
+      return { model, created_at: now(), ...write(piece), ...end, ...more };
     },
     chunk({ model, choices: [choice], usage, timings }) {
       Object.assign(lines.ended, usage ? { usage } : {}, timings ? { timings } : {});
@@ -113,34 +171,39 @@ export function createChatTranslator(
         if (last) last.text += call.arguments ?? "";
       }
       if (choice?.finish_reason) lines.ended.reason = choice.finish_reason;
-      return lines.chunk(model, content ?? "", thoughts ?? "");
+      return lines.chunk(model, { text: content ?? "", thoughts: thoughts ?? "" }, chatLogprobs(choice?.logprobs));
     },
     end: () => lines.end(),
   };
 }
 
-export function createTextTranslator(now: () => string): Translator<Completion, Completion> {
-  const lines = createLines(writeText, now);
+export function createTextTranslator(now: () => string, contextOf?: ContextOf): Translator<Completion, Completion> {
+  const lines = createLines({ write: writeText, now, contextOf });
   return {
     ...NDJSON,
-    whole({ model, choices: [choice], usage, timings }) {
+    async whole({ model, choices: [choice], usage, timings }) {
       const end = endFields({ reason: choice?.finish_reason ?? "stop", usage, timings });
-      return { model, created_at: now(), ...writeText({ ...NOTHING, text: choice?.text ?? "" }), ...end };
+      const text = choice?.text ?? "";
+      const more = { ...textLogprobs(choice?.logprobs), ...(await contextField(contextOf, text)) };
+      return { model, created_at: now(), ...writeText({ ...NOTHING, text }), ...end, ...more };
     },
     chunk({ model, choices: [choice], usage, timings }) {
       Object.assign(lines.ended, usage ? { usage } : {}, timings ? { timings } : {});
       if (choice?.finish_reason) lines.ended.reason = choice.finish_reason;
-      return lines.chunk(model, choice?.text ?? "", "");
+      return lines.chunk(model, { text: choice?.text ?? "", thoughts: "" }, textLogprobs(choice?.logprobs));
     },
     end: () => lines.end(),
   };
 }
 
-/** The answer to a request without a prompt, which only loads the model. */
-export const loadedAnswer = (kind: "chat" | "generate", model: string, now: string) => ({
+/** The answer to a request without a prompt, which only loads the model, or no longer needs it. */
+export const emptyAnswer = (
+  kind: "chat" | "generate",
+  { model, now, reason }: { model: string; now: string; reason: "load" | "unload" },
+) => ({
   model,
   created_at: now,
   ...(kind === "chat" ? writeMessage : writeText)(NOTHING),
   done: true,
-  done_reason: "load",
+  done_reason: reason,
 });

@@ -66,9 +66,10 @@ function thinkingOf(think: OllamaChat["think"]): Pick<ChatFields, "reasoning_eff
 
 const streamFields = (stream: boolean) => ({ stream, ...(stream ? { stream_options: { include_usage: true } } : {}) });
 
-type Shared = Pick<OllamaChat, "model" | "stream" | "format" | "options" | "think">;
-const sharedFields = ({ model, stream, format, options, think }: Shared) => ({
+type Shared = Pick<OllamaChat, "model" | "stream" | "format" | "options" | "think" | "logprobs" | "top_logprobs">;
+const sharedFields = ({ model, stream, format, options, think, logprobs, top_logprobs }: Shared) => ({
   model,
+  ...(logprobs ? { logprobs, top_logprobs: top_logprobs ?? 0 } : {}),
   ...samplingOf(options),
   ...streamFields(stream),
   ...formatOf(format),
@@ -87,13 +88,28 @@ export function fromGenerate(request: OllamaGenerate): ChatFields {
   return { ...sharedFields(request), messages: [...before, { role: "user", content: withImages(prompt, images) }] };
 }
 
-/** Without the template of the model. The default of Ollama is the rest of the context. */
-export function fromRaw({ model, prompt, suffix, options, format, stream, images }: OllamaGenerate): TextFields {
+/**
+ * Without the template of the model. The default of Ollama is the rest of the context. `tokens`: an earlier conversation
+ * and the prompt, in place of the prompt.
+ */
+export function fromRaw(
+  { model, prompt, suffix, options, format, stream, images, logprobs, top_logprobs }: OllamaGenerate,
+  tokens?: number[],
+): TextFields {
   if (images?.length)
-    throw new AppError("schema", "images: cannot be combined with raw or suffix. Remove one of them", {
+    throw new AppError("schema", "images: cannot be combined with raw, suffix or context. Remove one of them", {
       param: "/images",
     });
   const { max_tokens = -1, ...sampling } = samplingOf(options);
   const schema = format ? { json_schema: format === "json" ? { type: "object" } : format } : {};
-  return { model, prompt, ...(suffix ? { suffix } : {}), ...sampling, max_tokens, ...schema, ...streamFields(stream) };
+  return {
+    model,
+    prompt: tokens ?? prompt,
+    ...(suffix ? { suffix } : {}),
+    ...sampling,
+    max_tokens,
+    ...schema,
+    ...(logprobs ? { logprobs: top_logprobs ?? 0 } : {}),
+    ...streamFields(stream),
+  };
 }

@@ -1,6 +1,13 @@
 import { Elysia } from "elysia";
 import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
+import {
+  ANTHROPIC_POSITION,
+  anthropicList,
+  anthropicListOf,
+  forwardOf,
+  speaksAnthropic,
+} from "../../../http/answer/anthropic.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { readBody } from "../../../http/body/json.ts";
@@ -15,7 +22,7 @@ import { findAgentModel, listUsable } from "../agents/listed.ts";
 import { findServed } from "../deployments/served.ts";
 import { stopTuned } from "../deployments/tuned.ts";
 import { remove } from "./remove.ts";
-import { Model, present } from "./schema.ts";
+import { AnthropicModel, Model, present, presentAnthropic } from "./schema.ts";
 import * as models from "./service.ts";
 import { RenderedTemplate, RenderTemplate, renderTemplate } from "./template.ts";
 import { CompleteModel, CreateModel, CreatePresignedUpload, PresignedUpload, ReceivedFile } from "./upload/schema.ts";
@@ -31,7 +38,7 @@ const ModelScan = later(() =>
 const RegistryQuery = z.object({
   registry: flagText.default(false).describe("true: the models of the registry, deployed or not"),
 });
-const ListQuery = PageQuery.extend(RegistryQuery.shape);
+const ListQuery = PageQuery.extend({ ...RegistryQuery.shape, ...ANTHROPIC_POSITION });
 
 /** Needs no key: the signed address is the permission. */
 const uploadRoute = (ctx: Ctx) =>
@@ -131,30 +138,39 @@ export const routes = (ctx: Ctx) => {
     )
     .get(
       "",
-      ({ principal: { workspaceId }, query: { registry, ...query } }) =>
-        registry ? models.list(ctx, workspaceId, query) : listUsable(ctx, workspaceId, query),
+      async ({ request, principal: { workspaceId }, query: { registry, ...query } }) => {
+        const page = forwardOf(query);
+        if (registry) return models.list(ctx, workspaceId, page);
+        const listed = await listUsable(ctx, workspaceId, page);
+        if (!speaksAnthropic(request)) return listed;
+        return anthropicList({ ...listed, data: listed.data.map(presentAnthropic) });
+      },
       {
         ...asks(ListQuery),
         detail: describe(
           "List the models that requests can use",
-          { 200: listOf(Model, "ModelList") },
+          { 200: z.union([listOf(Model, "ModelList"), anthropicListOf(AnthropicModel, "AnthropicModelList")]) },
           {
             description:
-              "The deployments that run or are parked, by name, then the agents of active deployments. Each id works as `model` in POST /v1/chat/completions. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
+              "The deployments that run or are parked, by name, then the agents of active deployments. Each id works as `model` in POST /v1/chat/completions. With the header anthropic-version the answer has the format of Anthropic. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
           },
         ),
       },
     )
     .get(
       "/:id",
-      ({ principal: { workspaceId }, params: { id }, query: { registry } }) =>
-        (registry ? undefined : (findServed(ctx, workspaceId, id) ?? findAgentModel(ctx, workspaceId, id))) ??
-        present(models.mustGet(ctx, workspaceId, id)),
+      ({ request, principal: { workspaceId }, params: { id }, query: { registry } }) => {
+        const served = registry
+          ? undefined
+          : (findServed(ctx, workspaceId, id) ?? findAgentModel(ctx, workspaceId, id));
+        const model = served ?? present(models.mustGet(ctx, workspaceId, id));
+        return speaksAnthropic(request) ? presentAnthropic(model) : model;
+      },
       {
         ...asks(RegistryQuery),
         detail: describe(
           "Get a model by the name of its deployment, by id or by name",
-          { 200: Model },
+          { 200: z.union([Model, AnthropicModel]) },
           { description: "A deployment comes before a model of the same name. With registry=true: the model." },
         ),
       },

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { DateTime, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
+import { SECOND_MS } from "../../../lib/units.ts";
 import { type ModelRow, SOURCES, STATUSES } from "./table.ts";
 
 /** `owned_by` of models of the installation. */
@@ -70,4 +71,27 @@ export const present = (row: ModelRow): Model => ({
   metadata: row.metadata,
   created_at: isoTime(row.createdAt),
   updated_at: isoTime(row.updatedAt),
+});
+
+/** A model that requests can use, as Anthropic lists it. */
+export const AnthropicModel = later(() =>
+  z
+    .object({
+      type: z.literal("model"),
+      id: z.string(),
+      display_name: z.string(),
+      created_at: DateTime,
+      max_input_tokens: z.int().nullable(),
+      max_tokens: z.int().nullable(),
+    })
+    .meta({ id: "AnthropicModel" }),
+);
+
+export const presentAnthropic = ({ id, created, context_length }: Model): z.infer<typeof AnthropicModel> => ({
+  type: "model",
+  id,
+  display_name: id,
+  created_at: isoTime(created * SECOND_MS),
+  max_input_tokens: context_length,
+  max_tokens: context_length,
 });

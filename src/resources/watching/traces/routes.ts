@@ -1,7 +1,7 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
-import { area } from "../../../http/auth.ts";
+import { area, bearerOrBasic } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
@@ -12,7 +12,8 @@ import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
 import { exported } from "./export.ts";
 import { settled } from "./flush.ts";
-import { ExportedTraces, ExportTraces, ingest } from "./otlp/ingest.ts";
+import { ExportedTraces, ExportTraces } from "./otlp/ingest.ts";
+import { receiveSpans } from "./otlp/receive.ts";
 import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceList, TraceQuery } from "./schema.ts";
 import * as traces from "./service.ts";
 
@@ -64,18 +65,34 @@ const traceRoutes = (ctx: Ctx) => {
     );
 };
 
+/** At the path where exporters send by default, which is also the list of traces, and at the older one. */
 const otlpRoutes = (ctx: Ctx) => {
-  const { authed, takes } = area(ctx, "inference");
-  return new Elysia({ prefix: "/v1/otlp/v1", tags: ["Observability"] })
-    .use(authed)
-    .post("/traces", ({ principal, body }) => ingest(ctx, principal, body), {
-      ...takes(ExportTraces, { kind: "spans" }),
+  const { authed } = area(ctx, "inference", bearerOrBasic);
+  const receiveAt = (summary: string) =>
+    ({
+      parse: "none",
       detail: describe(
-        "Receive OpenTelemetry spans (OTLP/HTTP with JSON)",
+        summary,
         { 200: ExportedTraces },
-        { description: "Spans with gen_ai attributes become traces. Others are accepted and not kept." },
+        {
+          description:
+            "OTLP/HTTP in JSON or in protobuf, also with gzip. Spans with attributes of gen_ai or Langfuse become traces. Others are accepted and not kept.",
+          accepts: { "application/json": ExportTraces, "application/x-protobuf": "ExportTraceServiceRequest" },
+        },
       ),
-    });
+    }) as const;
+  return new Elysia({ prefix: "/v1", tags: ["Observability"] })
+    .use(authed)
+    .post(
+      "/traces",
+      ({ request, principal }) => receiveSpans(ctx, request, principal),
+      receiveAt("Receive OpenTelemetry spans"),
+    )
+    .post(
+      "/otlp/v1/traces",
+      ({ request, principal }) => receiveSpans(ctx, request, principal),
+      receiveAt("Receive OpenTelemetry spans at a path of their own"),
+    );
 };
 
 const conversationRoutes = (ctx: Ctx) => {

@@ -159,17 +159,17 @@ class Sample {
     if (this.#wantsTokens) this.#tokens.push(token);
     if (scored) this.#scored.push(scored);
     const { bytes, text } = this.#vocab.piece(token);
-    const { text: shown, stopped, tokens } = this.#text.push(bytes, text);
+    const { text: shown, stop, tokens } = this.#text.push(bytes, text);
     const delta = this.#delta(shown, tokens);
-    if (stopped) return this.#close(delta, "stop");
+    if (stop !== undefined) return this.#close({ ...delta, stop }, "stop");
     return shown === "" && !delta.tokens && !delta.logprobs ? null : delta;
   }
 
   end(reason: Finish, end: EndToken): Delta {
-    const { text, tokens, stopped } = this.#text.finish();
+    const { text, tokens, stop } = this.#text.finish();
     const delta = this.#delta(text, tokens);
     if (this.#wantsTokens && end.token >= 0) withEnd(delta, end, this.#vocab);
-    return this.#close(delta, stopped ? "stop" : reason);
+    return stop === undefined ? this.#close(delta, reason) : this.#close({ ...delta, stop }, "stop");
   }
 
   #close(delta: Delta, finish: Finish): Delta {

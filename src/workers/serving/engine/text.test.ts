@@ -16,13 +16,13 @@ function play(pieces: readonly Uint8Array[], stops: readonly string[]) {
   const out = new TextOut(stops);
   const parts: string[] = [];
   for (const piece of pieces) {
-    const { text, stopped, tokens } = out.push(piece, textOf(piece));
+    const { text, stop, tokens } = out.push(piece, textOf(piece));
     parts.push(text);
-    if (stopped) return { parts, text: parts.join(""), stopped, tokens };
+    if (stop !== undefined) return { parts, text: parts.join(""), stop, tokens };
   }
-  const { text, stopped, tokens } = out.finish();
+  const { text, stop, tokens } = out.finish();
   parts.push(text);
-  return { parts, text: parts.join(""), stopped, tokens };
+  return { parts, text: parts.join(""), stop, tokens };
 }
 
 const words = (...pieces: string[]) => pieces.map(bytesOf);
@@ -32,16 +32,16 @@ describe("text", () => {
     expect(play(words("a", "", "bc"), []).parts).toEqual(["a", "", "bc", ""]);
   });
   test("a stop string inside one piece, at a border, and across three", () => {
-    expect(play(words("one END two"), ["END"])).toMatchObject({ text: "one ", stopped: true, tokens: 1 });
-    expect(play(words("one ", "END", "two"), ["END"])).toMatchObject({ text: "one ", stopped: true, tokens: 1 });
-    expect(play(words("one E", "N", "D two"), ["END"])).toMatchObject({ text: "one ", stopped: true, tokens: 1 });
+    expect(play(words("one END two"), ["END"])).toMatchObject({ text: "one ", stop: "END", tokens: 1 });
+    expect(play(words("one ", "END", "two"), ["END"])).toMatchObject({ text: "one ", stop: "END", tokens: 1 });
+    expect(play(words("one E", "N", "D two"), ["END"])).toMatchObject({ text: "one ", stop: "END", tokens: 1 });
   });
   test("text that only resembled a stop string is emitted, at the latest at the end", () => {
     expect(play(words("a E", "N", "x"), ["END"])).toMatchObject({ parts: ["a ", "", "ENx", ""], tokens: 3 });
-    expect(play(words("a EN"), ["END"])).toMatchObject({ parts: ["a ", "EN"], stopped: false, tokens: 1 });
+    expect(play(words("a EN"), ["END"])).toMatchObject({ parts: ["a ", "EN"], stop: undefined, tokens: 1 });
   });
   test("the earliest of several stop strings wins, and one that begins inside another is found", () => {
-    expect(play(words("xxabcyy"), ["yy", "bc"]).text).toBe("xxa");
+    expect(play(words("xxabcyy"), ["yy", "bc"])).toMatchObject({ text: "xxa", stop: "bc" });
     expect(play(words("aa", "b"), ["aab"]).text).toBe("");
     expect(play(words("aaa", "b"), ["aab"]).text).toBe("a");
   });

@@ -3,8 +3,11 @@
  * beginning of one. Pure; one instance per sample.
  */
 
-/** The text that a push releases. `tokens`: how many of all pushed tokens belong to the text released so far. */
-export type Released = { text: string; stopped: boolean; tokens: number };
+/**
+ * The text that a push releases. `stop`: the stop string that ends the text. `tokens`: how many of all pushed tokens belong
+ * to the text released so far.
+ */
+export type Released = { text: string; stop: string | undefined; tokens: number };
 
 export class TextOut {
   readonly #stops: readonly string[];
@@ -27,22 +30,22 @@ export class TextOut {
     this.#decoded += fresh.length;
     if (this.#stops.length === 0) {
       this.#tokens++;
-      return { text: fresh, stopped: false, tokens: this.#tokens };
+      return { text: fresh, stop: undefined, tokens: this.#tokens };
     }
     this.#ends.push(this.#decoded);
     this.#held += fresh;
-    const at = firstStop(this.#held, this.#stops);
-    if (at >= 0) return this.#release(at, true);
-    return this.#release(this.#held.length - pendingStop(this.#held, this.#stops), false);
+    const end = firstStop(this.#held, this.#stops);
+    if (end) return this.#release(end.at, end.stop);
+    return this.#release(this.#held.length - pendingStop(this.#held, this.#stops));
   }
 
   /** Ends the text: releases the held text. The first bytes of a character whose last ones never came are dropped. */
   finish(): Released {
     if (this.#pending) this.#decoder.decode();
     this.#pending = false;
-    const at = firstStop(this.#held, this.#stops);
-    const released = this.#release(at < 0 ? this.#held.length : at, at >= 0);
-    if (at < 0) this.#tokens += this.#ends.splice(0).length;
+    const end = firstStop(this.#held, this.#stops);
+    const released = this.#release(end?.at ?? this.#held.length, end?.stop);
+    if (!end) this.#tokens += this.#ends.splice(0).length;
     return { ...released, tokens: this.#tokens };
   }
 
@@ -52,26 +55,26 @@ export class TextOut {
     return this.#decoder.decode(bytes, { stream: true });
   }
 
-  #release(length: number, stopped: boolean): Released {
+  #release(length: number, stop?: string): Released {
     const text = this.#held.slice(0, length);
     this.#held = this.#held.slice(length);
     this.#shown += length;
     let whole = 0;
     while (whole < this.#ends.length && this.#ends[whole]! <= this.#shown) whole++;
     const begun = whole === 0 ? this.#last : this.#ends[whole - 1]!;
-    if (stopped && whole < this.#ends.length && begun < this.#shown) whole++; // its first part was shown already
+    if (stop !== undefined && whole < this.#ends.length && begun < this.#shown) whole++; // its first part was shown already
     this.#last = this.#ends.splice(0, whole).at(-1) ?? this.#last;
     this.#tokens += whole;
-    return { text, stopped, tokens: this.#tokens };
+    return { text, stop, tokens: this.#tokens };
   }
 }
 
-/** Returns the start of the earliest stop string, or -1. */
-function firstStop(text: string, stops: readonly string[]): number {
-  let first = -1;
+/** Returns the stop string that begins first. */
+function firstStop(text: string, stops: readonly string[]): { at: number; stop: string } | undefined {
+  let first: { at: number; stop: string } | undefined;
   for (const stop of stops) {
     const at = text.indexOf(stop);
-    if (at >= 0 && (first < 0 || at < first)) first = at;
+    if (at >= 0 && (!first || at < first.at)) first = { at, stop };
   }
   return first;
 }

@@ -86,6 +86,8 @@ export type Delta = {
   tokens?: Int32Array;
   logprobs?: readonly TokenLogprob[];
   finish?: Finish;
+  /** Present with `finish: "stop"`: the stop string that ended the text. */
+  stop?: string;
   /** Present with `finish`: tokens generated for this sample, without the end token. */
   completionTokens?: number;
 };

@@ -15,6 +15,8 @@ export type Choice = ChatChoice & {
   apart: boolean;
   /** Only the first call counts. */
   single: boolean;
+  /** The stop strings of the request: those of the template are no news for a client. */
+  stops: readonly string[];
   begun: boolean;
   /** The number of a call of a custom tool that is not yet sent. */
   held: number | undefined;
@@ -45,6 +47,8 @@ export function newChoice(request: Request, plan: Plan, thoughts: Thoughts | und
     legacy: (request.functions?.length ?? 0) > 0,
     logprobs: request.logprobs || request.n_probs ? [] : undefined,
     finish: "stop",
+    stop: undefined,
+    stops: request.stop,
     parser: plan.newParser?.(),
     splitter:
       thoughts && plan.thinks && apart ? createThoughtSplitter(thoughts.tags, thoughts.state === "inside") : undefined,
@@ -62,6 +66,7 @@ export function readDelta(choice: Choice, delta: Delta, exchange: Exchange): Par
   if (delta.finish) parts.push(partOf(choice, "", true));
   if (parts[0]) parts[0].logprobs = delta.logprobs;
   if (delta.finish) choice.finish = finishReason(choice, delta, exchange);
+  if (delta.stop !== undefined && choice.stops.includes(delta.stop)) choice.stop = delta.stop;
   return parts;
 }
 

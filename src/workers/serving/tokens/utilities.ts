@@ -18,14 +18,15 @@ export async function detokenize({ engine }: Served, { tokens }: DetokenizeReque
   return Response.json({ content: engine.detokenize(promptTokens(engine, tokens, "/tokens")) });
 }
 
-/** The prompt of a chat request, and how many tokens it has. */
+/** The prompt of a chat request, how many tokens it has and, with `verbose`, these tokens. */
 export async function applyTemplate(
   served: Served,
   request: ChatCompletionRequest,
   { signal }: Pick<Exchange, "signal">,
 ): Promise<Response> {
   const { text, prompt } = await renderPrompt(served, request, signal);
-  return Response.json({ prompt: text, input_tokens: prompt.length });
+  const tokens = request.verbose ? { tokens: [...prompt] } : {};
+  return Response.json({ prompt: text, input_tokens: prompt.length, ...tokens });
 }
 
 /** Facts of the loaded model for clients of llama.cpp. */

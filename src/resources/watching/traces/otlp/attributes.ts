@@ -1,5 +1,6 @@
 /** Values of OTLP/JSON (https://opentelemetry.io/docs/specs/otlp/) as plain JSON. */
 import { z } from "zod";
+import { withLangfuse } from "./langfuse.ts";
 
 type AnyValue = {
   stringValue?: string | undefined;
@@ -67,7 +68,7 @@ export function readSpan(value: unknown): OtelSpan | undefined {
     startedAt: Math.trunc(start),
     durationMs: Math.max(0, toMs(data.endTimeUnixNano) - start),
     failed: data.status?.code === 2 || data.status?.code === "STATUS_CODE_ERROR",
-    attributes: toObject(data.attributes),
+    attributes: withLangfuse(toObject(data.attributes)),
     events: data.events.map(({ name, attributes }) => ({ name, attributes: toObject(attributes) })),
   };
 }

@@ -13,7 +13,7 @@ import type { Span } from "../table.ts";
 import { type Attributes, type OtelSpan, ResourceSpans, readSpan, toObject } from "./attributes.ts";
 import { contentOf } from "./content.ts";
 
-const MAX_SPANS = 2_000;
+export const MAX_SPANS = 2_000;
 
 /** Other fields of the format are ignored. */
 export const ExportTraces = z
