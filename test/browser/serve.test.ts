@@ -98,6 +98,9 @@ describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
     await page.at("/deployments/new");
     await page.click("textbox", "Name");
     await page.type(MARKUP);
+    await page.click("spinbutton", "Fewest replicas");
+    await page.press("a", "ctrl");
+    await page.type("0");
     await page.click("button", "Deploy");
     await page.waitForText("1 replica ready");
     await page.click("button", "Park");

@@ -166,6 +166,7 @@ describe("a model with a projector", () => {
   test("reads images after it was parked: the standby process gets the projector too", async () => {
     const seen = textOf(await ask(messagesWith(dataUrl(first))));
     const { id } = await server.get("/v1/deployments/sees");
+    await server.call("PATCH", `/v1/deployments/${id}`, { min_replicas: 0 });
     await until("the deployment to be parked", async () => {
       await server.call("POST", `/v1/deployments/${id}/park`);
       return (await server.get(`/v1/deployments/${id}`)).parked;

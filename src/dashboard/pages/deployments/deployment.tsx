@@ -86,7 +86,13 @@ const Source = ({
   </>
 );
 
-function Actions({ deployment: { id, name, status, parked }, path }: { deployment: Deployment; path: string }) {
+function Actions({
+  deployment: { id, name, status, parked, min_replicas: floor },
+  path,
+}: {
+  deployment: Deployment;
+  path: string;
+}) {
   const isStopping = useSignal(false);
   const isDeleting = useSignal(false);
   const act = (verb: string, done: string) => async () => {
@@ -104,7 +110,9 @@ function Actions({ deployment: { id, name, status, parked }, path }: { deploymen
   return (
     <>
       {!isOver && <LinkButton href={`/playground?cols=${id}`}>Try</LinkButton>}
-      {status === "serving" && !parked && <Button onClick={act("park", `${name} is parked`)}>Park</Button>}
+      {status === "serving" && !parked && floor === 0 && (
+        <Button onClick={act("park", `${name} is parked`)}>Park</Button>
+      )}
       {parked && <Button onClick={act("wake", `${name} wakes`)}>Wake</Button>}
       {isOver ? (
         <>

@@ -1,13 +1,11 @@
 /** Parks and wakes a deployment by request, without waiting for its idle timeout or for a chat. */
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { MINUTE_MS } from "../../../lib/units.ts";
 import type * as budgets from "../../money/billing/budget.ts";
-import * as billing from "../../money/billing/service.ts";
 import { inflightOf, liveOf } from "./fleet/fleet.ts";
 import * as halt from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
-import { mustGet } from "./service.ts";
+import { mustAffordWake, mustGet } from "./service.ts";
 import type { DeploymentRow } from "./table.ts";
 
 /** A parked deployment stays as it is. Requests are never aborted: the caller waits for them, or stops the deployment. */
@@ -18,6 +16,11 @@ export function park(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {
     throw new AppError(
       "unsupported_state",
       `Deployment ${row.name} is ${row.status}: only a serving one can be parked`,
+    );
+  if (row.minReplicas > 0)
+    throw new AppError(
+      "unsupported_state",
+      `Deployment ${row.name} keeps at least ${row.minReplicas} ${row.minReplicas === 1 ? "replica" : "replicas"} (min_replicas): set min_replicas to 0 first, or stop it`,
     );
   const live = liveOf(ctx, id);
   const open = inflightOf(live);
@@ -39,8 +42,7 @@ export function wake(ctx: Ctx, payer: budgets.Payer, id: string): DeploymentRow 
       `Deployment ${row.name} is ${row.status}: start it with POST /v1/deployments/${id}/start`,
     );
   if (!row.parked) return row;
-  const { costPerHourMicros: ratePerHourMicros } = row;
-  billing.mustAfford(ctx, payer, { ratePerHourMicros, micros: billing.costOf(ratePerHourMicros, MINUTE_MS) });
+  mustAffordWake(ctx, payer, row);
   const woken = moves.wake(ctx, id, payer.keyId);
   ctx.wake("deployments.reconcile");
   return woken ?? row;

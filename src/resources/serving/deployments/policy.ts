@@ -35,6 +35,9 @@ export const mayPark = (row: Scaling, { inflight, idleMs }: Pick<Traffic, "infli
 export const isParkable = (row: Scaling): boolean =>
   row.status === "serving" && !row.parked && row.minReplicas === 0 && !row.pinned;
 
+/** True if a parked deployment must have replicas again. */
+export const keepsFloor = (row: Pick<Scaling, "minReplicas">): boolean => row.minReplicas > 0;
+
 const LONGEST_DELAY_MS = 300_000;
 
 /** The pause before restart number `attempt` (from 1). It doubles with each attempt, up to five minutes. */

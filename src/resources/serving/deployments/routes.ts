@@ -70,7 +70,7 @@ const managing = (ctx: Ctx) => {
     .patch(
       "/:id",
       async ({ principal, params, body }) =>
-        deployments.view(ctx, await deployments.update(ctx, principal.workspaceId, params.id, body)),
+        deployments.view(ctx, await deployments.update(ctx, principal, params.id, body)),
       {
         ...takes(UpdateDeployment),
         detail: describe(
@@ -78,7 +78,7 @@ const managing = (ctx: Ctx) => {
           { 200: Deployment },
           {
             description:
-              "A new context_length or parallel reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
+              "A min_replicas above 0 wakes a parked deployment. A new context_length or parallel reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
           },
         ),
       },

@@ -117,6 +117,10 @@ const aMinute = (ratePerHourMicros: number | null, replicas: number) => ({
   micros: billing.costOf(ratePerHourMicros, MINUTE_MS * Math.max(1, replicas)),
 });
 
+/** A parked deployment that wakes must be able to pay for its first minute. */
+export const mustAffordWake = (ctx: Ctx, payer: budgets.Payer, { costPerHourMicros }: DeploymentRow) =>
+  billing.mustAfford(ctx, payer, aMinute(costPerHourMicros, 1));
+
 const BLANK = {
   nextModel: null,
   previousModel: null,
@@ -145,15 +149,19 @@ const BLANK = {
   lastRequestAt: null,
 };
 
-export async function update(ctx: Ctx, workspaceId: string, id: string, input: UpdateDeployment) {
+/** The key of `payer` pays from here on if the change wakes the deployment. */
+export async function update(ctx: Ctx, payer: budgets.Payer, id: string, input: UpdateDeployment) {
+  const { workspaceId } = payer;
   const before = mustGet(ctx, workspaceId, id);
   const { model, checkpoint = null } = input;
   const chosen = model === undefined ? {} : await bringCheckpoint(ctx, workspaceId, { model, checkpoint });
   const hardware = await devicesFor(ctx, before);
-  return change(ctx, mustGet(ctx, workspaceId, id), { ...input, ...chosen }, hardware);
+  return change(ctx, { payer, before: mustGet(ctx, workspaceId, id), input: { ...input, ...chosen }, hardware });
 }
 
-function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardware: Hardware): DeploymentRow {
+type Change = { payer: budgets.Payer; before: DeploymentRow; input: UpdateDeployment; hardware: Hardware };
+
+function change(ctx: Ctx, { payer, before, input, hardware }: Change): DeploymentRow {
   const { id, workspaceId } = before;
   const now = ctx.clock.now();
   const max = input.max_replicas ?? before.maxReplicas;
@@ -164,6 +172,8 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
     });
   const patch = SETTINGS.changes(input);
   if (Object.keys(patch).length === 0 && input.model === undefined) return before;
+  const wakes = before.parked && min > 0;
+  if (wakes) mustAffordWake(ctx, payer, before);
   const isAnswering = before.status === "serving" && !before.parked && readyOf(peekLive(ctx, id)).length > 0;
   let plan: Plan | undefined;
   const row = naming(input.name ?? "", () =>
@@ -182,6 +192,7 @@ function change(ctx: Ctx, before: DeploymentRow, input: UpdateDeployment, hardwa
       if (model) mustFit(ctx, after, partsOf(ctx, workspaceId, model), hardware);
       if (plan?.when === "now") moves.emitSwitched(tx, changed, now);
       emit(tx, "deployment.updated", { workspaceId, now }, machine.report(changed));
+      if (wakes) moves.wake(ctx, id, payer.keyId); // the floor of replicas holds from now on
       return changed;
     }),
   );

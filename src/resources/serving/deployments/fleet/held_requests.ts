@@ -8,6 +8,7 @@ import { takingTurns } from "../../../../lib/turns.ts";
 import type { Load } from "../schema.ts";
 import type { DeploymentRow } from "../table.ts";
 import { choose, type Live, liveOf, loadOf, type Replica } from "./fleet.ts";
+import { current } from "./moves.ts";
 
 /** Waits until a replica is ready, the wake timeout has passed, or the client has left. Throws if too many wait. */
 export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise<Replica> {
@@ -33,7 +34,7 @@ export function hold(ctx: Ctx, row: DeploymentRow, signal: AbortSignal): Promise
   if (signal.aborted) leave();
   signal.addEventListener("abort", leave, { once: true });
   void ctx.clock.sleep(row.wakeTimeoutSeconds * 1000, admitted.signal).then(() => {
-    if (!admitted.signal.aborted) giveUp(stillWaking(row, loadOf(row, live)));
+    if (!admitted.signal.aborted) giveUp(stillWaking(row, loadOf(current(ctx.db, row.id) ?? row, live)));
   });
   return promise.finally(() => {
     admitted.abort();

@@ -132,9 +132,18 @@ export function serve(ctx: Ctx, id: string): DeploymentRow | undefined {
 
 export const park = (ctx: Ctx, id: string) => move(ctx, id, "park", { parked: true });
 
-/** The first request wakes it, and its key pays from here on. */
-export const wake = (ctx: Ctx, id: string, apiKeyId: string | null) =>
-  move(ctx, id, "wake", { apiKeyId, parked: false, waking: true, attempts: 0, nextAttemptAt: null, queueReason: null });
+/** The first request wakes it, and its key pays from here on. `attempts`: wakes that have failed before this one. */
+export const wake = (ctx: Ctx, id: string, apiKeyId: string | null, attempts = 0) =>
+  move(ctx, id, "wake", { apiKeyId, parked: false, waking: true, attempts, nextAttemptAt: null, queueReason: null });
+
+/** A wake that cannot begin now. The next attempt comes later. */
+export const postponeWake = (ctx: Ctx, row: DeploymentRow, error: string) =>
+  write(ctx.db, (tx) => update(tx, row, { error, ...nextAttempt(ctx, row) }));
+
+const nextAttempt = (ctx: Ctx, { attempts: before }: DeploymentRow) => {
+  const attempts = before + 1;
+  return { attempts, nextAttemptAt: ctx.clock.now() + restartDelayMs(attempts, ctx.config.serving.restart_backoff_ms) };
+};
 
 export const setQueueReason = (ctx: Ctx, row: DeploymentRow, reason: string | null) => {
   if (row.queueReason === reason) return;
@@ -150,11 +159,10 @@ export function lose(ctx: Ctx, id: string, { error, code, canRetry }: Loss): Ver
   return write(ctx.db, (tx) => {
     const row = current(tx, id);
     if (!row || row.parked || row.status === "stopped" || row.status === "failed") return undefined;
-    const { restart_attempts: most, restart_backoff_ms: firstMs } = ctx.config.serving;
+    const { restart_attempts: most } = ctx.config.serving;
     const verdict = judgeLoss(row, canRetry || row.nextModel !== null, row.nextModel === null ? most : Infinity);
-    const attempts = row.attempts + 1;
-    const again = { error, attempts, nextAttemptAt: now + restartDelayMs(attempts, firstMs) };
-    if (verdict === "doze") move(ctx, id, "doze", { parked: true, waking: false, error, queueReason: null });
+    const again = { error, ...nextAttempt(ctx, row) };
+    if (verdict === "doze") move(ctx, id, "doze", { ...again, parked: true, waking: false, queueReason: null });
     else if (verdict === "fail")
       move(ctx, id, "fail", { error, errorCode: code, waking: false, queueReason: null, nextAttemptAt: null });
     else if (verdict === "sicken") move(ctx, id, "sicken", again);

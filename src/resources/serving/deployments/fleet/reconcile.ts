@@ -8,7 +8,8 @@ import { ACTIVE } from "../../../../lib/deployment_status.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { prepared } from "../../../../platform/db/db.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
-import { desiredReplicas, isParkable, isRestartDue, mayPark, type Traffic } from "../policy.ts";
+import * as billing from "../../../money/billing/service.ts";
+import { desiredReplicas, isParkable, isRestartDue, keepsFloor, mayPark, type Traffic } from "../policy.ts";
 import { endGone, launchRemote } from "../remote/launch.ts";
 import { afterSwitch, refOf, roleOf } from "../switch.ts";
 import { type DeploymentRow, deployments, LOCAL } from "../table.ts";
@@ -82,7 +83,7 @@ function keepStandby(ctx: Ctx, sleepers: readonly DeploymentRow[]) {
 
 function reconcileOne(ctx: Ctx, row: DeploymentRow) {
   const live = liveOf(ctx, row.id);
-  if (row.parked) return endAll(ctx, live, "parked");
+  if (row.parked) return keepsFloor(row) ? wakeForFloor(ctx, row) : endAll(ctx, live, "parked");
   endGone(ctx, row, live);
   const traffic = trafficOf(ctx, row, live);
   if (mayPark(row, traffic)) return park(ctx, live, "idle");
@@ -93,6 +94,15 @@ function reconcileOne(ctx: Ctx, row: DeploymentRow) {
     prove(ctx, replica).catch((error) => ctx.log.error("a health check failed to run", { deployment: row.id, error }));
   }
   scale(ctx, row, live, desiredReplicas(row, traffic));
+}
+
+/** A wake has failed, or the server was restarted during one: the deployment gets its replicas back. */
+function wakeForFloor(ctx: Ctx, row: DeploymentRow) {
+  if (!isRestartDue(row.nextAttemptAt, ctx.clock.now())) return;
+  const shortage = row.costPerHourMicros ? billing.shortageOf(ctx, { ...row, keyId: row.apiKeyId }) : null;
+  if (shortage !== null) return void moves.postponeWake(ctx, row, `It stays parked: the workspace is ${shortage}`);
+  moves.wake(ctx, row.id, row.apiKeyId, row.attempts);
+  ctx.wake("deployments.reconcile");
 }
 
 /** Only a new replica needs the model's file: a running one has it open. */
