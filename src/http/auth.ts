@@ -5,7 +5,7 @@ import { droppedKinds } from "../lib/chat/tools.ts";
 import { AppError, type ErrorCode } from "../lib/errors.ts";
 import { pathOf } from "../lib/net/request_target.ts";
 import { type Area, allows } from "../lib/scopes.ts";
-import { clientFormatOf } from "./answer/client_errors.ts";
+import { clientFormatOf, takesApiKeyHeader } from "./answer/client_errors.ts";
 import { isServicePath } from "./answer/service_errors.ts";
 import { isRead } from "./audit.ts";
 import { type Reading as BodyReading, readJson } from "./body/json.ts";
@@ -36,13 +36,20 @@ export type KeyRules = {
   admit?: (principal: Principal, request: Request) => void;
 };
 
-/** Clients of Anthropic send the key in X-Api-Key, those of Azure in Api-Key. */
+/** Clients of some other formats send the key in X-API-Key, those of Azure in Api-Key. No other route reads these headers. */
 export const bearer: KeyRules = {
   keyOf(request) {
     const { headers } = request;
-    const key = bearerOf(headers.get("authorization")) ?? headers.get("x-api-key")?.trim();
-    if (key !== undefined || !headers.has("api-key")) return key;
-    return clientFormatOf(pathOf(request)) === "openai" ? headers.get("api-key")?.trim() : undefined;
+    const key = bearerOf(headers.get("authorization"));
+    if (key !== undefined) return key;
+    const named = headers.get("x-api-key")?.trim();
+    if (named && takesApiKeyHeader(request)) return named;
+    if (headers.has("api-key") && clientFormatOf(pathOf(request)) === "openai") return headers.get("api-key")?.trim();
+    if (!named) return undefined;
+    throw new AppError(
+      "missing_api_key",
+      "This route takes the API key as Authorization: Bearer vk_… instead of X-API-Key, which is for detection and for clients of Anthropic and llama.cpp",
+    );
   },
 };
 
@@ -76,6 +83,8 @@ export function requireKeyFor(ctx: Authenticators, request: Request, path: strin
   if (isServicePath(path)) principalOf(ctx, request, request.headers.has("authorization") ? bearer : apiKeyHeader);
   else if (path.startsWith("/v1/")) principalOf(ctx, request, bearer);
 }
+
+const rulesAt = (path: string): KeyRules => (isServicePath(path) ? apiKeyHeader : bearer);
 
 type Authenticators = Pick<Ctx, "authenticate" | "authenticateSession">;
 
@@ -138,7 +147,7 @@ function admit(entry: Entry, request: Request, state: RequestState): Principal {
 export async function awaitTurn(ctx: Ctx, request: Request): Promise<void> {
   let workspaceId: string;
   try {
-    workspaceId = principalOf(ctx, request, bearer).workspaceId;
+    workspaceId = principalOf(ctx, request, rulesAt(pathOf(request))).workspaceId;
   } catch {
     return;
   }
@@ -148,7 +157,7 @@ export async function awaitTurn(ctx: Ctx, request: Request): Promise<void> {
 /** True while the key of the request is still valid. A long answer checks it again on the way. */
 export function isStillAdmitted(ctx: Authenticators, request: Request): boolean {
   try {
-    principalOf(ctx, request, bearer);
+    principalOf(ctx, request, rulesAt(pathOf(request)));
     return true;
   } catch (error) {
     if (error instanceof AppError) return false;

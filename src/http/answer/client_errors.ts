@@ -6,11 +6,13 @@ import { type AppError, ERRORS, errorBody } from "../../lib/errors.ts";
 import { pathOf } from "../../lib/net/request_target.ts";
 import { speaksAnthropic } from "./anthropic.ts";
 
-export type ClientFormat = "openai" | "anthropic" | "ollama";
+/** `contract`: the chat route of the platform itself. It has the errors of OpenAI, but 422 for a body that is wrong. */
+export type ClientFormat = "contract" | "openai" | "anthropic" | "ollama";
 
 const PATHS: readonly [path: RegExp, format: ClientFormat][] = [
   [/^\/v1\/messages(?:\/|$)/, "anthropic"],
   [/^\/api\/(?:chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create|push)$/, "ollama"],
+  [/^\/v1\/deployments\/[^/]+\/chat\/completions$/, "contract"],
   [/^\/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)(?:\/|$)/, "openai"],
   [/^\/v1\/(?:responses|rerank|files|batches|fine_tuning|evals|audio|images|moderations)(?:\/|$)/, "openai"],
   [/^\/api\/v0\/models$/, "openai"],
@@ -26,6 +28,14 @@ const SHARED = /^\/v1\/(?:files|models)(?:\/|$)/;
 /** The format of the errors of a request. */
 export function clientFormatFor(request: Request, path = pathOf(request)): ClientFormat | undefined {
   return SHARED.test(path) && speaksAnthropic(request) ? "anthropic" : clientFormatOf(path);
+}
+
+/** Routes that llama.cpp alone has. Its clients, and those of Anthropic, send the key in X-API-Key. */
+const OF_LLAMA = /^\/(?:completion|tokenize|detokenize|apply-template|infill|props|slots|lora-adapters)$/;
+
+export function takesApiKeyHeader(request: Request): boolean {
+  const path = pathOf(request);
+  return OF_LLAMA.test(path) || clientFormatFor(request, path) === "anthropic";
 }
 
 type ShownError = Pick<AppError, "code" | "type" | "message" | "param" | "status">;
@@ -84,7 +94,9 @@ export function anthropicError(error: ShownError) {
 
 export function clientErrorResponse(format: ClientFormat, error: AppError): Response {
   const { headers } = error;
-  if (format === "openai") return Response.json(openaiEnvelope(error), { status: openaiError(error).status, headers });
+  if (format === "contract" && error.status === 422) return Response.json(errorBody(error), { status: 422, headers });
+  if (format === "openai" || format === "contract")
+    return Response.json(openaiEnvelope(error), { status: openaiError(error).status, headers });
   if (format === "anthropic") {
     const { status, body } = anthropicError(error);
     return Response.json(body, { status, headers });
