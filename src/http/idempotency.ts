@@ -15,7 +15,7 @@ export const idempotencyKeys = sqliteTable(
     key: text("key").notNull(),
     fingerprint: text("fingerprint").notNull(),
     status: integer("status").notNull(),
-    responseSealed: text("response_sealed").notNull(), // sealed: the answer may hold a key shown only once
+    responseSealed: text("response_sealed").notNull(), // sealed: the answer may hold data of users
     createdAt: integer("created_at").notNull(),
   },
   (t) => [primaryKey({ columns: [t.workspaceId, t.key] })],
@@ -87,25 +87,34 @@ function onceOnly(ctx: Ctx, c: Creation): Once | undefined {
   };
 }
 
+/** `field`: what the first answer alone shows. `fix`: what to do if it is lost. */
+export type ShownOnce = { field: string; fix: string };
+
+/** The answer that is kept for a repeated request. It is never more than the caller may read later. */
+function withoutSecret(answer: object, { field, fix }: ShownOnce): object {
+  const { [field]: _, ...rest } = answer as Record<string, unknown>;
+  return { ...rest, notice: `${field} is shown once, in the first answer to this Idempotency-Key. ${fix}` };
+}
+
 /**
  * Answers a creating POST: 201 (or the status `make` sets). With an Idempotency-Key the creation and the stored
  * answer are one commit, so a client that retries after a crash gets the first answer or a first try, never a
  * second resource. A failed creation stores nothing.
  */
-export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T): T {
+export function creates<T extends object>(ctx: Ctx, c: Creation, make: () => T, secret?: ShownOnce): T {
   c.set.status = 201;
   const once = onceOnly(ctx, c);
-  const answer = once ? makeOnce(ctx, once, make) : make();
+  const answer = once ? makeOnce(ctx, once, make, secret) : make();
   setMade(c.request, answer);
   return answer;
 }
 
-const makeOnce = <T extends object>(ctx: Ctx, once: Once, make: () => T): T =>
+const makeOnce = <T extends object>(ctx: Ctx, once: Once, make: () => T, secret?: ShownOnce): T =>
   write<object>(ctx.db, (tx) => {
     const before = once.before(tx);
     if (before) return before;
     const answer = make();
-    once.keep(tx, answer);
+    once.keep(tx, secret ? withoutSecret(answer, secret) : answer);
     return answer;
   }) as T; // write() cannot see through the type parameter
 

@@ -70,3 +70,6 @@ export const numberText = <S extends z.ZodType<number>>(number: S) =>
 
 /** A flag in a query: `latest: flagText.default(false)`. A name without a value counts as true. */
 export const flagText = z.enum(["true", "false", "1", "0", ""]).transform((text) => text !== "false" && text !== "0");
+
+/** In an answer to a repeated request, instead of what is shown once. */
+export const Notice = z.string().optional().describe("In the answer to a repeated request: what it leaves out");

@@ -79,8 +79,8 @@ export function Invite({ onClose }: { onClose: () => void }) {
         <div class="stack">
           <p>This link makes {invitation.email} a user. It works once, and this is the only time that it is shown.</p>
           <div class="command">
-            <code>{invitation.url}</code>
-            <Copy text={invitation.url} label="Copy the link" />
+            <code>{invitation.url ?? invitation.notice}</code>
+            <Copy text={invitation.url ?? ""} label="Copy the link" />
           </div>
         </div>
         <footer>

@@ -11,6 +11,8 @@ import { rotate } from "./rotate.ts";
 import { ApiKey, CreateApiKey, CreatedApiKey, RotateApiKey } from "./schema.ts";
 import * as keys from "./service.ts";
 
+const SHOWN_ONCE = { field: "key", fix: "If it is lost, rotate this key or create another one." };
+
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "account");
   return new Elysia({ prefix: "/v1/api_keys", tags: ["API keys"] })
@@ -18,10 +20,15 @@ export const routes = (ctx: Ctx) => {
     .post(
       "",
       ({ request, principal, body, set }) =>
-        creates(ctx, { request, principal, body, set }, () => {
-          const { row, key } = keys.createBy(ctx, principal, body);
-          return { ...keys.show(ctx, row), key };
-        }),
+        creates(
+          ctx,
+          { request, principal, body, set },
+          () => {
+            const { row, key } = keys.createBy(ctx, principal, body);
+            return { ...keys.show(ctx, row), key };
+          },
+          SHOWN_ONCE,
+        ),
       {
         ...takes(CreateApiKey),
         detail: describe("Create an API key; the answer is the only one that shows it", { 201: CreatedApiKey }),
@@ -34,12 +41,17 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/:id/rotate",
       ({ request, principal, params, body, set }) =>
-        creates(ctx, { request, principal, body, set }, () => {
-          const { workspaceId } = principal;
-          const graceMs = body.grace_hours * HOUR_MS;
-          const { row, key } = rotate(ctx, { workspaceId, id: params.id, graceMs, by: principal });
-          return { ...keys.show(ctx, row), key };
-        }),
+        creates(
+          ctx,
+          { request, principal, body, set },
+          () => {
+            const { workspaceId } = principal;
+            const graceMs = body.grace_hours * HOUR_MS;
+            const { row, key } = rotate(ctx, { workspaceId, id: params.id, graceMs, by: principal });
+            return { ...keys.show(ctx, row), key };
+          },
+          SHOWN_ONCE,
+        ),
       {
         ...takes(RotateApiKey),
         detail: describe(

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SCOPES } from "../../../context.ts";
 import { MICRO_USD, usdOf } from "../../../lib/money.ts";
-import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata, Notice } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import type { ApiKeyRow } from "./table.ts";
 
@@ -28,7 +28,10 @@ export type ApiKey = z.infer<typeof ApiKey>;
 
 export const CreatedApiKey = later(() =>
   ApiKey.unwrap()
-    .extend({ key: z.string().describe("The whole key; it is never shown again") })
+    .extend({
+      key: z.string().optional().describe("The whole key. Only the first answer has it, and it is never shown again"),
+      notice: Notice,
+    })
     .meta({
       id: "CreatedApiKey",
     }),

@@ -35,7 +35,7 @@ const managing = (ctx: Ctx) => {
       {
         ...takes(schema.CreateWebhookEndpoint),
         detail: describe("Create a webhook endpoint; the answer holds the full secret", {
-          201: schema.WebhookEndpoint,
+          201: schema.CreatedWebhookEndpoint,
         }),
       },
     )

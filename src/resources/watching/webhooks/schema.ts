@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, isoOrNull, Label, later, Metadata } from "../../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later, Metadata, Notice } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { DELIVERY_STATUSES, nextAttemptMs } from "./delivery/verdict.ts";
 import { PUBLISHED } from "./kinds.ts";
@@ -82,6 +82,10 @@ export const WebhookEndpoint = later(() =>
     .meta({ id: "WebhookEndpoint" }),
 );
 export type WebhookEndpoint = z.infer<typeof WebhookEndpoint>;
+
+export const CreatedWebhookEndpoint = later(() =>
+  WebhookEndpoint.unwrap().extend({ notice: Notice }).meta({ id: "CreatedWebhookEndpoint" }),
+);
 
 export const WebhookSecret = later(() =>
   z.object({ object: z.literal("webhook_secret"), id: z.string(), secret: z.string() }).meta({ id: "WebhookSecret" }),

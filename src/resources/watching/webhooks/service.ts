@@ -68,11 +68,14 @@ export async function create(
   return write(ctx.db, (tx) => {
     requireRoom(tx, workspaceId, ctx.config.webhooks.max_per_workspace);
     const secrets: Secrets = { current: mintSecret(), replaced: [] };
-    const answer = present(add(ctx, tx, workspaceId, { ...input, secrets }), secrets.current);
-    once?.keep(tx, answer);
-    return answer;
+    const row = add(ctx, tx, workspaceId, { ...input, secrets });
+    once?.keep(tx, { ...present(row, maskSecret(secrets.current)), notice: REPEATED });
+    return present(row, secrets.current);
   });
 }
+
+const REPEATED =
+  "The secret is shown in full once, in the first answer to this Idempotency-Key. GET /v1/webhooks/{id}/secret reveals it";
 
 type NewEndpoint = CreateWebhookEndpoint & { secrets: Secrets; scheme?: EndpointRow["scheme"] };
 

@@ -10,6 +10,8 @@ import { Deleted } from "../../../../lib/schema.ts";
 import { CreatedInvitation, CreateInvitation, Invitation, present } from "./schema.ts";
 import * as invitations from "./service.ts";
 
+const SHOWN_ONCE = { field: "url", fix: "If it is lost, invite the person again: that replaces the invitation." };
+
 export const routes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "account");
   return new Elysia({ prefix: "/v1/invitations", tags: ["Users"] })
@@ -17,11 +19,16 @@ export const routes = (ctx: Ctx) => {
     .post(
       "",
       ({ request, principal, body, set }) =>
-        creates(ctx, { request, principal, body, set }, () => {
-          const { workspaceId } = principal;
-          const { row, token } = invitations.create(ctx, { ...body, workspaceId, by: principal });
-          return { ...present(row), url: invitations.linkOf(rootOf(ctx, request), token) };
-        }),
+        creates(
+          ctx,
+          { request, principal, body, set },
+          () => {
+            const { workspaceId } = principal;
+            const { row, token } = invitations.create(ctx, { ...body, workspaceId, by: principal });
+            return { ...present(row), url: invitations.linkOf(rootOf(ctx, request), token) };
+          },
+          SHOWN_ONCE,
+        ),
       {
         ...takes(CreateInvitation),
         detail: describe(

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DateTime, later } from "../../../../lib/schema.ts";
+import { DateTime, later, Notice } from "../../../../lib/schema.ts";
 import { isoTime } from "../../../../lib/time.ts";
 import { Email, PersonName, Role } from "../schema.ts";
 import type { InvitationRow } from "../table.ts";
@@ -20,7 +20,13 @@ export type Invitation = z.infer<typeof Invitation>;
 
 export const CreatedInvitation = later(() =>
   Invitation.unwrap()
-    .extend({ url: z.string().describe("The link for the invited person. It works once and is never shown again") })
+    .extend({
+      url: z
+        .string()
+        .optional()
+        .describe("The link for the invited person. It works once. Only the first answer has it"),
+      notice: Notice,
+    })
     .meta({ id: "CreatedInvitation" }),
 );
 export type CreatedInvitation = z.infer<typeof CreatedInvitation>;
