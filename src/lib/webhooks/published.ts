@@ -14,6 +14,8 @@ export const PUBLISHED_TYPES = [
   "experiment.failed",
   "job.completed",
   "job.failed",
+  "credit.low",
+  "credit.exhausted",
   "monitor.triggered",
   "monitor.recovered",
   "webhook.test",

@@ -115,7 +115,7 @@ describe("a delivery", () => {
     expect(attempts()).toMatchObject([{ responseCode: null, errorCode: "address_refused" }]);
   });
 
-  test("P16 410: the delivery has failed, the endpoint is disabled, and what waits goes on once it is enabled", async () => {
+  test("conformance 15 (decided): at 410 the delivery has failed, the endpoint is disabled, and what waits goes on once it is enabled", async () => {
     let status = 410;
     const { url } = receiver(() => new Response(null, { status }));
     const { id } = add(url);
