@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => app.close().then(app.remove));
 const grant = (usd: number) => billing.grant(app.ctx, { workspaceId: app.workspaceA, usd });
 
-test("P13 burn_rate: it is the sum of the running jobs and deployments, and says how long the credit lasts", async () => {
+test("conformance 18: active_jobs has the running jobs and the deployments, and the burn rate is their sum", async () => {
   const idle = (await app.call("GET", "/v1/billing/burn_rate")).body;
   expect(idle).toMatchObject({ burn_rate_usd_per_hour: 0, hours_remaining: null, active_jobs: [] });
   grant(1000);
@@ -36,9 +36,10 @@ test("P13 burn_rate: it is the sum of the running jobs and deployments, and says
     balance_usd: idle.balance_usd + 1000,
     burn_rate_usd_per_hour: 72,
     hours_remaining: expect.closeTo((idle.balance_usd + 1000 - 1.2) / 72, 9),
-    active_jobs: [{ object: "active_job", job_id: job, ...meter, ...used }],
-    active_deployments: [{ object: "active_deployment", deployment_id: deployed.id, ...meter, ...used }],
-    active_machines: [],
+    active_jobs: [
+      { object: "active_job", job_id: job, kind: "job", ...meter, ...used },
+      { object: "active_job", job_id: deployed.id, kind: "deployment", ...meter, ...used },
+    ],
   });
   deploymentMoves.move(app.ctx, deployed.id, "stop");
   jobMoves.fail(app.ctx, job, { code: "timeout", message: "x", param: null });
@@ -48,8 +49,6 @@ test("P13 burn_rate: it is the sum of the running jobs and deployments, and says
     burn_rate_usd_per_hour: 0,
     hours_remaining: null,
     active_jobs: [],
-    active_deployments: [],
-    active_machines: [],
   });
 });
 
@@ -70,13 +69,16 @@ test("P13 burn_rate: elapsed_seconds and accrued_cost_usd are those of the job s
   deploymentMoves.keepAccount(app.ctx, deploymentMoves.current(app.ctx.db, deployment.id)!, 1); // charges the minute
   clock.advance(30_000);
   const { body } = await app.call("GET", "/v1/billing/burn_rate");
-  const [active] = body.active_jobs;
+  const [active, serving] = body.active_jobs;
   expect(active).toMatchObject({ job_id: job, elapsed_seconds: 16.5 * 60, accrued_cost_usd: 9.9 });
   expect(active.uncharged_cost_usd).toBe(3.9);
-  const [serving] = body.active_deployments;
-  expect(serving).toMatchObject({ elapsed_seconds: 90, accrued_cost_usd: 0.9, uncharged_cost_usd: 0.3 });
-  const all = [...body.active_jobs, ...body.active_deployments];
-  const sum = all.reduce(
+  expect(serving).toMatchObject({
+    kind: "deployment",
+    elapsed_seconds: 90,
+    accrued_cost_usd: 0.9,
+    uncharged_cost_usd: 0.3,
+  });
+  const sum = body.active_jobs.reduce(
     (total: number, each: { burn_rate_usd_per_hour: number }) => total + each.burn_rate_usd_per_hour,
     0,
   );

@@ -84,16 +84,19 @@ export const BurnRate = later(() =>
     .object({
       object: z.literal("burn_rate"),
       balance_usd: z.number(),
-      burn_rate_usd_per_hour: z.number().describe("The sum of all lists"),
+      burn_rate_usd_per_hour: z.number().describe("The sum of active_jobs"),
       hours_remaining: z.number().nullable().describe("Null if nothing that costs money runs"),
-      active_jobs: z.array(z.object({ object: z.literal("active_job"), job_id: z.string(), ...meter() })),
-      active_deployments: z.array(
-        z.object({ object: z.literal("active_deployment"), deployment_id: z.string(), ...meter() }),
-      ),
-      active_machines: z
-        .array(z.object({ object: z.literal("active_machine"), machine_id: z.string(), ...meter() }))
+      active_jobs: z
+        .array(
+          z.object({
+            object: z.literal("active_job"),
+            job_id: z.string().describe("Id of the training job, of the deployment, or of the machine of a cloud"),
+            kind: z.enum(["job", "deployment", "machine"]),
+            ...meter(),
+          }),
+        )
         .describe(
-          "Machines of clouds. Jobs and deployments on them have a burn rate of 0, because the machine is charged",
+          "Running jobs, active deployments and machines of clouds. Work on such a machine has a burn rate of 0, because the machine is charged",
         ),
     })
     .meta({ id: "BurnRate" }),

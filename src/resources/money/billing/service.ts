@@ -190,27 +190,23 @@ export const transactions = (ctx: WithDb, workspaceId: string, query: PageQuery)
   page(ctx.db, ledgerEntries, eq(ledgerEntries.workspaceId, workspaceId), query, presentEntry);
 
 export function burnRate(ctx: Pick<Ctx, "db" | "clock" | "state">, workspaceId: string): BurnRate {
-  const jobs = runningJobs(ctx, workspaceId);
-  const serving = servingDeployments(ctx, workspaceId);
-  const machines = liveMachines(ctx, workspaceId);
-  const meters = [...jobs, ...serving, ...machines];
-  const rate = meters.reduce((sum, { ratePerHourMicros }) => sum + ratePerHourMicros, 0);
+  const active = [
+    ...runningJobs(ctx, workspaceId).map((meter) => ({ meter, kind: "job" as const })),
+    ...servingDeployments(ctx, workspaceId).map((meter) => ({ meter, kind: "deployment" as const })),
+    ...liveMachines(ctx, workspaceId).map((meter) => ({ meter, kind: "machine" as const })),
+  ];
+  const rate = active.reduce((sum, { meter }) => sum + meter.ratePerHourMicros, 0);
   const balance = balanceMicros(ctx, workspaceId);
-  const accrued = meters.reduce((sum, { micros }) => sum + micros, 0);
+  const accrued = active.reduce((sum, { meter }) => sum + meter.micros, 0);
   return {
     object: "burn_rate",
     balance_usd: usdOf(balance),
     burn_rate_usd_per_hour: usdOf(rate),
     hours_remaining: rate === 0 ? null : Math.max(0, balance - accrued) / rate,
-    active_jobs: jobs.map((meter) => ({ object: "active_job", job_id: meter.id, ...presentMeter(meter) })),
-    active_deployments: serving.map((meter) => ({
-      object: "active_deployment",
-      deployment_id: meter.id,
-      ...presentMeter(meter),
-    })),
-    active_machines: machines.map((meter) => ({
-      object: "active_machine",
-      machine_id: meter.id,
+    active_jobs: active.map(({ meter, kind }) => ({
+      object: "active_job",
+      job_id: meter.id,
+      kind,
       ...presentMeter(meter),
     })),
   };
