@@ -271,13 +271,24 @@ describe("what a caller sees", () => {
     await gpu.acquire(ctx, ask("dep_mine", 4));
     const { body } = await app.call("GET", "/v1/gpu/availability");
     expect(body.data).toEqual([
-      { type: "H200", total: 1, available: 0, memory_free_bytes: 3 * GB, largest_free_bytes: 3 * GB },
+      { type: "H200", total: 1, available: 1, memory_free_bytes: 3 * GB, largest_free_bytes: 3 * GB },
     ]);
     expect(body.queue).toMatchObject([
       { holder: null, bytes: 8 * GB, reason: "waits for 8.0 GB" },
       { holder: "dep_mine", bytes: 4 * GB },
     ]);
     expect(JSON.stringify(body)).not.toMatch(/dep_theirs|dep_waits/);
+  });
+
+  test("conformance note 9: a device with free memory is available, and a full one is not", async () => {
+    gpu.useProbe(ctx, async () => [fakeCard(0, 10), fakeCard(1, 10)]);
+    const available = async () => (await app.call("GET", "/v1/gpu/availability")).body.data[0];
+    expect(await available()).toMatchObject({ total: 2, available: 2 });
+    await gpu.acquire(ctx, ask("dep_small", 1));
+    expect(await available()).toMatchObject({ available: 2 });
+    const { largest_free_bytes: most } = await available();
+    await gpu.acquire(ctx, ask("dep_large", most / GB));
+    expect(await available()).toMatchObject({ total: 2, available: 1 });
   });
 
   test("the list pages like every other", async () => {

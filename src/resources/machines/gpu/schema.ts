@@ -53,7 +53,7 @@ export const GpuAvailability = later(() =>
         z.object({
           type: z.string(),
           total: z.int().describe("Devices"),
-          available: z.int().describe("Devices on which nothing is leased"),
+          available: z.int().describe("Devices with free memory: work on one device shares it"),
           memory_free_bytes: z.int().describe("Sum over all devices, without leases, other programs and the reserve"),
           largest_free_bytes: z.int().describe("The most that a request for one device can get now"),
         }),
@@ -143,7 +143,7 @@ export function presentAvailability(
     return {
       type,
       total: same.length,
-      available: same.filter(({ id }) => leases.every((lease) => lease.device !== id)).length,
+      available: free.filter((bytes) => bytes > 0).length,
       memory_free_bytes: free.reduce((total, bytes) => total + bytes, 0),
       largest_free_bytes: Math.max(...free),
     };
