@@ -5,6 +5,7 @@ import { area, bearerOrBasic } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
+import { Deleted } from "../../../lib/schema.ts";
 import { itemsFrom } from "../../quality/annotation_queues/service.ts";
 import { itemOfTrace } from "../../quality/experiments/service.ts";
 import * as conversations from "./conversations/conversations.ts";
@@ -53,6 +54,20 @@ const traceRoutes = (ctx: Ctx) => {
           experiment_item: itemOfTrace(ctx, workspaceId, id) ?? null,
         })),
       { detail: describe("Get a trace with its spans, content and scores", { 200: Trace }) },
+    )
+    .delete(
+      "/:id",
+      ({ principal, params: { id } }) => {
+        traces.remove(ctx, principal.workspaceId, id);
+        return { id, object: "trace", deleted: true };
+      },
+      {
+        detail: describe(
+          "Delete a trace with its content and scores",
+          { 200: Deleted("trace").meta({ id: "DeletedTrace" }) },
+          { description: "Its conversation goes with its last trace. Rows that were made from it stay." },
+        ),
+      },
     )
     .post(
       "/:id/scores",

@@ -7,6 +7,7 @@ import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { deployments } from "../../serving/deployments/table.ts";
 import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
+import { removeWhere } from "./remove.ts";
 import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
 import { cursorOf, positionOf, type Slice, summariesAt } from "./search/positions.ts";
 import { search } from "./search/search.ts";
@@ -32,6 +33,12 @@ export function mustGet(ctx: Ctx, workspaceId: string, id: string): TraceRow {
   const row = stored ?? byId(ctx.db, { id, workspaceId });
   if (row) return row;
   throw new AppError("resource_not_found", `No trace ${id.slice(0, 80)}: GET /v1/traces lists them`, { param: "id" });
+}
+
+/** With its text in the search, and with its scores. */
+export function remove(ctx: Ctx, workspaceId: string, id: string) {
+  const { seq } = mustGet(ctx, workspaceId, id);
+  write(ctx.db, (tx) => removeWhere(tx, eq(traces.seq, seq), 1));
 }
 
 const LIST_MS = 80; // then a page may be short or empty

@@ -25,6 +25,23 @@ async function serving(settings: Record<string, unknown> = {}, options: Paramete
   return { on, id, chat: (more = {}) => on.call("POST", "/v1/chat/completions", { ...CHAT, ...more }) };
 }
 
+test("conformance note: a single trace can be deleted, with its text and its scores", async () => {
+  const { on, chat } = await serving({ capture: "full" });
+  const [first, second] = [await traceOf(on, await chat()), await traceOf(on, await chat())];
+  await on.call("POST", `/v1/traces/${first.id}/scores`, { name: "good", value: 1 });
+  const foreign = await on.call("DELETE", `/v1/traces/${first.id}`, undefined, { key: on.keyB });
+  expect(foreign.status).toBe(404);
+  const { status, body } = await on.call("DELETE", `/v1/traces/${first.id}`);
+  expect([status, body]).toEqual([200, { id: first.id, object: "trace", deleted: true }]);
+  expect((await on.call("GET", `/v1/traces/${first.id}`)).status).toBe(404);
+  expect((await on.call("DELETE", `/v1/traces/${first.id}`)).status).toBe(404);
+  const left = async (query = "") =>
+    (await on.call("GET", `/v1/traces${query}`)).body.data.map((each: { id: string }) => each.id);
+  expect(await left()).toEqual([second.id]);
+  expect(await left("?q=hello")).toEqual([second.id]);
+  expect(on.ctx.db.$client.query("SELECT count(*) AS n FROM trace_scores").get()).toEqual({ n: 0 });
+});
+
 test("without capture a trace has times, tokens and status, and nothing of the request", async () => {
   const { on, id, chat } = await serving();
   const answer = await chat({ metadata: { conversation_id: "c1", team: "x" }, temperature: 0.5 });
