@@ -8,7 +8,7 @@ import { isOutage } from "../poll.ts";
 import { toOutput } from "../transfer/sink.ts";
 import { isOver, mustFind, pathOf } from "./find.ts";
 
-type Line = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
+type Line = { seq: number; time: string; stream: "stdout" | "stderr"; line: string; continues?: true };
 
 export const logs = command({
   summary: "Show the log of a job",
@@ -101,6 +101,7 @@ async function readOnce(client: Client, id: string, reading: Reading): Promise<b
 
 function show(line: Line, json: boolean) {
   if (json) printJson(line);
+  else if (line.continues) (line.stream === "stderr" ? process.stderr : process.stdout).write(line.line);
   else if (line.stream === "stderr") note(line.line);
   else print(line.line);
 }

@@ -58,64 +58,118 @@ function lengths(kind: "" | "_terminated", completions: readonly CompletionLengt
 /** One step's metrics. */
 export type MetricPoint = { step: number; epoch: number; time: string; values: Record<string, number> };
 
+/** The least and the greatest value of a key. */
+export type Range = { least: number; greatest: number };
+
+/** What one pass over the points has found. `groups`: points with the same keys, by `groupOf`. */
+export type Survey = { groups: ReadonlyMap<string, number>; ranges: ReadonlyMap<string, Range> };
+
+const MOST_GROUPS = 16;
+const OTHERS = "";
+const LEAST_SHARE = 8; // points of a group; with fewer there is one group
+
+/** Points with the same keys are thinned together. Keys that few points have, such as those of evaluations, stay visible. */
+export function groupOf(point: MetricPoint, groups: ReadonlyMap<string, number>): string {
+  const name = Object.keys(point.values).join();
+  return groups.has(name) || groups.size < MOST_GROUPS ? name : OTHERS;
+}
+
 /**
- * Keeps at most `maxPoints` values of each key, without holding the others. A series is cut into buckets of adjacent
- * points, and each keeps its minimum and maximum at their own steps, so that spikes survive. First and last stay too. A
- * point has only the keys that were kept. `counts`: how many points have each key; other keys are left out.
+ * Keeps at most `maxPoints` points, whole, without holding the others. Each group gets its share of them. Its points are
+ * cut into buckets of adjacent ones, and each bucket keeps the minimum and the maximum of the key that moves most in it,
+ * so that spikes survive. First and last stay too. Keys without a range are left out.
  */
-export function createThinner(counts: ReadonlyMap<string, number>, maxPoints: number) {
-  const kept = new Map<number, MetricPoint>(); // by step
-  const keep = (key: string, { point, value }: Sample) => {
-    const { step, epoch, time } = point;
-    const existing = kept.get(step);
-    if (existing) existing.values[key] = value;
-    else kept.set(step, { step, epoch, time, values: { [key]: value } });
-  };
-  const series = new Map<string, Series>();
-  for (const [key, count] of counts)
-    series.set(
-      key,
-      thinSeries(count, maxPoints, (sample) => keep(key, sample)),
+export function createThinner({ groups, ranges }: Survey, maxPoints: number) {
+  const kept: MetricPoint[] = [];
+  const thinned = new Map<string, Thinning>();
+  const bySize = sharesOf(groups, maxPoints);
+  let left = maxPoints;
+  for (const [i, [group, count]] of bySize.entries()) {
+    const share = Math.min(count, Math.floor(left / (bySize.length - i)));
+    left -= share;
+    thinned.set(
+      group,
+      thinGroup({ count, most: share, ranges }, (point) => kept.push(point)),
     );
+  }
   return {
     /** Points come in the order of their steps. */
     add(point: MetricPoint) {
-      for (const key in point.values) series.get(key)?.add({ point, value: point.values[key]! });
+      (thinned.get(groupOf(point, groups)) ?? thinned.get(OTHERS))?.add(withKeys(point, ranges));
     },
     end(): MetricPoint[] {
-      for (const each of series.values()) each.end();
-      return [...kept.values()].sort((a, b) => a.step - b.step);
+      for (const each of thinned.values()) each.end();
+      return kept.sort((a, b) => a.step - b.step);
     },
   };
 }
 
-type Sample = { point: MetricPoint; value: number };
-type Series = { add: (sample: Sample) => void; end: () => void };
+/** Groups with the number of their points, the smallest first. */
+function sharesOf(groups: ReadonlyMap<string, number>, maxPoints: number): [string, number][] {
+  if (maxPoints >= LEAST_SHARE * groups.size) return [...groups].sort(([, a], [, b]) => a - b);
+  return [[OTHERS, [...groups.values()].reduce((sum, count) => sum + count, 0)]];
+}
 
-function thinSeries(count: number, maxPoints: number, keep: (sample: Sample) => void): Series {
-  if (count <= maxPoints) return { add: keep, end: () => {} };
-  const buckets = Math.floor((maxPoints - 2) / 2); // between the first and the last
+function withKeys(point: MetricPoint, ranges: ReadonlyMap<string, Range>): MetricPoint {
+  if (Object.keys(point.values).every((key) => ranges.has(key))) return point;
+  return { ...point, values: Object.fromEntries(Object.entries(point.values).filter(([key]) => ranges.has(key))) };
+}
+
+type Thinning = { add: (point: MetricPoint) => void; end: () => void };
+type Group = { count: number; most: number; ranges: ReadonlyMap<string, Range> };
+
+function thinGroup({ count, most, ranges }: Group, keep: (point: MetricPoint) => void): Thinning {
+  if (count <= most) return { add: keep, end: () => {} };
+  const buckets = Math.floor((most - 2) / 2); // between the first and the last
   let at = 0;
   let bucket = 0;
-  let least: Sample | undefined;
-  let greatest: Sample | undefined;
+  let extremes = newExtremes();
   const close = () => {
-    if (least) keep(least);
-    if (greatest && greatest !== least) keep(greatest);
-    least = undefined;
-    greatest = undefined;
+    for (const point of extremes.chosen(ranges)) keep(point);
+    extremes = newExtremes();
   };
-  const add = (sample: Sample) => {
+  const add = (point: MetricPoint) => {
     const number = at++;
-    if (number === 0) return keep(sample);
-    if (number >= count - 1) return void (maxPoints > 1 && keep(sample));
+    if (most === 0) return;
+    if (number === 0) return keep(point);
+    if (number >= count - 1) return void (most > 1 && keep(point));
     if (buckets < 1) return;
     if (number - 1 >= Math.floor(((bucket + 1) * (count - 2)) / buckets)) {
       close();
       bucket++;
     }
-    if (!least || sample.value < least.value) least = sample;
-    if (!greatest || sample.value > greatest.value) greatest = sample;
+    extremes.add(point);
   };
   return { add, end: close };
+}
+
+type Extreme = { least: MetricPoint; greatest: MetricPoint };
+
+/** The points of a bucket with the least and the greatest value of each key. */
+function newExtremes() {
+  const byKey = new Map<string, Extreme>();
+  return {
+    add(point: MetricPoint) {
+      for (const key in point.values) {
+        const value = point.values[key] as number;
+        const extreme = byKey.get(key);
+        if (!extreme) byKey.set(key, { least: point, greatest: point });
+        else if (value < (extreme.least.values[key] as number)) extreme.least = point;
+        else if (value > (extreme.greatest.values[key] as number)) extreme.greatest = point;
+      }
+    },
+    /** Both points of the key that moves most, by its range over the whole run. */
+    chosen(ranges: ReadonlyMap<string, Range>): MetricPoint[] {
+      let most = -1;
+      let best: Extreme | undefined;
+      for (const [key, extreme] of byKey) {
+        const { least, greatest } = ranges.get(key) ?? { least: 0, greatest: 0 };
+        const moved = (extreme.greatest.values[key] as number) - (extreme.least.values[key] as number);
+        const share = greatest > least ? moved / (greatest - least) : 0;
+        if (share > most) [most, best] = [share, extreme];
+      }
+      if (!best) return [];
+      return best.least === best.greatest ? [best.least] : [best.least, best.greatest];
+    },
+  };
 }

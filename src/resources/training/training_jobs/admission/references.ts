@@ -97,7 +97,13 @@ export function mayAttachSecrets(scopes: readonly string[], { secrets: names }: 
 
 export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {
   for (const [i, name] of (request.secrets ?? []).entries())
-    faults.attempt(() => secrets.mustGet(ctx, workspaceId, name), { name: `/secrets/${i}` });
+    faults.attempt(
+      () => {
+        const { scopeHost } = secrets.mustGet(ctx, workspaceId, name);
+        if (request.method === "custom" && scopeHost !== null) throw onlyForHost(name, scopeHost);
+      },
+      { name: `/secrets/${i}` },
+    );
   for (const [i, { name, mount_path: path }] of (request.volumes ?? []).entries()) {
     faults.attempt(() => volumes.mustGet(ctx, workspaceId, name), { name: `/volumes/${i}/name` });
     const isTaken = request.volumes?.some(
@@ -110,6 +116,14 @@ export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: J
   if (request.method !== "custom")
     for (const field of unused) faults.warn(`/${field}`, `${field}: only custom jobs use them`);
 }
+
+/** A command could send the value anywhere. */
+const onlyForHost = (name: string, host: string) =>
+  new AppError(
+    "url_not_allowed",
+    `secrets: ${name} may only be sent to ${host} (scope_host), and a command may send it anywhere: use a secret without scope_host`,
+    { param: "name" },
+  );
 
 /** Custom jobs need code and a command; other jobs must not have them. */
 export function checkCode(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { tarGz } from "../../../../../test/archives.ts";
 import { type JobsApp, jobsApp } from "../../../../../test/jobs_kit.ts";
 import type { Scope } from "../../../../context.ts";
 
@@ -35,6 +36,18 @@ test("L4: a clone with another command does not inherit secrets by a key that ca
   const key = keyWith("training");
   expect(await post(key, { source_job: body.id, output_name: "copy" })).toEqual(REFUSED);
   expect((await post(key, { source_job: body.id, output_name: "copy", secrets: [] }))[0]).toBe(201);
+});
+
+test("conformance note: a custom job whose secret has a scope_host is refused at its creation", async () => {
+  await app.call("PUT", "/v1/secrets/FOR_HOST", { value: "hunter2", scope_host: "api.example.com" });
+  const form = new FormData();
+  form.set("file", new Blob([tarGz({ name: "main.sh", content: "true" })]), "code.tar.gz");
+  const { body: code } = await app.call("POST", "/v1/code_artifacts", undefined, { raw: form });
+  const own = { ...CUSTOM, reward_source: null, dataset: undefined, code_artifact_id: code.id };
+  const create = (secret: string) => post(app.keyA, { ...own, secrets: [secret] });
+  const words = expect.stringContaining("api.example.com");
+  expect(await create("FOR_HOST")).toEqual([400, "url_not_allowed", "/secrets/0", words]);
+  expect((await create("TOPSECRET"))[0]).toBe(201);
 });
 
 test("L4: ordinary keys attach secrets as before, and narrow ones make jobs without", async () => {

@@ -76,10 +76,10 @@ echo changed > keep/old.txt
 rm keep/gone.txt
 `;
 
-jailed("a command that fails fails the job with its last lines", async () => {
+jailed("conformance note: exit 3 of a user's command is command_failed, with its last lines", async () => {
   const on = await app();
   const job = await on.reaches(custom(on, "echo working; echo 'no such layer' >&2; exit 3"), "failed", 30_000);
-  expect(job.error).toMatchObject({ code: "worker_crashed", param: "/command" });
+  expect(job.error).toMatchObject({ code: "command_failed", param: "/command" });
   expect(job.error?.message).toContain("exited with code 3");
   expect(job.error?.message).toContain("no such layer");
   expect((await on.call("GET", `/v1/training_jobs/${job.id}/model`)).status).toBe(400);
@@ -178,6 +178,22 @@ test("lines are whole, however the bytes arrive, and have no secrets", () => {
   lines.push({ stream: "stderr", bytes: new TextEncoder().encode("abc") });
   lines.end();
   expect(seen).toEqual(["stdout: é one", "stdout: two [secret]", "stdout: three", "stderr: [secret]"]);
+});
+
+test("a long line comes in pieces that make it whole, and a secret at a cut is removed", () => {
+  let [text, pieces] = ["", 0];
+  const secret = "s3cret-value";
+  const lines = linesOf([secret], (_stream, said, { isOpen }) => {
+    pieces += said.length;
+    text += said.join("\n") + (isOpen ? "" : "\n");
+  });
+  const long = `${"x".repeat(65_536 - 6)}${secret}${"y".repeat(200_000)}`;
+  const bytes = new TextEncoder().encode(`${long}\nshort\n`);
+  for (let at = 0; at < bytes.length; at += 1024)
+    lines.push({ stream: "stdout", bytes: bytes.subarray(at, at + 1024) });
+  lines.end();
+  expect(text).toBe(`${long.replace(secret, "[secret]")}\nshort\n`);
+  expect(pieces).toBeGreaterThan(3);
 });
 
 test("S4: a run records 200,000 points, and says from which step on it does not", () => {

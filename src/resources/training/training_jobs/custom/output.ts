@@ -32,30 +32,41 @@ export const throttled =
     await Bun.sleep(REST * (performance.now() - begun));
   };
 
+/** `isOpen`: the last of the lines goes on with the next line of its stream. */
+type OnLines = (stream: Stream, lines: string[], more: { isOpen: boolean }) => void;
+
 /** `hidden`: values of secrets, which are replaced in every line. */
-export function linesOf(hidden: readonly string[], onLines: (stream: Stream, lines: string[]) => void): Lines {
+export function linesOf(hidden: readonly string[], onLines: OnLines): Lines {
   const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   const pending = { stdout: "", stderr: "" };
+  const isOpen = { stdout: false, stderr: false };
   const secrets = hidden.filter((value) => value.length > 0).sort((a, b) => b.length - a.length);
-  const emit = (stream: Stream, lines: readonly string[]) =>
+  const tail = Math.max(0, (secrets[0]?.length ?? 0) - 1); // may be the beginning of a secret
+  const hide = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, HIDDEN), text);
+  const emit = (stream: Stream, lines: readonly string[]) => {
     onLines(
       stream,
-      lines.map((line) => secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line.replace(/\r$/, ""))),
+      lines.map((line) => hide(line.replace(/\r$/, ""))),
+      { isOpen: false },
     );
+    isOpen[stream] = false;
+  };
   const take = (stream: Stream, text: string) => {
     const lines = (pending[stream] + text).split("\n");
     pending[stream] = lines.pop() ?? "";
     if (lines.length > 0) emit(stream, lines);
-    if (pending[stream].length < MOST_PENDING) return;
-    emit(stream, [pending[stream]]);
-    pending[stream] = "";
+    if (pending[stream].length < MOST_PENDING + tail) return;
+    const shown = hide(pending[stream]);
+    onLines(stream, [shown.slice(0, shown.length - tail)], { isOpen: true });
+    pending[stream] = shown.slice(shown.length - tail);
+    isOpen[stream] = true;
   };
   return {
     push: ({ stream, bytes }) => take(stream, decoders[stream].decode(bytes, { stream: true })),
     end() {
       for (const stream of ["stdout", "stderr"] as const) {
         take(stream, decoders[stream].decode());
-        if (pending[stream] !== "") emit(stream, [pending[stream]]);
+        if (pending[stream] !== "" || isOpen[stream]) emit(stream, [pending[stream]]);
         pending[stream] = "";
       }
     },

@@ -134,8 +134,8 @@ async function runCommand(ctx: Ctx, job: JobRow, { dir, gpu, log, signal }: Comm
     const type = "metrics_dropped";
     write(ctx.db, (tx) => note(tx, job, ctx.clock.now(), { level: "warn", type, message }));
   });
-  const lines = linesOf(Object.values(hidden), (stream, printed) => {
-    log.add(stream, printed.join("\n"));
+  const lines = linesOf(Object.values(hidden), (stream, printed, more) => {
+    log.add(stream, printed.join("\n"), more);
     last.splice(0, last.length, ...[...last, ...printed.slice(-LAST_LINES)].slice(-LAST_LINES));
     for (const printedPoint of stream === "stdout" ? pointsOf(printed) : []) {
       const point = limited(printedPoint);
@@ -176,13 +176,14 @@ function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string)
     return { code: "out_of_memory", message: `Command killed: ${message}${output}`, param: null };
   if (reason === "setup")
     return { code: "provisioning_failed", message: `The command could not be started: ${message}`, param: null };
-  const how =
-    reason === "exited"
-      ? `exited with code ${exitCode}`
-      : reason === "signalled"
-        ? `was killed by signal ${signal}`
-        : `was killed: ${message}`;
-  return { code: "worker_crashed", message: `The command ${how}${output}`, param: "/command" };
+  const ended = (code: JobError["code"], how: string): JobError => ({
+    code,
+    message: `The command ${how}${output}`,
+    param: "/command",
+  });
+  if (reason === "exited") return ended("command_failed", `exited with code ${exitCode}`);
+  if (reason === "signalled") return ended("command_failed", `was killed by signal ${signal}`);
+  return ended("worker_crashed", `was killed: ${message}`);
 }
 
 /** Stores the archive of the output before the job completes. Returns the job's failure if that is impossible. */

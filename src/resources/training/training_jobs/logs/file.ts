@@ -1,6 +1,6 @@
 /**
- * The log of a job: a file of lines {seq, time, stream, line} that only the server appends to. A kill may tear the last
- * line; it is cut off before the next append. Lines are not flushed to the disk: a log is not worth the wait. The text
+ * The log of a job: a file of entries {seq, time, stream, line} that only the server appends to. A long line takes several
+ * entries: all but the last have `continues`. A kill may tear the last entry; it is cut off before the next append. Lines are not flushed to the disk: a log is not worth the wait. The text
  * goes to the storage when the job has ended.
  */
 import { closeSync, fstatSync, ftruncateSync, writeSync } from "node:fs";
@@ -14,18 +14,19 @@ import { makeDir, openFile, openToAppend } from "../../../../sandbox/files/trees
 import { spaceMeter } from "../../../data/storage_usage/service.ts";
 import { LOG, pathsOf } from "../state/paths.ts";
 
-export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string };
+/** `continues`: the line goes on in the next entry of its stream. */
+export type LogLine = { seq: number; time: string; stream: "stdout" | "stderr"; line: string; continues?: true };
 
 export const LINE_BYTES = 16 * KIB;
 export const FILE_BYTES = 256 * MIB;
-const CUT = " … (cut)";
 const FULL = "The log is full; later lines are not kept";
 const GAP = "Some lines are missing here: the disk had no space for them";
 const LF = 10;
 const CHUNK = 64 * KIB;
 
 export type JobLog = {
-  add: (stream: LogLine["stream"], text: string) => void;
+  /** `isOpen`: the last line of `text` goes on with the next text of the stream. */
+  add: (stream: LogLine["stream"], text: string, more?: { isOpen: boolean }) => void;
   /** The length of the file. */
   bytes: () => number;
   close: () => void;
@@ -43,17 +44,17 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Numbe
   let hasGap = false;
   const meter = spaceMeter(ctx);
 
-  function put(stream: LogLine["stream"], lines: readonly string[]) {
+  function put(stream: LogLine["stream"], pieces: readonly Piece[]) {
     const time = isoTime(ctx.clock.now());
     const texts: string[] = [];
     const before = { size, seq };
-    for (const line of hasGap ? [GAP, ...lines] : lines) {
+    for (const piece of hasGap ? [{ line: GAP }, ...pieces] : pieces) {
       if (size >= most) break;
-      const encode = (content: string) => `${JSON.stringify({ seq: ++seq, time, stream, line: content })}\n`;
-      const encoded = encode(line);
+      const encode = (content: Piece) => `${JSON.stringify({ seq: ++seq, time, stream, ...content })}\n`;
+      const encoded = encode(piece);
       texts.push(encoded);
       size += Buffer.byteLength(encoded);
-      if (size >= most) texts.push(encode(FULL)); // nothing is appended after this line
+      if (size >= most) texts.push(encode({ line: piece.continues ? `\n${FULL}` : FULL })); // nothing comes after this entry
     }
     const bytes = Buffer.from(texts.join(""));
     hasGap = !isTaken(meter, bytes.length);
@@ -64,9 +65,12 @@ export function openLog(ctx: Ctx, jobId: string, most = FILE_BYTES, keep = Numbe
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
   }
   return {
-    add(stream, text) {
+    add(stream, text, { isOpen } = { isOpen: false }) {
       if (closed) return;
-      put(stream, text.replace(/\n$/, "").split("\n").map(capped));
+      const pieces = text.replace(/\n$/, "").split("\n").flatMap(piecesOf);
+      const last = pieces.at(-1);
+      if (isOpen && last) last.continues = true;
+      put(stream, pieces);
       ctx.state.trainingJobs.changes.notify(jobId);
     },
     bytes: () => fstatSync(fd).size,
@@ -89,9 +93,21 @@ function isTaken(meter: OpenMeter, bytes: number): boolean {
   }
 }
 
-function capped(line: string): string {
+type Piece = Pick<LogLine, "line" | "continues">;
+
+/** A long line in parts of at most `LINE_BYTES`, cut between characters: readers hold one entry at a time. */
+function piecesOf(line: string): Piece[] {
+  if (line.length * 3 <= LINE_BYTES) return [{ line }];
   const bytes = Buffer.from(line);
-  return bytes.length <= LINE_BYTES ? line : `${bytes.toString("utf8", 0, LINE_BYTES).replace(/\uFFFD$/, "")}${CUT}`;
+  const pieces: Piece[] = [];
+  for (let at = 0; at < bytes.length || pieces.length === 0; ) {
+    let end = Math.min(at + LINE_BYTES, bytes.length);
+    while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--; // inside a character
+    const piece: Piece = { line: bytes.toString("utf8", at, end) };
+    pieces.push(end < bytes.length ? { ...piece, continues: true } : piece);
+    at = end;
+  }
+  return pieces;
 }
 
 /** Returns the size of the whole lines. */

@@ -131,7 +131,7 @@ test("a torn last line is cut off before the next, and numbers continue", async 
   expect(statSync(path).size).toBe(0);
 });
 
-test("a line that is too long is cut at a character, and a full log ends with a notice", async () => {
+test("a long line takes several entries, cut between characters, and a full log ends with a notice", async () => {
   const on = await app({ loop: false });
   const id = on.add();
   const log = openLog(on.ctx, id, 200_000);
@@ -141,13 +141,47 @@ test("a line that is too long is cut at a character, and a full log ends with a 
   const again = openLog(on.ctx, id, 200_000);
   again.add("stdout", "after a restart");
   again.close();
-  const lines = readFileSync(jobPaths(on.ctx, id).log, "utf8")
+  const entries = readFileSync(jobPaths(on.ctx, id).log, "utf8")
     .trim()
     .split("\n")
-    .map((line) => JSON.parse(line).line);
-  expect(lines[0]).toBe(`${"é".repeat(LINE_BYTES / 2)} … (cut)`);
+    .map((line) => JSON.parse(line) as { line: string; continues?: true });
+  const half = "é".repeat(LINE_BYTES / 2);
+  expect(entries.slice(0, 2)).toMatchObject([{ line: half, continues: true }, { line: half }]);
+  expect(entries[1]?.continues).toBeUndefined();
+  const lines = entries.map(({ line }) => line);
   expect(lines.at(-1)).toStartWith("The log is full");
   expect(lines.filter((line) => line.startsWith("The log is full"))).toHaveLength(1);
+});
+
+test("conformance 6: logs/full has whole lines, however long they are", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  const log = openLog(on.ctx, id);
+  const long = "é".repeat(40_000);
+  log.add("stdout", `before\n${long}`);
+  log.add("stderr", "beside");
+  log.add("stdout", "x".repeat(20_000), { isOpen: true });
+  log.add("stderr", "y".repeat(20_000));
+  log.add("stdout", "z");
+  log.close();
+  jobs.cancel(on.ctx, on.workspaceA, id);
+  await storeLog(on.ctx, on.row(id));
+  const full = (which: string) => on.call("GET", `/v1/training_jobs/${id}/logs/full?stream=${which}`);
+  const stdout = `before\n${long}\n${"x".repeat(20_000)}z\n`;
+  expect((await full("stdout")).body).toBe(stdout);
+  expect((await full("all")).body).toBe(`${stdout}beside\n${"y".repeat(20_000)}\n`);
+  const parts = parse(await (await stream(on, id, "?tail=all")).text()).filter(({ event }) => event === "log");
+  const shown = parts.map(({ data }) => data as unknown as { line: string; continues?: true });
+  expect(shown.map(({ line, continues }) => (continues ? line : `${line}\n`)).join("")).toBe(stdout);
+});
+
+test("conformance note: a follower gets no status twice", async () => {
+  const on = await app({ loop: false });
+  const id = on.add();
+  jobs.cancel(on.ctx, on.workspaceA, id);
+  const following = await stream(on, id, "?tail=all");
+  const states = parse(await following.text()).filter(({ event }) => event === "status");
+  expect(states.map(({ data }) => data?.status)).toEqual(["cancelled"]);
 });
 
 test("the whole log is text with ranges once the job has ended, and 400 before", async () => {

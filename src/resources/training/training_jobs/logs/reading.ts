@@ -95,7 +95,7 @@ export async function* follow(ctx: Ctx, id: string, choice: Choice, signal: Abor
   const turn = takingTurns();
   let fd: number | undefined;
   let at = 0;
-  let sentStatus: string | undefined;
+  let lastStatus: string | undefined; // that was sent
   const live = ctx.state.trainingJobs;
   try {
     while (!signal.aborted) {
@@ -105,8 +105,10 @@ export async function* follow(ctx: Ctx, id: string, choice: Choice, signal: Abor
         fd = openForReading(ctx, id);
         if (fd !== undefined) at = startOffset(fd, choice);
       }
-      if (job && sentStatus !== job.status && !over) yield { event: "status", data: statusOf(job) };
-      sentStatus = job?.status;
+      if (job && lastStatus !== job.status && !over) {
+        yield { event: "status", data: statusOf(job) };
+        lastStatus = job.status;
+      }
       for (const { line, next } of fd === undefined ? [] : linesFrom(fd, at)) {
         if (signal.aborted) return;
         if (isIn(choice.stream, line)) yield { id: String(line.seq), event: "log", data: line };
@@ -114,7 +116,7 @@ export async function* follow(ctx: Ctx, id: string, choice: Choice, signal: Abor
         at = next;
       }
       if (over) {
-        if (job) yield { event: "status", data: statusOf(job) };
+        if (job && lastStatus !== job.status) yield { event: "status", data: statusOf(job) };
         return yield { event: "end", data: { status: job?.status ?? "deleted" } };
       }
       await live.changes.next(ctx.clock, id, signal);
@@ -142,7 +144,7 @@ async function* textOf(ctx: Ctx, id: string, stream: Stream): AsyncGenerator<Uin
     for (const { line } of linesFrom(fd, 0)) {
       await turn();
       if (!isIn(stream, line)) continue;
-      text += `${line.line}\n`;
+      text += line.continues ? line.line : `${line.line}\n`;
       if (text.length < CHUNK) continue;
       yield encoder.encode(text);
       text = "";

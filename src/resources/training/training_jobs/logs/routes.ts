@@ -38,9 +38,9 @@ function lastEventId(request: Request): number | undefined {
 }
 
 const STREAM =
-  "Begins at the tail: the last 100 lines of standard output. Events: `log` {seq, time, stream, line} with seq as its id; `status` {status, step, total_steps} at the start and at each change; `end` when the job has ended and every line was sent. Reconnect with Last-Event-ID.";
+  "Begins at the tail: the last 100 lines of standard output. Events: `log` {seq, time, stream, line} with seq as its id, where `continues: true` says that the line goes on in the next event of its stream, because it is longer than 16 KiB; `status` {status, step, total_steps} at the start and at each change; `end` when the job has ended and every line was sent. Reconnect with Last-Event-ID.";
 
-const CAPS = "A line is cut after 16 KiB. The log ends after 256 MiB, and its last line says so.";
+const CAPS = "Lines are whole, however long they are. The log ends after 256 MiB, and its last line says so.";
 
 export const logRoutes = (ctx: Ctx) => {
   const { authed } = area(ctx, "training");

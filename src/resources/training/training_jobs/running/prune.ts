@@ -94,10 +94,8 @@ function removeSamples(tx: Tx, jobId: string, rows: number): number {
 }
 
 async function thinMetrics(ctx: Ctx, job: JobRow) {
-  const { keys, total_points: total } = await readMetrics(ctx, job, { max_points: KEPT_POINTS });
-  if (total <= KEPT_POINTS) return;
-  const each = Math.max(4, Math.floor(KEPT_POINTS / Math.max(1, keys.length))); // keys may keep different steps
-  const { data } = await readMetrics(ctx, job, { max_points: each });
+  const { sampled, data } = await readMetrics(ctx, job, { max_points: KEPT_POINTS });
+  if (!sampled) return;
   const kept = (await Array.fromAsync(data)).map((point) => point.step);
   const { jobId, step } = trainingMetrics;
   await gradually(ctx.db, (tx, rows) => {

@@ -40,6 +40,15 @@ afterAll(() => app.close().then(app.remove));
 const get = async (path: string) => await app.call("GET", `/v1/training_jobs/${id}/${path}`);
 type Point = { step: number; values: Record<string, number> };
 
+test("conformance 21: max_points is the most points of an answer", async () => {
+  for (const most of [1, 2, 3, 5, 50, 999])
+    for (const keys of ["", "&keys=loss"]) {
+      const { body } = await get(`metrics?max_points=${most}${keys}`);
+      expect(body.data.length).toBeLessThanOrEqual(most);
+      expect(body.data.length).toBeGreaterThanOrEqual(Math.min(most, most / 2));
+    }
+});
+
 test("a long series is thinned, and its spike survives", async () => {
   const { body } = await get("metrics?max_points=50");
   expect(body).toMatchObject({ object: "training_job.metrics", job_id: id, total_points: STEPS, sampled: true });

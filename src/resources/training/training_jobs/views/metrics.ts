@@ -3,7 +3,7 @@ import { and, asc, eq, gt, lte } from "drizzle-orm";
 import type { Ctx, Principal } from "../../../../context.ts";
 import { longRead } from "../../../../http/limits/long_reads.ts";
 import { isoTime } from "../../../../lib/time.ts";
-import { createThinner, type MetricPoint } from "../../../../lib/training/metrics.ts";
+import { createThinner, groupOf, type MetricPoint, type Range } from "../../../../lib/training/metrics.ts";
 import { type Turn, takingTurns } from "../../../../lib/turns.ts";
 import { type JobRow, trainingMetrics as table } from "../table.ts";
 import type { JobMetrics, MetricsQuery } from "./schema.ts";
@@ -19,36 +19,49 @@ type Series = Omit<JobMetrics, "object" | "job_id" | "data"> & { data: Points };
 /** `data` is a list if the points are few or thinned. Else they are read from the database as they are used. */
 export async function read(ctx: Ctx, job: JobRow, query: Query): Promise<Series> {
   const turn = takingTurns();
-  const { counts, total, last, points } = await survey(ctx, job, query, turn);
-  const summary = { keys: [...counts.keys()].sort(), total_points: total };
+  const { groups, ranges, total, last, points } = await survey(ctx, job, query, turn);
+  const summary = { keys: [...ranges.keys()].sort(), total_points: total };
   const upTo = { ...query, to_step: last }; // points that come meanwhile are not counted
   const all = points ?? pointsOf(ctx, job, upTo, turn);
   if (total <= query.max_points) return { ...summary, sampled: false, data: all };
-  const most = Math.min(query.max_points, Math.max(4, Math.floor(MOST_VALUES / Math.max(1, counts.size))));
-  const thinner = createThinner(counts, most);
+  const most = Math.min(query.max_points, Math.max(4, Math.floor(MOST_VALUES / Math.max(1, ranges.size))));
+  const thinner = createThinner({ groups, ranges }, most);
   for await (const point of all) thinner.add(point);
   return { ...summary, sampled: true, data: thinner.end() };
 }
 
-type Survey = { counts: Map<string, number>; total: number; last: number; points: MetricPoint[] | undefined };
+type Survey = {
+  groups: Map<string, number>;
+  ranges: Map<string, Range>;
+  total: number;
+  last: number;
+  points: MetricPoint[] | undefined;
+};
 
-/** Counts the points of each key. `points`: all of them, if they are few. */
+/** Counts the points of each group, and finds the range of each key. `points`: all of them, if they are few. */
 async function survey(ctx: Ctx, job: JobRow, query: Query, turn: Turn): Promise<Survey> {
-  const counts = new Map<string, number>();
+  const groups = new Map<string, number>();
+  const ranges = new Map<string, Range>();
   let points: MetricPoint[] | undefined = [];
   let [total, last, values] = [0, 0, 0];
   for await (const point of pointsOf(ctx, job, query, turn)) {
     total++;
     last = point.step;
+    const group = groupOf(point, groups);
+    groups.set(group, (groups.get(group) ?? 0) + 1);
     for (const key in point.values) {
-      const count = counts.get(key) ?? 0;
-      if (count > 0 || counts.size < MOST_KEYS) counts.set(key, count + 1);
+      const value = point.values[key] as number;
+      const range = ranges.get(key);
+      if (range) {
+        range.least = Math.min(range.least, value);
+        range.greatest = Math.max(range.greatest, value);
+      } else if (ranges.size < MOST_KEYS) ranges.set(key, { least: value, greatest: value });
       values++;
     }
     if (values > MOST_VALUES) points = undefined;
     points?.push(point);
   }
-  return { counts, total, last, points };
+  return { groups, ranges, total, last, points };
 }
 
 async function* pointsOf(ctx: Ctx, job: JobRow, query: Query, turn: Turn): AsyncGenerator<MetricPoint> {
