@@ -97,6 +97,7 @@ const BLANK: Blank = {
   gpuType: "cpu",
   nextModel: null,
   previousModel: null,
+  internal: false,
   gpuCount: 1,
   provider: "local",
   region: "local",

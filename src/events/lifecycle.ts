@@ -17,6 +17,8 @@ export type Machine<T extends Stateful, A extends string> = {
   readonly steps: Record<A, Step<Status<T>>>;
   readonly report: (row: T["$inferSelect"]) => EventPayload<EventType>;
   readonly workspaceOf: (row: T["$inferSelect"]) => string;
+  /** True for a row of the server's own work: its changes emit no event. */
+  readonly isSilent?: (row: T["$inferSelect"]) => boolean;
 };
 
 /** A state machine is a table: action → from, to, event. Statuses and event names are checked by the compiler. */
@@ -73,6 +75,6 @@ export function transition<T extends Stateful, A extends string>(
   if (!row) return isUnread ? false : undefined;
   const workspaceId = machine.workspaceOf(row);
   afterCommit(tx, () => changes.add(tx, workspaceId, [getTableName(table), action]));
-  if (event) emit(tx, event, { workspaceId, now, id: eventId }, machine.report(row));
+  if (event && !machine.isSilent?.(row)) emit(tx, event, { workspaceId, now, id: eventId }, machine.report(row));
   return isUnread ? true : row;
 }

@@ -50,6 +50,7 @@ import m0073 from "./0073_proof.sql" with { type: "text" };
 import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
 import m0075 from "./0075_machines.sql" with { type: "text" };
 import m0076 from "./0076_hub_pushes.sql" with { type: "text" };
+import m0077 from "./0077_internal_deployments.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -106,11 +107,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 74, name: "0074_annotation_sums", sql: m0074 },
   { version: 75, name: "0075_machines", sql: m0075 },
   { version: 76, name: "0076_hub_pushes", sql: m0076 },
+  { version: 77, name: "0077_internal_deployments", sql: m0077 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "146a7a542c748e7a0dde81e80d8061e671dc778fc287657d174e30614099be3d";
-export const FRESH_TEXTS = "0770affd275f9a001c5f8e63a9b3287b5515f3303bfed97d3acb9c6438fa2a80";
+export const SCHEMA = "b36fbac1d7535d9e5136fd6305f5e09dd4619cceb7f112b8823e04d0f87469ed";
+export const FRESH_TEXTS = "2d7fb844a72275bee6e45faa15c90311f375b86a8f09265033370931539abaec";

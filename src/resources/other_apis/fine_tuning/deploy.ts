@@ -36,7 +36,7 @@ async function deploy(ctx: Ctx, row: FineTuningRow, job: JobRow): Promise<void> 
     const hardware = await hardwareFor(ctx, workspaceId, input);
     write(ctx.db, (tx) => {
       const payer = { workspaceId, keyId: job.apiKeyId };
-      const { id: deploymentId } = deployments.create(ctx, payer, input, hardware);
+      const { id: deploymentId } = deployments.create(ctx, payer, { input, place: hardware });
       tx.update(fineTuningJobs).set({ deploymentId }).where(eq(fineTuningJobs.id, id)).run();
     });
   } catch (error) {

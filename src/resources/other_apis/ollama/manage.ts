@@ -26,7 +26,7 @@ async function deploy(ctx: Ctx, { principal }: Caller, choice: Choice) {
   const input = parsedAs(CreateDeployment, { ...choice, min_replicas: 0 });
   const hardware = await hardwareFor(ctx, principal.workspaceId, input);
   const chosen = await bringCheckpoint(ctx, principal.workspaceId, input);
-  deployments.create(ctx, principal, { ...input, ...chosen }, hardware);
+  deployments.create(ctx, principal, { input: { ...input, ...chosen }, place: hardware });
 }
 
 type PullStatus = { status: string };

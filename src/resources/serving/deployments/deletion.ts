@@ -1,12 +1,11 @@
 /** Deletes a deployment that has ended, with its recorded requests. Its charges stay in the ledger. */
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { emit } from "../../../events/emit.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { forget } from "./fleet/fleet.ts";
-import { machine } from "./machine.ts";
+import { emitChange } from "./machine.ts";
 import { mustGet } from "./service.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "./table.ts";
 
@@ -23,7 +22,7 @@ export async function remove(ctx: Ctx, workspaceId: string, id: string): Promise
     mustBeOver(row); // it may have been started meanwhile
     removeRequests(tx, id, -1);
     tx.delete(deployments).where(eq(deployments.id, id)).run();
-    emit(tx, "deployment.deleted", { workspaceId, now: ctx.clock.now() }, machine.report(row));
+    emitChange(tx, "deployment.deleted", { row, now: ctx.clock.now() });
     return row;
   });
 }

@@ -1,4 +1,7 @@
+import type { EventPayload } from "../../../events/catalog.ts";
+import { emit } from "../../../events/emit.ts";
 import { lifecycle } from "../../../events/lifecycle.ts";
+import type { Tx } from "../../../platform/db/db.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
 
 export const report = ({ id, status, name }: DeploymentRow) => ({ object: "deployment" as const, id, status, name });
@@ -14,6 +17,7 @@ export const machine = lifecycle({
   terminal: [],
   report,
   workspaceOf: (row) => row.workspaceId,
+  isSilent: (row) => row.internal,
   steps: {
     // action    from                                                  to               event
     place:     [["queued"],                                          "provisioning",  null],
@@ -29,3 +33,17 @@ export const machine = lifecycle({
   },
 });
 export type Action = keyof typeof machine.steps;
+
+type PlainEvent = "deployment.created" | "deployment.updated" | "deployment.deleted";
+type SwitchEvent = "deployment.switched" | "deployment.switch_failed";
+
+/** An event that is no change of status. `more`: its fields beside those of `report`. */
+export function emitChange<T extends PlainEvent | SwitchEvent>(
+  tx: Tx,
+  type: T,
+  { row, now }: { row: DeploymentRow; now: number },
+  ...[more]: T extends SwitchEvent ? [Omit<EventPayload<T>, keyof EventPayload<PlainEvent>>] : []
+) {
+  if (row.internal) return;
+  emit(tx, type, { workspaceId: row.workspaceId, now }, { ...report(row), ...more } as EventPayload<T>);
+}

@@ -1,6 +1,5 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { emit } from "../../../events/emit.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { ACTIVE } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -20,7 +19,7 @@ import { halt } from "./fleet/halt.ts";
 import * as moves from "./fleet/moves.ts";
 import { partsOf, usableParts } from "./fleet/parts.ts";
 import { reload, retireStrays, trafficOf } from "./fleet/reconcile.ts";
-import { machine } from "./machine.ts";
+import { emitChange, machine } from "./machine.ts";
 import { desiredReplicas, type Hardware } from "./policy.ts";
 import { devicesFor, type PlacementChoice, rateOf } from "./remote/placing.ts";
 import { type CreateDeployment, type Deployment, type Load, present, type UpdateDeployment } from "./schema.ts";
@@ -52,6 +51,7 @@ export function list(
   const { status, model } = query;
   const within = and(
     eq(deployments.workspaceId, workspaceId),
+    eq(deployments.internal, false),
     status === undefined ? undefined : eq(deployments.status, status),
     model === undefined ? undefined : eq(deployments.model, model),
   );
@@ -79,7 +79,10 @@ function describeLoad(ctx: Ctx, row: DeploymentRow, live: Live): Load {
 
 const isActive = ({ status }: DeploymentRow) => status !== "stopped" && status !== "failed";
 
-export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, place: PlacementChoice) {
+/** `internal`: for work of the server itself. */
+type Creation = { input: CreateDeployment; place: PlacementChoice; internal?: boolean };
+
+export function create(ctx: Ctx, payer: budgets.Payer, { input, place, internal = false }: Creation) {
   const { workspaceId } = payer;
   const now = ctx.clock.now();
   const row = naming(input.name, () =>
@@ -101,9 +104,10 @@ export function create(ctx: Ctx, payer: budgets.Payer, input: CreateDeployment, 
         createdAt: now,
         updatedAt: now,
         apiKeyId: payer.keyId,
+        internal,
       });
       mustFit(ctx, deployment, partsOf(ctx, workspaceId, model), place.devices);
-      emit(tx, "deployment.created", { workspaceId, now }, machine.report(deployment));
+      emitChange(tx, "deployment.created", { row: deployment, now });
       return deployment;
     }),
   );
@@ -191,7 +195,7 @@ function change(ctx: Ctx, { payer, before, input, hardware }: Change): Deploymen
       const model = to || isResized(changed, before) ? models.find(ctx, workspaceId, after.modelId ?? "") : undefined;
       if (model) mustFit(ctx, after, partsOf(ctx, workspaceId, model), hardware);
       if (plan?.when === "now") moves.emitSwitched(tx, changed, now);
-      emit(tx, "deployment.updated", { workspaceId, now }, machine.report(changed));
+      emitChange(tx, "deployment.updated", { row: changed, now });
       if (wakes) moves.wake(ctx, id, payer.keyId); // the floor of replicas holds from now on
       return changed;
     }),

@@ -83,6 +83,8 @@ export const deployments = sqliteTable("deployments", {
   captureRedact: text("capture_redact", { mode: "json" }).$type<string[]>().notNull(),
   /** The key that created, started or woke it last: it pays. */
   apiKeyId: text("api_key_id"),
+  /** The server made it for its own work: it is in no list of a user, and its events reach no user. */
+  internal: integer("internal", { mode: "boolean" }).notNull().default(false),
 });
 export type DeploymentRow = typeof deployments.$inferSelect;
 

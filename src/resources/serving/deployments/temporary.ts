@@ -1,4 +1,4 @@
-/** Deployments that another resource creates for its own work, and stops. */
+/** Deployments that another resource creates for its own work, and stops. They are in no list of a user. */
 import type { Ctx } from "../../../context.ts";
 import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_models.ts";
 import { hardwareFor } from "./remote/placing.ts";
@@ -35,5 +35,6 @@ export async function prepareTemporary(ctx: Ctx, wanted: Temporary): Promise<() 
   });
   const hardware = await hardwareFor(ctx, workspaceId, input);
   const chosen = await bringCheckpoint(ctx, workspaceId, input);
-  return () => create(ctx, { workspaceId, keyId }, { ...input, ...chosen }, hardware);
+  const creation = { input: { ...input, ...chosen }, place: hardware, internal: true };
+  return () => create(ctx, { workspaceId, keyId }, creation);
 }

@@ -15,6 +15,7 @@ export const FAILURE_CODES = [
   "provisioning_failed",
   "timeout",
   "worker_crashed",
+  "command_failed",
   "no_effective_update",
   "cost_limit",
 ] as const;

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { fakePorts, newDataset, runAll, solve, sums } from "../../../../../test/experiments_kit.ts";
-import { type deploying, manyDeploying } from "../../../../../test/fake_replicas.ts";
+import { type deploying, eventsOf, manyDeploying } from "../../../../../test/fake_replicas.ts";
 import { until } from "../../../../../test/harness.ts";
 
 const { open, closeAll } = manyDeploying();
@@ -52,6 +52,29 @@ test("a base model gets a temporary deployment that names its experiment and sto
   await until("the trace", async () => (await traceOf()).status === 200);
   expect((await traceOf()).body.experiment_item).toEqual(link);
   expect((await traceOf(app.keyB)).status).toBe(404);
+});
+
+test("conformance note 12: a temporary deployment is in no list of the user and fires no event", async () => {
+  const app = await open();
+  const gate = Promise.withResolvers<void>();
+  fakePorts(app, {
+    answer: async () => {
+      await gate.promise;
+      return "1";
+    },
+  });
+  const id = await create(app);
+  const running = runAll(app);
+  await until("the deployment", async () => (await get(app, id)).targets[0].deployment_id);
+  const { id: deploymentId, name } = await deploymentOf(app, id);
+  await app.reaches(deploymentId, "serving");
+  const idsOf = async (path: string) => (await app.call("GET", path)).body.data.map((each: { id: string }) => each.id);
+  expect(await idsOf("/v1/deployments")).not.toContain(deploymentId);
+  expect(await idsOf("/v1/models")).not.toContain(name);
+  gate.resolve();
+  await running;
+  expect((await deploymentOf(app, id)).status).toBe("stopped");
+  expect(eventsOf(app, deploymentId)).toEqual([]);
 });
 
 test("a cancel stops the temporary deployment", async () => {

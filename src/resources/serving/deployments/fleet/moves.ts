@@ -1,7 +1,6 @@
 /** Every change of a deployment's row that follows from its replicas or from time, with its charge in the same commit. */
 import { eq, inArray, isNotNull } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
-import { emit } from "../../../../events/emit.ts";
 import { transition } from "../../../../events/lifecycle.ts";
 import { ACTIVE } from "../../../../lib/deployment_status.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
@@ -9,7 +8,7 @@ import { type Tx, write } from "../../../../platform/db/db.ts";
 import { isCloud } from "../../../machines/regions/table.ts";
 import { beginRun, endRun, runTime } from "../../../money/billing/run_time.ts";
 import * as billing from "../../../money/billing/service.ts";
-import { type Action, machine, report } from "../machine.ts";
+import { type Action, emitChange, machine } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
 import { type Plan, takeOver } from "../switch.ts";
 import { type DeploymentRow, deployments, type ModelRef } from "../table.ts";
@@ -199,15 +198,11 @@ const nameOf = ({ model, checkpoint }: ModelRef) => (checkpoint === null ? model
 
 /** In the commit in which `model` of the row changes. */
 export const emitSwitched = (tx: Tx, row: DeploymentRow, now: number) =>
-  emit(
+  emitChange(
     tx,
     "deployment.switched",
-    { workspaceId: row.workspaceId, now },
-    {
-      ...report(row),
-      model: row.model,
-      previous_model: row.previousModel?.model ?? null,
-    },
+    { row, now },
+    { model: row.model, previous_model: row.previousModel?.model ?? null },
   );
 
 /** A replica of the next model is ready: it takes over. False: that switch is no longer under way. */
@@ -230,8 +225,8 @@ export function dropSwitch(ctx: Ctx, id: string, modelId: string | null, why: st
     if (!row?.nextModel || row.nextModel.modelId !== modelId) return false;
     const error = `The switch to ${nameOf(row.nextModel)} failed, and ${nameOf(row)} stays: ${why}`;
     const more = { nextModel: null, error, queueReason: null, attempts: 0, nextAttemptAt: null, updatedAt: now };
-    const data = { ...report(update(tx, row, more)), model: row.nextModel.model, error };
-    emit(tx, "deployment.switch_failed", { workspaceId: row.workspaceId, now }, data);
+    const changed = update(tx, row, more);
+    emitChange(tx, "deployment.switch_failed", { row: changed, now }, { model: row.nextModel.model, error });
     return true;
   });
 }
