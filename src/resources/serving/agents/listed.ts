@@ -1,23 +1,46 @@
-/** Agents among the models that a client can use, after the deployments. Only those whose deployment is listed itself. */
+/** The models that a client can use: deployments, then adapters, then agents of listed deployments. Each part is by name. */
 import { and, asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { takingTurns } from "../../../lib/turns.ts";
-import { findListed, isServedName, listServed } from "../deployments/served.ts";
+import { findListed, isServedName, presentServed, servedAfter } from "../deployments/served.ts";
+import { adaptersAfter } from "../deployments/served_adapters.ts";
 import type { Model } from "../models/schema.ts";
+import * as models from "../models/service.ts";
 import { find, within } from "./service.ts";
 import { type AgentRow, agents } from "./table.ts";
 
 const BATCH = 100;
 
-/** Deployments by name, then agents by name. `after` is the name of the last one that the client has. */
+type Part = (
+  ctx: Ctx,
+  workspaceId: string,
+  after: string | undefined,
+  most: number,
+) => readonly Model[] | Promise<readonly Model[]>;
+const deploymentsAfter: Part = (ctx, ...from) =>
+  servedAfter(ctx, ...from).map(({ row, model }) => presentServed(ctx, row, model));
+
+/** `after` is the id of the last one that the client has. */
 export async function listUsable(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
-  const isAgent = after !== undefined && !isServedName(ctx, workspaceId, after) && isAgentName(ctx, workspaceId, after);
-  const served = isAgent ? { data: [], has_more: false } : await listServed(ctx, workspaceId, { limit, after });
-  if (served.has_more) return { object: "list" as const, data: served.data, has_more: true };
-  const room = Math.max(0, limit - served.data.length);
-  const more = await agentsAfter(ctx, workspaceId, isAgent ? after : undefined, room + 1);
-  return { object: "list" as const, data: [...served.data, ...more.slice(0, room)], has_more: more.length > room };
+  const parts: readonly Part[] = [deploymentsAfter, adaptersAfter, agentsAfter];
+  const from = positionOf(ctx, workspaceId, after);
+  const data: Model[] = [];
+  for (const [i, part] of parts.entries())
+    if (i >= from.part && data.length <= limit)
+      data.push(...(await part(ctx, workspaceId, i === from.part ? from.name : undefined, limit + 1 - data.length)));
+  return { object: "list" as const, data: data.slice(0, limit), has_more: data.length > limit };
+}
+
+/** The part of the list that goes on behind `after`, and the name in it. */
+function positionOf(ctx: Ctx, workspaceId: string, after: string | undefined): { part: number; name?: string } {
+  if (after === undefined) return { part: 0 };
+  if (isServedName(ctx, workspaceId, after)) return { part: 0, name: after };
+  if (isAgentName(ctx, workspaceId, after)) return { part: 2, name: after };
+  const at = after.lastIndexOf(":");
+  if (at < 0) return { part: 0, name: after }; // a deployment that has ended meanwhile
+  const adapter = after.slice(at + 1);
+  return { part: 1, name: models.find(ctx, workspaceId, adapter)?.name ?? adapter };
 }
 
 /** Also of deleted agents: a client may be in the middle of the list. */

@@ -1,12 +1,10 @@
 /** Deployments as the models that a client can use: found by the `model` of a request, and listed by name. */
 import { and, asc, eq, gt, inArray, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { ACTIVE } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId } from "../../../lib/ids.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
-import { takingTurns } from "../../../lib/turns.ts";
 import { preparedRow } from "../../../platform/db/row.ts";
 import { type Model, present } from "../models/schema.ts";
 import * as models from "../models/service.ts";
@@ -16,6 +14,9 @@ import { isAdapter, sizeOf } from "./fleet/parts.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
 
 const MAX_NAMES = 10; // in a message
+
+/** Not those that the server made for its own work. */
+const ofUsers = eq(deployments.internal, false);
 
 const byId = preparedRow(
   deployments,
@@ -72,7 +73,7 @@ const activeOf = (ctx: Ctx, workspaceId: string): DeploymentRow[] =>
   ctx.db
     .select()
     .from(deployments)
-    .where(and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, ACTIVE)))
+    .where(and(eq(deployments.workspaceId, workspaceId), ofUsers, inArray(deployments.status, ACTIVE)))
     .orderBy(asc(deployments.name))
     .all();
 
@@ -92,6 +93,7 @@ function serverOf(ctx: Ctx, workspaceId: string, model: string): DeploymentRow |
     .where(
       and(
         eq(deployments.workspaceId, workspaceId),
+        ofUsers,
         inArray(deployments.status, ACTIVE),
         or(eq(deployments.model, model), serves),
       ),
@@ -108,29 +110,24 @@ export const isServedName = (ctx: Ctx, workspaceId: string, name: string): boole
 /** A queued deployment is not listed: it may fail before it ever answers. */
 const LISTED = ["provisioning", "serving", "unhealthy"] as const;
 
-/**
- * By name, because a client sends the name of the last one as `after`. Each comes with its adapters, so a page may be
- * longer than `limit`.
- */
-export async function listServed(ctx: Ctx, workspaceId: string, { limit, after }: PageQuery) {
-  const within = and(eq(deployments.workspaceId, workspaceId), inArray(deployments.status, LISTED));
-  const last = after && !isServedName(ctx, workspaceId, after) ? after.replace(/:[^:]*$/, "") : after;
-  const rows = ctx.db
+/** At most `most` listed deployments with their models, by name, because a client sends the last name as `after`. */
+export const servedAfter = (ctx: Ctx, workspaceId: string, after: string | undefined, most: number) =>
+  ctx.db
     .select()
     .from(deployments)
     .innerJoin(modelTable, eq(deployments.modelId, modelTable.id))
-    .where(and(within, last === undefined ? undefined : gt(deployments.name, last)))
+    .where(
+      and(
+        eq(deployments.workspaceId, workspaceId),
+        ofUsers,
+        inArray(deployments.status, LISTED),
+        after === undefined ? undefined : gt(deployments.name, after),
+      ),
+    )
     .orderBy(asc(deployments.name))
-    .limit(limit + 1)
-    .all();
-  const data: Model[] = [];
-  const turn = takingTurns();
-  for (const { deployments: row, models } of rows.slice(0, limit)) {
-    await turn();
-    data.push(presentServed(ctx, row, models), ...withAdapters(ctx, row));
-  }
-  return { object: "list" as const, data, has_more: rows.length > limit };
-}
+    .limit(most)
+    .all()
+    .map(({ deployments: row, models: model }) => ({ row, model }));
 
 /** By name, or by the id of an active deployment. */
 export function findServed(ctx: Ctx, workspaceId: string, ref: string): Model | undefined {
@@ -173,7 +170,7 @@ function servedBy(ctx: Ctx, deployment: DeploymentRow, statuses: readonly string
 }
 
 /** The context is the deployment's: a client that fills the one of the model would be refused. */
-const presentServed = (ctx: Ctx, row: DeploymentRow, model: ModelRow): Model => ({
+export const presentServed = (ctx: Ctx, row: DeploymentRow, model: ModelRow): Model => ({
   ...present(model),
   context_length: contextOf(ctx, row, model),
   id: row.name,

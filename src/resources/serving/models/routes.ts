@@ -152,7 +152,7 @@ export const routes = (ctx: Ctx) => {
           { 200: z.union([listOf(Model, "ModelList"), anthropicListOf(AnthropicModel, "AnthropicModelList")]) },
           {
             description:
-              "The deployments that run or are parked, by name, then the agents of active deployments. Each id works as `model` in POST /v1/chat/completions. With the header anthropic-version the answer has the format of Anthropic. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
+              "The deployments that run or are parked, by name, then the adapters that a request can name, then the agents of active deployments. An adapter is listed once, with the first deployment of its base model; `deployment:adapter` works with the others too. Each id works as `model` in POST /v1/chat/completions. With the header anthropic-version the answer has the format of Anthropic. With registry=true: all models of the workspace and of the installation, deployed or not, newest first.",
           },
         ),
       },
