@@ -66,9 +66,24 @@ describe("F30 unknown fields of a body", () => {
   });
 
   test("inference routes ignore unknown fields, and the warning header names them", async () => {
-    const body = { model: "none", messages: [{ role: "user", content: "x" }], max_tokns: 3 };
+    const body = { model: "none", messages: [{ role: "user", content: "x" }], dry_multiplier: 3 };
     const { status, headers } = await app.call("POST", "/v1/chat/completions", body);
-    expect([status, warning(headers)]).toEqual([404, '299 verk "ignored: unknown field /max_tokns"']);
+    expect([status, warning(headers)]).toEqual([404, '299 verk "ignored: unknown field /dry_multiplier"']);
+  });
+
+  test("inference routes refuse a field that looks like a known one, or that would constrain the output", async () => {
+    const call = async (more: object) => {
+      const body = { model: "none", messages: [{ role: "user", content: "x" }], ...more };
+      return (await app.call("POST", "/v1/chat/completions", body)).body.error;
+    };
+    expect(await call({ max_tokns: 3 })).toMatchObject({ code: "invalid_value", param: "/max_tokns" });
+    expect((await call({ max_tokns: 3 })).message).toContain("Did you mean max_tokens?");
+    expect(await call({ guided_json: {} })).toMatchObject({ code: "invalid_value", param: "/guided_json" });
+    expect(await call({ guided_json: null })).toMatchObject({ code: "model_not_found" });
+    const text = [{ type: "text", text: "x", txt: "y" }];
+    expect(await call({ messages: [{ role: "user", content: text }] })).toMatchObject({
+      param: "/messages/0/content/0/txt",
+    });
   });
 
   test("inference: a nested field is named once, and values that an answer has are not", async () => {

@@ -17,6 +17,28 @@ const EXEMPT = new Set(["hyperparameters", "lora", "metadata", "env"]);
 const MOST_OBJECTS = 1_000; // of one body; a list of rows is not walked to its end
 const MOST_UNKNOWN = 100; // that are named, of one body
 const MOST_EDITS = 2;
+/** Fields of other servers that have no effect here and look like a field that has one. */
+const OF_OTHERS = new Set([
+  "store",
+  "min_tokens",
+  "top_a",
+  "typ_p",
+  "n_keep",
+  "n_ctx",
+  "stream_tools",
+  "logprob_token_ids",
+]);
+/** Fields of other servers that make the answer obey a form. To ignore one would answer in another form. */
+const CONSTRAINS = new Set([
+  "guided_json",
+  "guided_regex",
+  "guided_choice",
+  "guided_grammar",
+  "structured_outputs",
+  "output_format",
+  "ebnf",
+  "regex",
+]);
 /** Clients send parts of an answer back as they got them. */
 const OF_ANSWERS = new Set(["id", "type", "status", "annotations", "logprobs", "refusal", "summary"]);
 
@@ -28,7 +50,10 @@ export function checkFields(request: Request, schema: Schema, value: unknown) {
   if (isTree(value)) walk({ request, objects: 0, unknown: 0 }, [schema], value, []);
 }
 
-/** Names the fields of an inference request that have no effect. Each is named once, however many messages have it. */
+/**
+ * Names the fields of an inference request that have no effect. Each is named once, however many messages have it. A
+ * field that looks like a known one is refused, and so is one that would constrain the output.
+ */
 export function nameUnknown(request: Request, schema: Schema, value: unknown) {
   if (isTree(value)) walk({ request, objects: 0, unknown: 0, named: new Set() }, [schema], value, []);
 }
@@ -60,7 +85,7 @@ function walk(state: Walk, schemas: readonly Schema[], value: object, path: Prop
     if (fields.length > 0) {
       if (state.named || !EXEMPT.has(name)) step(state, fields, field, path, name);
     } else if (state.unknown <= MOST_UNKNOWN && objects.every((schema) => schema._zod.def.catchall === undefined)) {
-      if (state.named) nameOnce(state, state.named, [...path, name], field);
+      if (state.named) nameOnce(state, state.named, { path: [...path, name], value: field, names: namesOf(objects) });
       else refuseOrWarn(state, [...path, name], namesOf(objects));
     }
   }
@@ -73,10 +98,17 @@ function step(state: Walk, schemas: readonly Schema[], value: unknown, path: Pro
   path.pop();
 }
 
-function nameOnce(state: Walk, named: Set<string>, path: Path, value: unknown) {
-  if (value === null || (path.length > 1 && OF_ANSWERS.has(String(path.at(-1))))) return;
+type Unknown = { path: Path; value: unknown; names: readonly string[] };
+
+function nameOnce(state: Walk, named: Set<string>, { path, value, names }: Unknown) {
+  const name = String(path.at(-1));
+  if (value === null || (path.length > 1 && OF_ANSWERS.has(name))) return;
   const field = jsonPointer(path.map((step) => (typeof step === "number" ? "*" : step)));
   if (named.has(field) || ++state.unknown > MOST_UNKNOWN) return;
+  if (path.length === 1 && CONSTRAINS.has(name))
+    throw schemaError({ path, message: "has no effect here: use response_format with a JSON schema, or grammar" });
+  const meant = OF_OTHERS.has(name) || state.unknown > MOST_SUGGESTED ? undefined : similar(name, names);
+  if (meant !== undefined) throw schemaError({ path, message: `there is no such field. Did you mean ${meant}?` });
   named.add(field);
   warn(state.request, `unknown field ${jsonPointer(path)}`);
 }

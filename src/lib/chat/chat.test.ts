@@ -112,7 +112,9 @@ test("P11 role: an unknown role is rejected with the nearest known role, or with
   expect(wrongRole("assistnt")).toContain("messages.0.role");
   const message = (role: string) =>
     ChatCompletionRequest.safeParse({ ...ASK, messages: [{ role, content: "x" }] }).error?.issues[0]?.message;
-  expect(message("assistnt")).toBe('"assistnt" is not a role: did you mean assistant?');
+  expect(message("assistnt")).toBe(
+    '"assistnt" is not a role: use one of system, developer, user, assistant, tool, function. Did you mean assistant?',
+  );
   expect(message("robot")).toBe('"robot" is not a role: use one of system, developer, user, assistant, tool, function');
 });
 

@@ -117,8 +117,8 @@ function unknownRole(message: unknown): string {
   const role = (message as { role?: unknown } | null)?.role;
   if (typeof role !== "string") return `is missing: set it to one of ${ROLES.join(", ")}`;
   const close = nearest(role, ROLES);
-  const hint = close === undefined ? `use one of ${ROLES.join(", ")}` : `did you mean ${close}?`;
-  return `${JSON.stringify(role.slice(0, 40))} is not a role: ${hint}`;
+  const hint = close === undefined ? "" : `. Did you mean ${close}?`;
+  return `${JSON.stringify(role.slice(0, 40))} is not a role: use one of ${ROLES.join(", ")}${hint}`;
 }
 
 const others = () =>
