@@ -27,6 +27,8 @@ export class RequestState {
   announcedLength: number | undefined;
   /** The key whose count of requests under way includes this one. */
   keyUnderWay: string | undefined;
+  /** An inference request has its own record: if it fails, its refusal needs no second one. */
+  isRecorded = false;
   /** Parts of the request that the server ignored. */
   readonly warnings: string[] = [];
   /** Memory reserved for the body of this request. */

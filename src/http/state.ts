@@ -2,6 +2,7 @@ import type { Ctx } from "../context.ts";
 import { type Cidr, parseCidr } from "../lib/net/ip.ts";
 import { ownQuotas } from "../platform/config/quotas.ts";
 import { connectionsLeft } from "../platform/machine/descriptors.ts";
+import type { Refusal } from "./answer/errors.ts";
 import { type BodyMemory, createBodyMemory } from "./limits/body_memory.ts";
 import { FairTurns } from "./limits/fair_turns.ts";
 import { createLongReads } from "./limits/long_reads.ts";
@@ -40,6 +41,9 @@ export class HttpState {
   readonly trustedProxies: readonly Cidr[];
   /** Workspace and Idempotency-Key → the creation under way. */
   readonly creations = new Map<string, Promise<unknown>>();
+
+  /** Called for each request that is refused. Set by the inference routes, which keep a record of theirs. */
+  onRefusal: ((refusal: Refusal) => void) | undefined;
 
   constructor({ config, clock }: Pick<Ctx, "config" | "clock">) {
     const { http } = config;

@@ -4,9 +4,11 @@ import type { Ctx } from "../../context.ts";
 import { area } from "../../http/auth.ts";
 import { describe } from "../../http/openapi.ts";
 import { Reranking, RerankRequest, type ScoreList } from "../../lib/chat/rerank.ts";
+import { recordRefusals } from "../serving/deployments/chat/refusals.ts";
 import { callModel } from "./call_model.ts";
 
 export const routes = (ctx: Ctx) => {
+  recordRefusals(ctx);
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ tags: ["Clients"] }).use(authed).post(
     "/v1/rerank",

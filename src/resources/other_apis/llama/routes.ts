@@ -15,6 +15,7 @@ import {
 } from "../../../lib/chat/tokens.ts";
 import { SSE_DONE, sseData } from "../../../lib/net/sse.ts";
 import { VERSION } from "../../../lib/version.ts";
+import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { listLoras } from "../../serving/deployments/served.ts";
 import { type Caller, callModel, parsedAs } from "../call_model.ts";
 import { type Translator, translated } from "../translated.ts";
@@ -41,6 +42,7 @@ type Facts = {
 };
 
 export const routes = (ctx: Ctx) => {
+  recordRefusals(ctx);
   const { authed, takes } = area(ctx, "inference");
   const factsOf = async (caller: Caller, model: string | undefined) => {
     const { row, response } = await callModel(ctx, caller, "/props", { model });

@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
+import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
 import { batchRoutes } from "./batch_routes.ts";
@@ -13,6 +14,7 @@ import { promptFields, toChat } from "./translate.ts";
 export const routes = (ctx: Ctx) => new Elysia().use(messageRoutes(ctx)).use(batchRoutes(ctx));
 
 const messageRoutes = (ctx: Ctx) => {
+  recordRefusals(ctx);
   const { authed, takes } = area(ctx, "inference");
   return new Elysia({ prefix: "/v1/messages", tags: ["Clients"] })
     .use(authed)

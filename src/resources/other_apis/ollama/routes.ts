@@ -8,6 +8,7 @@ import { isoTime } from "../../../lib/time.ts";
 import { VERSION } from "../../../lib/version.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
 import { findAgentModel, listUsable } from "../../serving/agents/listed.ts";
+import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { findListed, mustFind } from "../../serving/deployments/served.ts";
 import { type Caller, callModel, chat, chatBody, parsedAs } from "../call_model.ts";
 import { nameIgnored } from "../ignored.ts";
@@ -37,6 +38,7 @@ const MAX_LISTED = 1_000;
 const NS = 1_000_000; // nanoseconds of a millisecond
 
 export const routes = (ctx: Ctx) => {
+  recordRefusals(ctx);
   const { authed, takes } = ollamaArea(ctx);
   const now = () => isoTime(ctx.clock.now());
   const named = <B extends { model: string }>({ principal }: Caller, body: B): B => ({

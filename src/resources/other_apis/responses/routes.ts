@@ -14,6 +14,7 @@ import { Deleted, flagText, numberText } from "../../../lib/schema.ts";
 import { durable } from "../../../platform/db/db.ts";
 import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
+import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
 import { createResponseTranslator } from "./events.ts";
@@ -65,6 +66,7 @@ export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, que
 }
 
 export const routes = (ctx: Ctx) => {
+  recordRefusals(ctx);
   const { authed, takes } = area(ctx, "inference");
   const itemsOf = ({ principal: { workspaceId } }: Caller, { input, previous_response_id: previous }: PromptFields) => {
     const items = responses.itemsOf(ctx, workspaceId, input);

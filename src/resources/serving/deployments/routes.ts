@@ -19,6 +19,7 @@ import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_mode
 import { resolveModel, withAgent } from "../agents/apply.ts";
 import { answer, type HttpCall } from "./chat/answer.ts";
 import { listRequests } from "./chat/records.ts";
+import { recordRefusals } from "./chat/refusals.ts";
 import { withCheckpoint } from "./checkpoint.ts";
 import { remove } from "./deletion.ts";
 import * as parking from "./parking.ts";
@@ -42,7 +43,10 @@ const ListQuery = PageQuery.extend({
   model: z.string().optional().describe("Only deployments of this training job (its id) or of the model of this name"),
 });
 
-export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
+export function routes(ctx: Ctx) {
+  recordRefusals(ctx);
+  return new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
+}
 
 const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
@@ -55,7 +59,7 @@ const managing = (ctx: Ctx) => {
         const hardware = await hardwareFor(ctx, principal.workspaceId, body);
         const input = { ...body, ...(await bringCheckpoint(ctx, principal.workspaceId, body)) };
         return creates(ctx, { request, principal, body, set }, () =>
-          deployments.view(ctx, deployments.create(ctx, principal, input, hardware)),
+          deployments.view(ctx, deployments.create(ctx, principal, { input, place: hardware })),
         );
       },
       { ...takes(CreateDeployment), detail: describe("Deploy a model", { 201: Deployment }) },

@@ -3,14 +3,16 @@ import type { Ctx } from "../../../../context.ts";
 import { clientErrorResponse, clientFormatOf } from "../../../../http/answer/client_errors.ts";
 import { jsonResponse } from "../../../../http/answer/compressed.ts";
 import { keepOpen } from "../../../../http/connection.ts";
-import { skipFlush } from "../../../../http/request_state.ts";
+import { skipFlush, stateOf } from "../../../../http/request_state.ts";
+import { AppError } from "../../../../lib/errors.ts";
 import { pathOf } from "../../../../lib/net/request_target.ts";
 import { SSE_HEADERS } from "../../../../lib/net/sse.ts";
 import type { DeploymentRow } from "../table.ts";
 import { errorOf } from "./error_message.ts";
 import { type InferenceRequest, infer, type Whole } from "./infer.ts";
+import { recordRefusal } from "./refusals.ts";
 
-export type HttpCall = Omit<InferenceRequest, "signal" | "background">;
+export type HttpCall = Omit<InferenceRequest, "signal" | "background" | "onBegin">;
 
 /** `isLast`: the client reads this answer itself, so a long one may be compressed. */
 export async function answer(
@@ -22,7 +24,13 @@ export async function answer(
 ): Promise<Response> {
   keepOpen(ctx, request);
   skipFlush(request);
-  const reply = await infer(ctx, row, { ...call, signal: request.signal });
+  const onBegin = () => {
+    stateOf(request).isRecorded = true;
+  };
+  const reply = await infer(ctx, row, { ...call, signal: request.signal, onBegin }).catch((error) => {
+    if (error instanceof AppError) recordRefusal(ctx, request, { error, row });
+    throw error;
+  });
   const trace = { "x-trace-id": reply.traceId };
   if ("stream" in reply) return new Response(reply.stream, { headers: { ...SSE_HEADERS, ...trace } });
   const { status, text, retryAfter } = reply;

@@ -35,6 +35,8 @@ export type InferenceCall = {
   /** The agent whose configuration the request uses. */
   agentId?: string | null;
   agentVersion?: number | null;
+  /** Called once the request has a record of its own. */
+  onBegin?: () => void;
 };
 
 const USAGE_MS = 5_000;
@@ -71,6 +73,7 @@ export class Flight {
     this.live = liveOf(ctx, row.id);
     this.live.usedAt = ctx.clock.steady();
     this.live.flights.add(this);
+    call.onBegin?.();
   }
 
   get signal(): AbortSignal {
