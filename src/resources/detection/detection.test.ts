@@ -119,6 +119,27 @@ describe("the cache", () => {
     expect((await app.call("GET", "/v1/config")).body.credits).toBe(97);
   });
 
+  test("conformance 16 (decided): one model that cannot read the file is 415, with its error in model_results", async () => {
+    const app = open();
+    const { status, body } = await app.detect({}, { model: "detector_audio_v0" });
+    expect([status, body.code]).toEqual([415, "UNSUPPORTED_FORMAT"]);
+    expect(body.model_results.detector_audio_v0).toMatchObject({ status: "error", score: 0.5 });
+  });
+
+  test("conformance 17 (decided): defaultThreshold changes aboveThreshold alone", async () => {
+    const app = open();
+    const seen: unknown[] = [];
+    for (const defaultThreshold of [0.01, 0.99]) {
+      await app.call("PUT", "/v1/config", { defaultThreshold });
+      const { prediction, isFake, aboveThreshold } = (await app.detect({ score: 0.6 })).body;
+      seen.push([prediction, isFake, aboveThreshold]);
+    }
+    expect(seen).toEqual([
+      ["likely_ai", true, true],
+      ["likely_ai", true, false],
+    ]);
+  });
+
   test("DET2 is off where the account says so, follows the threshold of now, and ends with a model's version", async () => {
     const app = open({ lives: [{ version: "1" }, { version: "2" }], flags: { "detect.idle_seconds": 1 } });
     const json = { image: imageOf({ score: 0.6 }) };
