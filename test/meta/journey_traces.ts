@@ -52,4 +52,5 @@ export const TRACES: Step[] = [
   { operation: "GET /v1/conversations" },
   { operation: "GET /v1/conversations/{id}", own: conversation },
   { operation: "POST /v1/conversations/{id}/replay", own: conversation, json: {} },
+  { operation: "DELETE /v1/traces/{id}", own: trace },
 ];

@@ -157,7 +157,7 @@ test("another workspace's key is not there", async () => {
   expect(await codeOf(key)).toBeUndefined();
 });
 
-test("conformance 14 (decided): last_used_at is null before the first use, and written by a loop, not by the request", async () => {
+test("P5 last_used_at, conformance 14 (decided): null before the first use, and written by a loop, not by the request", async () => {
   const { id, key, last_used_at } = (await create({})).body;
   expect(last_used_at).toBeNull();
   clock.advance(5000);

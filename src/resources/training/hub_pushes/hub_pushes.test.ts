@@ -125,7 +125,7 @@ const push = ({ app }: Pick<World, "app">, name: string, body: object = {}) =>
   app.call("POST", `/v1/models/${name}/push`, { repo: REPO, ...body });
 const textOf = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
 
-test("P6 hub_repo_url: the adapter of a job is pushed with a card, and the run shows the repository", async () => {
+test("P6 hub_repo_url, conformance 13: the adapter of a job is pushed with a card, and the run shows the repository", async () => {
   const on = await world({ partBytes: 20_000 });
   const id = await trained(on, { publish: true, output_name: "sums | <b>x</b>" });
   const made = await push(on, id);
