@@ -20,17 +20,26 @@ const SPAN = {
 async function trace(app: TestApp): Promise<{ id: string }> {
   const known = (await app.call("GET", `/v1/traces?conversation_id=${CONVERSATION}`)).body.data[0];
   if (known) return { id: known.id };
-  const made = await app.call("POST", "/v1/deployments", { model: "journey/traced", name: "traced", capture: "full" });
-  pretendServing(app, made.body.id);
+  const id = await deploymentOf(app);
   const json = {
     model: "traced",
     messages: [{ role: "user", content: "hi" }],
     metadata: { conversation_id: CONVERSATION },
   };
-  const { headers } = await app.call("POST", `/v1/deployments/${made.body.id}/chat/completions`, json);
-  const id = headers.get("x-trace-id") ?? "";
-  await until("its trace", async () => (await app.call("GET", `/v1/traces/${id}`)).status === 200);
-  return { id };
+  const { headers } = await app.call("POST", `/v1/deployments/${id}/chat/completions`, json);
+  const traceId = headers.get("x-trace-id") ?? "";
+  await until("its trace", async () => (await app.call("GET", `/v1/traces/${traceId}`)).status === 200);
+  return { id: traceId };
+}
+
+/** A journey that deletes the trace makes another one with the same deployment. */
+async function deploymentOf(app: TestApp): Promise<string> {
+  const { data } = (await app.call("GET", "/v1/deployments?limit=100")).body;
+  const traced = data.find(({ name }: { name: string }) => name === "traced");
+  if (traced) return traced.id;
+  const made = await app.call("POST", "/v1/deployments", { model: "journey/traced", name: "traced", capture: "full" });
+  pretendServing(app, made.body.id);
+  return made.body.id;
 }
 
 const conversation = async (app: TestApp) => {

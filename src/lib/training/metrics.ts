@@ -61,7 +61,7 @@ export type MetricPoint = { step: number; epoch: number; time: string; values: R
 /** The least and the greatest value of a key. */
 export type Range = { least: number; greatest: number };
 
-/** What one pass over the points has found. `groups`: points with the same keys, by `groupOf`. */
+/** The result of one pass over the points. `groups`: points with the same keys, by `groupOf`. */
 export type Survey = { groups: ReadonlyMap<string, number>; ranges: ReadonlyMap<string, Range> };
 
 const MOST_GROUPS = 16;
