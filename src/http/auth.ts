@@ -201,6 +201,7 @@ export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
       admit(entry, request, state);
       const value = await readAs(ctx, request, reading);
       if (INFERENCE.has(reading.kind ?? "small")) {
+        state.body = value;
         nameUnknown(request, body, value);
         for (const dropped of droppedKinds(value)) warn(request, dropped);
       } else checkFields(request, body, value);

@@ -27,6 +27,8 @@ export class RequestState {
   announcedLength: number | undefined;
   /** The key whose count of requests under way includes this one. */
   keyUnderWay: string | undefined;
+  /** The body of an inference request, as it was read. It is not checked. */
+  body: unknown;
   /** An inference request has its own record: if it fails, its refusal needs no second one. */
   isRecorded = false;
   /** Parts of the request that the server ignored. */

@@ -1,8 +1,8 @@
 import type { Ctx } from "../context.ts";
+import type { AppError } from "../lib/errors.ts";
 import { type Cidr, parseCidr } from "../lib/net/ip.ts";
 import { ownQuotas } from "../platform/config/quotas.ts";
 import { connectionsLeft } from "../platform/machine/descriptors.ts";
-import type { Refusal } from "./answer/errors.ts";
 import { type BodyMemory, createBodyMemory } from "./limits/body_memory.ts";
 import { FairTurns } from "./limits/fair_turns.ts";
 import { createLongReads } from "./limits/long_reads.ts";
@@ -43,7 +43,7 @@ export class HttpState {
   readonly creations = new Map<string, Promise<unknown>>();
 
   /** Called for each request that is refused. Set by the inference routes, which keep a record of theirs. */
-  onRefusal: ((refusal: Refusal) => void) | undefined;
+  onRefusal: ((request: Request, error: AppError) => void) | undefined;
 
   constructor({ config, clock }: Pick<Ctx, "config" | "clock">) {
     const { http } = config;

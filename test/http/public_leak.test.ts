@@ -10,6 +10,7 @@ const SAID: Record<string, readonly string[]> = {
   training_jobs: [
     ...["id", "workspace_id", "publish", "output_name", "method", "status", "base_model", "step", "total_steps"],
     ...["started_at", "completed_at", "updated_at", "published_at", "like_count", "tracker_run_url"],
+    "hub_repo_url",
   ],
   workspaces: ["id", "name", "status"],
 };

@@ -103,12 +103,9 @@ function invalidQuery(issue: Issue | undefined): AppError {
   return new AppError("schema", message, name === undefined ? {} : { param: String(name) });
 }
 
-/** A request that a route refused. `params`, `body`: as far as they were read, and not checked. */
-export type Refusal = { request: Request; error: AppError; params: unknown; body: unknown };
-
 export const errorEnvelope = (ctx: Ctx, answers: ErrorAnswer) =>
-  new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error: thrown, request, params, body }) => {
+  new Elysia({ name: "errors" }).onError({ as: "global" }, ({ error: thrown, request }) => {
     const error = toAppError(ctx, translated(thrown), request);
-    if (error.status < 500) ctx.state.http.onRefusal?.({ request, error, params, body });
+    ctx.state.http.onRefusal?.(request, error);
     return answers(error, request);
   });

@@ -96,7 +96,6 @@ export const FIELDS: Case[] = [
       ["dry_multiplier", 0.5],
       ["id_slot", 1],
       ["enable_thinking", false],
-      ["temprature", 0.3],
     ] as const
   ).map(
     ([name, value]): Case => [

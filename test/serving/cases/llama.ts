@@ -30,7 +30,7 @@ export const LLAMA: readonly [name: string, from: readonly Case[], run: string][
     "a model that does not exist is 404: another model must not answer in its name",
   ],
   ["security: wrong key 401 authentication_error", BASIC, "a wrong key is 401"],
-  ["security: x-api-key header accepted (Anthropic style)", BASIC, "x-api-key is a key"],
+  ["security: x-api-key header accepted (Anthropic style)", BASIC, "x-api-key is a key of llama.cpp"],
   ["security: CORS preflight from localhost origin", BASIC, "a page at localhost may call"],
   ["chat_completion string", CHATS, "a text as content"],
   ["chat_completion parts", CHATS, "parts as content"],

@@ -10,7 +10,6 @@ import { newId } from "../../../../lib/ids.ts";
 import { pathOf } from "../../../../lib/net/request_target.ts";
 import * as traces from "../../../watching/traces/service.ts";
 import { resolveModel } from "../../agents/apply.ts";
-import { mustGet } from "../service.ts";
 import type { DeploymentRow } from "../table.ts";
 import { saveRequest } from "./records.ts";
 
@@ -20,18 +19,20 @@ const SOURCES = [
   [/\/embeddings$|^\/v1\/rerank$|^\/api\/embed$/, "embedding"],
 ] as const;
 
+const IN_PATH = /^\/v1\/deployments\/([^/]+)\//;
+
 /** Keys that are wrong or too busy are no mistakes of a request: each would cost a row for nothing. */
 const UNRECORDED: readonly number[] = [401, 403, 429];
 
 /** Called by every group of inference routes. Each of them may be the first that is loaded. */
 export function recordRefusals(ctx: Ctx) {
-  ctx.state.http.onRefusal = ({ request, error, params, body }) =>
+  ctx.state.http.onRefusal = (request, error) =>
     record(ctx, request, error, (workspaceId) => {
-      const deploymentId = (params as { id?: string } | undefined)?.id;
-      const named = (body as { model?: unknown } | null | undefined)?.model;
-      const model = typeof named === "string" ? named.slice(0, 300) : undefined;
-      const row = deploymentFor(ctx, workspaceId, { deploymentId, model });
-      return row || deploymentId === undefined ? { row, model } : undefined;
+      const [, named] = IN_PATH.exec(pathOf(request)) ?? [];
+      const { model: written } = (stateOf(request).body ?? {}) as { model?: unknown };
+      const model = typeof written === "string" ? written.slice(0, 300) : undefined;
+      const row = deploymentFor(ctx, workspaceId, named === undefined ? model : decodeURIComponent(named));
+      return row || named === undefined ? { row, model } : undefined;
     });
 }
 
@@ -94,16 +95,10 @@ function save(ctx: Ctx, request: Request, { row, model, error, source, principal
   });
 }
 
-/** Undefined: no deployment has this id, or answers to this `model`. */
-function deploymentFor(
-  ctx: Ctx,
-  workspaceId: string,
-  { deploymentId, model }: { deploymentId: string | undefined; model: string | undefined },
-): DeploymentRow | undefined {
+/** By id, name, or the `model` of a request. Undefined: there is none. */
+function deploymentFor(ctx: Ctx, workspaceId: string, name: string | undefined): DeploymentRow | undefined {
   try {
-    return deploymentId === undefined
-      ? resolveModel(ctx, workspaceId, model).deployment
-      : mustGet(ctx, workspaceId, deploymentId);
+    return resolveModel(ctx, workspaceId, name).deployment;
   } catch (error) {
     if (error instanceof AppError) return undefined;
     throw error;
