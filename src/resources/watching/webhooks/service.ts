@@ -75,7 +75,7 @@ export async function create(
 }
 
 const REPEATED =
-  "The secret is shown in full once, in the first answer to this Idempotency-Key. GET /v1/webhooks/{id}/secret reveals it";
+  "The secret is shown in full once, in the first answer to this Idempotency-Key. Reveal it, or rotate it";
 
 type NewEndpoint = CreateWebhookEndpoint & { secrets: Secrets; scheme?: EndpointRow["scheme"] };
 
