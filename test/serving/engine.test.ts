@@ -166,7 +166,7 @@ test("a stop string ends the text before it, and no part of it is shown", async 
   expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
 });
 
-test("characters of several tokens arrive whole; an incomplete character becomes U+FFFD", async () => {
+test("characters of several tokens arrive whole; one that is cut off at the end is dropped", async () => {
   const path = makeModel(dir, { arch: "llama", type: "F32", extraVocab: ["🙂"] });
   const engine = await testEngine(path);
   const prompt = tokens(engine, ask("smile"));
@@ -176,7 +176,7 @@ test("characters of several tokens arrive whole; an incomplete character becomes
   expect(parts.join("|")).not.toContain("\ufffd");
   const cut = await sayOne(engine, { prompt, grammar, maxTokens: 3 }); // n, two bytes of é
   expect(cut.text).toBe("né");
-  expect((await sayOne(engine, { prompt, grammar, maxTokens: 4 })).text).toBe("né\ufffd");
+  expect((await sayOne(engine, { prompt, grammar, maxTokens: 4 })).text).toBe("né");
 });
 
 test("a grammar holds at any temperature, ends the text, and is explained when it does not parse", async () => {

@@ -60,8 +60,8 @@ export const shownTools = (request: Request): readonly Tool[] =>
 /** `thoughts`: undefined if the model writes none. */
 export function planAnswer(request: Request, format: CallFormat, thoughts?: Thoughts): Plan {
   const plain: Plan = { grammarOf: FORMAT_AT, opening: "", stop: [], thinks: thoughts !== undefined };
-  const given = givenGrammar(request);
-  if (given.grammar !== undefined) return { ...plain, thinks: false, ...given };
+  const constraint = givenGrammar(request);
+  if (constraint.grammar !== undefined) return { ...plain, thinks: false, ...constraint };
   const { tool_choice: choice, parallel_tool_calls: parallel } = request;
   const tools = shownTools(request);
   const rules = createRules();
