@@ -14,6 +14,8 @@ export type Flag = {
   /** One-letter form: `-m TEXT`. */
   short?: string;
   multiple?: true;
+  /** Every value that the flag takes, for completion. */
+  choices?: readonly string[];
 };
 export type Flags = Readonly<Record<string, Flag>>;
 

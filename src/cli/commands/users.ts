@@ -2,7 +2,7 @@ import type { Ctx } from "../../context.ts";
 import { UsageError } from "../../lib/errors.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { printList, printResult } from "../output.ts";
-import { emailOf, roleOf } from "../users/arguments.ts";
+import { emailOf, ROLE_NAMES, roleOf } from "../users/arguments.ts";
 import { invite, listInvitations, uninvite } from "../users/invitations.ts";
 import { labelOf } from "./manage/keys.ts";
 
@@ -19,7 +19,12 @@ const add = command({
   takes: ["email"],
   flags: {
     ...WHERE,
-    role: { type: "string", value: "ROLE", doc: 'owner, admin, member, viewer or annotator (default "member")' },
+    role: {
+      type: "string",
+      value: "ROLE",
+      choices: ROLE_NAMES,
+      doc: 'owner, admin, member, viewer or annotator (default "member")',
+    },
     name: { type: "string", value: "NAME", doc: "Name of the person (default: the address before the @)" },
     operator: { type: "boolean", doc: "Let this owner manage the installation too, as the scope admin does" },
     "password-stdin": PASSWORD,

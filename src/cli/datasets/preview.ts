@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { METHODS } from "../../lib/training/fields.ts";
 import type { DatasetPreview } from "../../resources/data/datasets/preview.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import type { Client } from "../client.ts";
@@ -21,6 +22,7 @@ export const preview = command({
     method: {
       type: "string",
       value: "METHOD",
+      choices: METHODS,
       doc: "grpo, rloo, sft, kto, dpo or orpo (default: by the format of the rows)",
     },
     limit: { type: "string", value: "N", doc: "Rows to show (default 5)" },

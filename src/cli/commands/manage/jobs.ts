@@ -1,4 +1,6 @@
 import { formatBytes } from "../../../lib/bytes.ts";
+import { METHODS } from "../../../lib/training/fields.ts";
+import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
@@ -22,10 +24,16 @@ const list = listCommand({
   examples: ["verk jobs list", "verk jobs list --status running --json"],
   path: "/v1/training_jobs",
   flags: {
-    status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
+    status: {
+      type: "string",
+      value: "STATUS",
+      choices: JOB_STATUSES,
+      doc: "Only jobs with this status, such as running",
+    },
     method: {
       type: "string",
       value: "METHOD",
+      choices: [...METHODS, "custom"],
       doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
     },
   },
