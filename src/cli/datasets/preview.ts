@@ -7,6 +7,7 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
+import { learnedText } from "../jobs/dry_run.ts";
 import { count, note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { openSource } from "../transfer/source.ts";
@@ -86,9 +87,7 @@ export function linesOf({ rows, statistics, method, model }: DatasetPreview): st
     error === null
       ? sequences.flatMap(({ name, tokens: length, parts }) => [
           `row ${row}, ${name}, ${count(length, "token")}:`,
-          ...parts
-            .map(({ text, trained }) => (trained ? `«${text}»` : text))
-            .join("")
+          ...learnedText(parts)
             .split("\n")
             .map((line) => `  ${line}`),
         ])

@@ -59,7 +59,15 @@ function headlineText({ method, latest_metrics }: Job): string {
   return value === undefined ? "-" : `${key} ${shortNumber(value)}`;
 }
 
-type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
+type Checkpoint = {
+  id: string;
+  step: number;
+  size_bytes: number;
+  is_best: boolean;
+  score: number | null;
+  ranked_by: string | null;
+  created_at: string;
+};
 
 const checkpoints = listCommand({
   summary: "List the checkpoints of a job, newest first",
@@ -71,8 +79,10 @@ const checkpoints = listCommand({
     ID: ({ id }: Checkpoint) => id,
     STEP: ({ step }) => String(step),
     BEST: ({ is_best }) => (is_best ? "best" : ""),
+    SCORE: ({ score }) => (score === null ? "-" : shortNumber(score)),
     SIZE: ({ size_bytes }) => formatBytes(size_bytes),
     CREATED: ({ created_at }) => created_at,
+    "SCORE IS": ({ ranked_by }) => ranked_by ?? "-",
   },
   empty: "No checkpoints. --save-steps sets how often a job makes one.",
 });

@@ -149,6 +149,7 @@ function answerOf({ sizable, size, errors, warnings, resolved }: Checks, measure
       cost_usd: ms === null ? null : usdOf(billing.costOf(rate, ms)),
     },
     data_resolver_preview: resolved,
+    rows_preview: measured?.rows ?? null,
     reward_preview: measured && isRolled(sizable?.request.method) ? rewardPreview(measured, groupOf(size)) : null,
   };
 }
