@@ -131,7 +131,7 @@ function importHint(path: string): string {
   if (there?.isDirectory())
     return isHuggingFaceFolder(readdirSync(path))
       ? `${folderHint(path)}. Then deploy the model by name.`
-      : `${path} is a folder. Verk serves GGUF files: import one with \`verk models import FILE.gguf\`, then deploy it by name.`;
+      : `${path} is a folder. Import a GGUF file or a Hugging Face folder with \`verk models import PATH\`, then deploy it by name.`;
   if (isSafetensors(path)) return `${safetensorsHint(path, dirname(path))}. Then deploy the model by name.`;
   return `${path} is a file. Import it with \`verk models import ${path}\`, then deploy it by name.`;
 }

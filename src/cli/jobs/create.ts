@@ -1,11 +1,11 @@
 import { UsageError } from "../../lib/errors.ts";
 import { METHODS } from "../../lib/training/fields.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { ApiError } from "../client.ts";
+import { ApiError, type Client } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson, printResult } from "../output.ts";
-import { type Validation, validationLines } from "./dry_run.ts";
+import { faultLines, type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
 import { resolverFields, uploadInputs } from "./inputs.ts";
@@ -148,12 +148,22 @@ async function validate({ client }: Connection, body: Body, { json, locate }: Ou
   return answer.body.valid ? EXIT.ok : EXIT.failed;
 }
 
+/** A rejected creation names the first fault. A dry run collects them all; one that finds none tells nothing. */
+const faultsOf = (client: Client, body: Body): Promise<Validation["errors"]> =>
+  client.call<Validation>("POST", "/v1/training_jobs/validate", body).then(
+    (answer) => answer.body.errors,
+    () => [],
+  );
+
 type Start = Output & { body: Body; watch: boolean; signal: AbortSignal };
 
 async function start({ client }: Connection, { body, json, watch, signal, locate }: Start): Promise<number> {
-  const { body: job } = await client.call<Job>("POST", "/v1/training_jobs", body).catch((error: unknown) => {
+  const { body: job } = await client.call<Job>("POST", "/v1/training_jobs", body).catch(async (error: unknown) => {
     if (!(error instanceof ApiError)) throw error;
     const { message, status, code, param, requestId } = error;
+    const all = status === 400 || status === 422 ? await faultsOf(client, body) : [];
+    if (all.length > 1)
+      throw new UsageError(faultLines(all.map(locate), { flags: FLAGS, fields: FIELDS }), EXIT.failed);
     throw new ApiError(message, status, code, { ...locate({ message, param }), requestId, cause: error });
   });
   for (const { message } of job.warnings ?? []) note(`Warning: ${message}`);

@@ -27,13 +27,18 @@ export function validationLines(result: Validation, vocabulary: Vocabulary): str
   ];
 }
 
+/** All faults of a request that is rejected. */
+export const faultLines = (errors: readonly Fault[], vocabulary: Vocabulary): string =>
+  [`the job has ${errors.length} errors:`, ...errors.map((fault) => `  ${inCliWords(fault, vocabulary)}`)].join("\n");
+
 const headOf = ({ valid, errors }: Validation) =>
   valid ? "Valid." : `${errors.length} ${errors.length === 1 ? "error" : "errors"}:`;
 
 function estimateLines(estimate: Validation["estimate"]): string[] {
-  const { vram_bytes_peak, duration_seconds, cost_usd } = estimate;
+  const { vram_bytes_peak, total_steps, duration_seconds, cost_usd } = estimate;
   const facts = [
     ...(vram_bytes_peak === null ? [] : [`${formatBytes(vram_bytes_peak)} of memory`]),
+    ...(total_steps === null ? [] : [count(total_steps, "step")]),
     ...(duration_seconds === null ? [] : [formatDuration(duration_seconds * 1000)]),
     ...(cost_usd === null ? [] : [formatUsd(cost_usd)]),
   ];

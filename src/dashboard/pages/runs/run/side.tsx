@@ -35,7 +35,8 @@ export function Setup({ job }: { job: TrainingJob }) {
             ? [["Rewards", job.reward_functions.map((each) => <Reward key={each.id} {...each} />)] as const]
             : []),
           ...(job.reward_language ? [["Reward code", job.reward_language] as const] : []),
-          ...["learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "beta"].flatMap(set),
+          ["Steps", String(job.progress.total_steps || NONE)] as const,
+          ...["learning_rate", "num_generations", "per_device_train_batch_size", "beta"].flatMap(set),
           ["Device", job.gpu ? `${job.gpu.count} × ${job.gpu.type}` : `${job.gpu_requested.type}, not yet given`],
           ["Memory, estimated", bytes(job.memory_bytes)],
           ["Started", job.started_at ? <Time at={job.started_at} /> : NONE],

@@ -16,6 +16,7 @@ export const JobValidation = later(() =>
         .describe("Null if they cannot be resolved"),
       estimate: z.object({
         vram_bytes_peak: z.int().nullable(),
+        total_steps: z.int().nullable().describe("Steps of the training, also where max_steps is automatic"),
         duration_seconds: Figure.describe("Measured on a first step if possible"),
         cost_usd: Figure,
       }),
