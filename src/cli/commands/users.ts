@@ -1,5 +1,6 @@
 import type { Ctx } from "../../context.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { issueText } from "../../lib/text/issue.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { printList, printResult } from "../output.ts";
 import { emailOf, ROLE_NAMES, roleOf } from "../users/arguments.ts";
@@ -226,6 +227,6 @@ async function newPassword(fromStdin: boolean): Promise<string> {
   const { NewPassword, randomPassword } = await cli();
   const password = fromStdin ? (await Bun.stdin.text()).replace(/\r?\n$/, "") : randomPassword();
   const { success, error } = NewPassword.safeParse(password);
-  if (!success) throw new UsageError(`--password-stdin: ${error.issues[0]?.message ?? "not a password"}`);
+  if (!success) throw new UsageError(`--password-stdin: ${issueText(error.issues[0])}`);
   return password;
 }
