@@ -140,7 +140,7 @@ test("hyperparameters and settings refuse wrong values in our words", async () =
   expect(bad).toEqual([]);
 }, 300_000);
 
-/** What a client meets: a closed port, a socket that ends at once or in the middle, and an answer that is no HTTP. */
+/** Servers that break a connection: a closed port, a socket that ends at once or in the middle, and an answer that is no HTTP. */
 const SERVERS: readonly [name: string, reply: (socket: Socket) => void][] = [
   ["resets", (socket) => socket.resetAndDestroy()],
   ["ends at once", (socket) => socket.end()],

@@ -70,7 +70,7 @@ const FIGURES = [
   "CREATED",
   "LAST REQUEST",
 ];
-/** As in `fit`. */
+/** Columns by the order in which they are cut. */
 type Tiers = readonly (readonly number[])[];
 
 /** Names and texts are cut first, then ids that a command also takes when they are cut, then figures. */

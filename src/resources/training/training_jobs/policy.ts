@@ -212,7 +212,7 @@ export const STEPS_OF_MEAN = 10;
 export type Ranking = { metric: string; lower: boolean; steps: number | null };
 
 /**
- * What ranks checkpoints: the job's own metric (`metric_for_best_model`), else the method's, on the held-out rows if
+ * The ranking of checkpoints: by the job's own metric (`metric_for_best_model`), else the method's, on the held-out rows if
  * there are some, else over the last training steps.
  */
 export function rankingOf({ method, hyperparameters, evalDatasetId }: Judgeable): Ranking | null {
