@@ -139,7 +139,7 @@ test("F13 a dry run of sft shows the text, and F11 a reward in TypeScript names 
   expect(sft.shown).toContain("«Hi<|im_end|>»");
   expect(sft.shown).toMatch(/rows: 1, \d+ tokens; 0 cut at max_length \d+, 0 not used/);
   expect(sft.shown).toMatch(/estimate: .*\d+ steps?/); // F17
-  const reward = await type("verk rewards test reward.ts sums.jsonl --json");
+  const reward = await type("verk rewards test reward.ts --rows turns.jsonl --json");
   expect(reward.shown.replaceAll("\n", "")).toContain(
     "completion.trm is not a function, in: return completion.trm().length;",
   );
