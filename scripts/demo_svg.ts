@@ -1,6 +1,6 @@
 /**
  * `./install.sh demo > run.txt; bun scripts/demo_svg.ts run.txt "two cores of an aarch64 machine" > docs/demo.svg` draws
- * the picture of the README. It shortens the output of a real run: some lines are left out, long ones end with `…`.
+ * the picture of docs/install.md. It shortens the output of a real run: some lines are left out, long ones end with `…`.
  */
 import { readFileSync } from "node:fs";
 

@@ -5,7 +5,7 @@
  * --data FOLDER  keeps the filled server there, so that the next call is quick
  * --only TEXT    only pictures whose name contains TEXT, such as `run-phone-dark`; can be repeated
  * --empty        every page of a server without anything in it
- * --readme       only the four pictures of the README, compressed, in docs/pictures
+ * --readme       only the four pictures of the README and docs/dashboard.md, compressed, in docs/pictures
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

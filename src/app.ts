@@ -25,7 +25,7 @@ import type { Loop } from "./platform/loop.ts";
 import { guardedDial } from "./platform/network/http_client.ts";
 import { loadPricing } from "./platform/pricing.ts";
 import { openSecretBox } from "./platform/secrets.ts";
-import { createShutdown, type Shutdown } from "./platform/shutdown.ts";
+import { createShutdown, FAILED_START, type Shutdown } from "./platform/shutdown.ts";
 import { openStorage } from "./platform/storage/open.ts";
 import { compiled } from "./platform/workers/self.ts";
 import { createSupervisor, type Supervisor } from "./platform/workers/supervisor.ts";
@@ -97,7 +97,7 @@ export async function startServer(config: Config, options: Options = {}): Promis
       },
     };
   } catch (error) {
-    await shutdown.run("failed to start");
+    await shutdown.run(FAILED_START);
     throw explained(error, config.data_dir);
   }
 }

@@ -86,3 +86,12 @@ export class Stopped extends Error {
     super(`the server stopped:\n${stderr}`);
   }
 }
+
+/** The file of the model that comes with Verk is checked after a first start. */
+export async function untilTinyIsReady(url: string, key: string) {
+  const read = () => fetch(`${url}/v1/models/verk-tiny`, { headers: { authorization: `Bearer ${key}` } });
+  await until(
+    "verk-tiny to be ready",
+    async () => ((await (await read()).json()) as { status: string }).status === "ready",
+  );
+}

@@ -4,9 +4,9 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { loadCommands } from "../../src/cli/command_table.ts";
 import { bashScript, fishScript, zshScript } from "../../src/cli/text/completion.ts";
+import { manPage } from "../../src/cli/text/man.ts";
 import type { Platform } from "../../src/native/platform/index.ts";
 import { copyright, debianChangelog, lintianOverrides } from "./debian_texts.ts";
-import { manPage } from "./man.ts";
 
 export type Release = {
   root: string;

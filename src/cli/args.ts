@@ -14,6 +14,8 @@ export type Flag = {
   /** One-letter form: `-m TEXT`. */
   short?: string;
   multiple?: true;
+  /** Every value that the flag takes, for completion. */
+  choices?: readonly string[];
 };
 export type Flags = Readonly<Record<string, Flag>>;
 
@@ -122,7 +124,10 @@ function readValue(name: string, { rawName, value, inlineValue }: OptionToken, f
 }
 
 function unknownFlag(name: string, rawName: string, spec: Command): UsageError {
-  const close = nearest(rawName.replace(/^-+/, ""), Object.keys(spec.flags));
+  const word = rawName.replace(/^-+/, "");
+  const flags = Object.keys(spec.flags);
+  const begun = word.length > 1 ? flags.filter((flag) => flag.startsWith(word)) : [];
+  const close = begun.length === 1 ? begun[0] : nearest(word, flags);
   const hint = close ? ` Did you mean --${close}?` : "";
   return new UsageError(`${name}: unknown flag ${rawName}.${hint} \`verk help ${name}\` lists all flags.`);
 }

@@ -1,3 +1,5 @@
+import { connectionFailure } from "../lib/net/connection_failure.ts";
+
 type Details = ErrorOptions & { param?: string | null; requestId?: string | null; place?: string | undefined };
 
 /** An error of the API. `api_words.ts` puts its message into the words of the command line. */
@@ -103,7 +105,7 @@ export async function request(address: string, init: BunFetchRequestInit): Promi
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     throw new ApiError(
-      `Cannot reach ${origin} (${(cause as Error).message}). Check that a server runs there.`,
+      `Cannot reach ${origin}: ${connectionFailure(cause)}. Check that a server runs there.`,
       0,
       null,
       {
@@ -125,7 +127,7 @@ export async function* bytesOf(response: Response, signal: AbortSignal): AsyncGe
 }
 
 const brokenAt = (url: string, cause: unknown) =>
-  new ApiError(`The connection to ${url} broke: ${(cause as Error).message}`, 0, null, { cause });
+  new ApiError(`The connection to ${url} broke: ${connectionFailure(cause)}`, 0, null, { cause });
 
 /** Every Verk response has a field `object`. A page of another program at that address does not. */
 function readBody<T>(url: string, text: string): T {

@@ -10,6 +10,11 @@ export const COMMANDS: readonly Row[] = [
     summary: "Show the server: version, devices, running jobs and deployments",
     load: async () => (await import("./commands/status.ts")).status,
   },
+  {
+    name: "run",
+    summary: "Serve a model and chat with it, in one command",
+    load: async () => (await import("./commands/run.ts")).run,
+  },
   { name: "deploy", summary: "Serve a model", load: async () => (await import("./commands/deploy.ts")).deploy },
   {
     name: "deployments",
@@ -172,6 +177,7 @@ export const COMMANDS: readonly Row[] = [
     summary: "Print a completion script for bash, zsh or fish",
     load: async () => (await import("./commands/completion.ts")).completion,
   },
+  { name: "man", summary: "Print the manual page verk(1)", load: async () => (await import("./commands/man.ts")).man },
   {
     name: "licenses",
     summary: "Print the licenses of everything inside the executable",

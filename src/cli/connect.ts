@@ -1,5 +1,6 @@
 import { chownSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { COMMAND_LINE_KEY } from "../lib/command_line_key.ts";
 import { UsageError } from "../lib/errors.ts";
 import { ambientEnv } from "../platform/config/config.ts";
 import { isHeld } from "../platform/db/data_lock.ts";
@@ -31,6 +32,17 @@ export async function connect(where: ServerOptions): Promise<Connection> {
   return { url, client: createClient({ url, key: key ?? (await ownKey(dir, url, where)) }) };
 }
 
+/** A connection without the making of a key. Throws where there is no server or no key. */
+export function existingConnection(): Connection {
+  const env = ambientEnv();
+  const named = env["VERK_URL"] || undefined;
+  const { data_dir: dir } = settingsOf({});
+  const key = env["VERK_API_KEY"] || (named === undefined ? readIfAllowed(join(dir, KEY_FILE)) : "");
+  if (key === "") throw new UsageError("There is no key yet: the first command that talks to the server makes one");
+  const url = named === undefined ? runningOn(dir) : addressOf(named);
+  return { url, client: createClient({ url, key }) };
+}
+
 function addressOf(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol))
@@ -47,7 +59,7 @@ function runningOn(dir: string): string {
   const { held, holder } = isHeld(dir);
   if (!held || typeof holder?.listen !== "string")
     throw new UsageError(
-      `No server runs on the data directory ${dir}. Start one with \`verk serve\`, or name another server with --url or another directory with --data.`,
+      `No server runs on the data directory ${dir}. Start one with \`verk serve\` in another terminal, or name another server with --url or another directory with --data.`,
       EXIT.failed,
     );
   if (typeof holder.socket === "string") {
@@ -81,7 +93,7 @@ function readIfAllowed(path: string): string {
 
 /** Runs in a child process: as root it switches to the owner of the directory and cannot switch back. */
 async function makeKey(dir: string, { config }: ServerOptions): Promise<string> {
-  const args = ["keys", "create", "--name", "command line", "--data", dir, ...(config ? ["--config", config] : [])];
+  const args = ["keys", "create", "--name", COMMAND_LINE_KEY, "--data", dir, ...(config ? ["--config", config] : [])];
   const child = Bun.spawn(self(...args), { env: ambientEnv(), stdin: "ignore", stdout: "pipe", stderr: "pipe" });
   const [out, err] = await Promise.all([
     new Response(child.stdout).text(),

@@ -3,16 +3,18 @@ import { UsageError } from "../lib/errors.ts";
 import { nearest } from "../lib/text/nearest.ts";
 import type { Deployment } from "../resources/serving/deployments/schema.ts";
 import type { Client } from "./client.ts";
+import type { Connection } from "./connect.ts";
 import { listAll, wholeId } from "./lists.ts";
+import { note } from "./output.ts";
 import { pollUntil } from "./poll.ts";
-import type { Progress } from "./progress.ts";
+import { createProgress, type Progress } from "./progress.ts";
 
 export type { Deployment } from "../resources/serving/deployments/schema.ts";
 
 export const allDeployments = (client: Client, status?: string) =>
   listAll<Deployment>(client, `/v1/deployments${status ? `?${new URLSearchParams({ status })}` : ""}`, ({ id }) => id);
 
-const isOver = ({ status }: Deployment) => isDeploymentOver(status);
+export const isOver = ({ status }: Pick<Deployment, "status">) => isDeploymentOver(status);
 
 /** Finds a deployment by id or by name. Of several with the same name it takes one that is not over, or the newest. */
 export async function mustFind(client: Client, target: string): Promise<Deployment> {
@@ -59,4 +61,31 @@ export async function follow(
     return body;
   };
   return await pollUntil(probe, isReady, { signal, everyMs: POLL_MS, outageMs: OUTAGE_MS });
+}
+
+/**
+ * Waits with a progress bar until a deployment serves or is over, and says what went wrong. Returns undefined after
+ * Ctrl-C: the deployment then continues on the server.
+ */
+export async function untilServing(
+  { client }: Connection,
+  { id, name }: Pick<Deployment, "id" | "name">,
+): Promise<Deployment | undefined> {
+  const interrupted = new AbortController();
+  const onSignal = () => interrupted.abort();
+  process.once("SIGINT", onSignal);
+  const progress = createProgress();
+  let last: Deployment | undefined;
+  try {
+    last = await follow(client, id, progress, interrupted.signal);
+  } finally {
+    process.off("SIGINT", onSignal);
+    progress.end();
+  }
+  if (!last) note(`${name} (${id}) continues on the server. \`verk deployments show ${name}\` shows its status.`);
+  else if (isOver(last)) {
+    const ending = last.status === "failed" ? "failed" : `is ${last.status}`;
+    note(`verk: ${name} (${id}) ${ending}${last.last_error ? `: ${last.last_error}` : ""}`);
+  }
+  return last;
 }

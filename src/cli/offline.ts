@@ -10,10 +10,10 @@ import type { Ctx } from "../context.ts";
 import { auditCommand } from "../http/audit.ts";
 import { UsageError } from "../lib/errors.ts";
 import type { Config } from "../platform/config/config.ts";
-import { durable, write } from "../platform/db/db.ts";
+import { write } from "../platform/db/db.ts";
 import { createLog } from "../platform/log.ts";
 import { becomeOwnerOf } from "../platform/workers/owner.ts";
-import { adminKey, DEFAULT_WORKSPACE, findDefault } from "../resources/access/setup/service.ts";
+import { DEFAULT_WORKSPACE, findDefault } from "../resources/access/setup/service.ts";
 import * as workspaces from "../resources/access/workspaces/service.ts";
 import type { WorkspaceRow } from "../resources/access/workspaces/table.ts";
 import * as imports from "../resources/serving/models/files/import.ts";
@@ -104,14 +104,6 @@ function accountName(): string {
 /** Writes the change of a command into the audit log, in the same commit. `words`: the command without its values. */
 export const audited = (ctx: Ctx, words: string, workspaceId: string, made: string | null = null) =>
   auditCommand(ctx, { who: CALLER, words, workspaceId, made });
-
-/** Creates an admin key on a first start. The key is durable before it is returned. */
-export async function firstAdminKey(ctx: Ctx): Promise<string> {
-  const { key, row } = adminKey(ctx);
-  audited(ctx, "verk serve", row.workspaceId, row.id);
-  await durable(ctx.db);
-  return key;
-}
 
 /** The first use of a data directory creates the workspace `default`; others are created by name. */
 export function mustFindWorkspace(ctx: Ctx, name: string): WorkspaceRow {

@@ -33,12 +33,12 @@ test.each([
   [
     "a rate that is no number",
     file(undefined, '[providers.x]\nrates = { H100 = "4" }'),
-    'p.toml: providers.x.rates.H100: expected number, received string, not "4"',
+    'p.toml: providers.x.rates.H100: must be a number, not "4"',
   ],
   [
     "a negative rate",
     file(undefined, "[providers.x]\nrates = { H100 = -1 }"),
-    /^p\.toml: providers\.x\.rates\.H100: Too small.*, not -1$/,
+    /^p\.toml: providers\.x\.rates\.H100: must be at least 0, not -1$/,
   ],
   [
     "an endless rate",

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { UsageError } from "./errors.ts";
 import { later } from "./schema.ts";
+import { plainIssue } from "./text/issue.ts";
 import { nearest } from "./text/nearest.ts";
 
 /** Types that every price list speaks of; a file may name more. */
@@ -89,7 +90,7 @@ function faultOf(issue: z.core.$ZodIssue, table: unknown): string {
   }
   const inner = issue.code === "invalid_key" ? issue.issues[0] : undefined;
   const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], table);
-  const words = (inner ?? issue).message.replace(/^Invalid input: /, "");
+  const words = plainIssue((inner ?? issue).message).replace(/, not [^,]*$/, "");
   if (value === undefined) return `${path.join(".")} is missing`;
   return `${path.join(".")}: ${words}${inner || typeof value === "object" ? "" : `, not ${JSON.stringify(value)}`}`;
 }

@@ -13,7 +13,7 @@ export type Log = Record<Level, (msg: string, fields?: Fields) => void> & {
   readonly level: Level;
 };
 export type LogOptions = {
-  level?: Level;
+  level?: Level | "auto";
   format?: LogFormat;
   write?: (line: string) => void;
   now?: () => number;
@@ -25,10 +25,20 @@ export type LogFormat = "auto" | "json" | "text";
 export const isJsonLog = (format: LogFormat): boolean =>
   format === "json" || (format === "auto" && !process.stderr.isTTY);
 
+/** `auto`: a person at a terminal wants problems alone; `verk serve` prints starts and stops itself. */
+const levelFor = (level: Level | "auto", format: LogFormat): Level =>
+  level !== "auto" ? level : format !== "json" && process.stderr.isTTY ? "warn" : "info";
+
 const ORDER: Record<Level, number> = { debug: 10, info: 20, warn: 30, error: 40 };
 
-export function createLog({ level = "info", format = "json", write = toStderr, now = Date.now }: LogOptions = {}): Log {
+export function createLog({
+  level: least = "info",
+  format = "json",
+  write = toStderr,
+  now = Date.now,
+}: LogOptions = {}): Log {
   const render = isJsonLog(format) ? renderJson : renderText;
+  const level = levelFor(least, format);
   const make = (bound: Fields): Log => {
     const at = (each: Level) => (msg: string, fields?: Fields) => {
       if (ORDER[each] < ORDER[level]) return;

@@ -25,7 +25,7 @@ test("what the thread refuses is an error with the sender and the field; a text 
   await expect(readAside(HUB_LISTING, wrong, caller)).rejects.toThrow(
     "the hub's list of files cannot be used: siblings.0.rfilename",
   );
-  await expect(readAside(HUB_LISTING, listing(20_001), caller)).rejects.toThrow("siblings: Too big");
+  await expect(readAside(HUB_LISTING, listing(20_001), caller)).rejects.toThrow("siblings: must have at most");
   const bomb = new Uint8Array(HUB_LISTING.mostBytes + 1);
   await expect(readAside(HUB_LISTING, bomb, caller)).rejects.toThrow("has more than");
   const broken = new TextEncoder().encode("[".repeat(2 * SERVING_BYTES));

@@ -37,13 +37,21 @@ export function stepBudget(leftMs: number, stepsAfter: number): number {
   return Math.max(0, leftMs - reserve * stepsAfter);
 }
 
+/** The reason of a start that failed. Its error is the one line that the operator reads. */
+export const FAILED_START = "failed to start";
+
 export function createShutdown({ deadlineMs, log, clock = systemClock }: Deps): Shutdown {
   const steps: Step[] = [];
   let report: Promise<ShutdownReport> | undefined;
 
   async function runAll(reason: string): Promise<ShutdownReport> {
     const began = clock.now();
-    log.info("stopping", { reason, steps: steps.length, deadline_ms: deadlineMs });
+    if (reason !== FAILED_START)
+      log.info("stopping", {
+        reason,
+        steps: steps.length,
+        deadline_ms: deadlineMs,
+      });
     const done: StepReport[] = [];
     // Not a snapshot: a step added by a start that is still under way is stopped too.
     for (let step = steps.pop(); step; step = steps.pop()) {

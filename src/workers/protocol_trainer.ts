@@ -239,6 +239,8 @@ export const FromTrainer = later(() =>
         unreadable_rows: z.int(),
         tokens: z.strictObject({ p50: z.int(), p95: z.int(), max: z.int(), total: z.int() }),
         over_max_length: z.int(),
+        /** Measured rows without a token to learn within max_length. A training leaves them out. */
+        unlearned_rows: z.int(),
         duplicates: z.strictObject({ exact: z.int(), prompt: z.int() }),
       }),
     }),

@@ -89,6 +89,7 @@ const NOTHING_INSPECTED: FromTrainer = {
     unreadable_rows: 0,
     tokens: { p50: 0, p95: 0, max: 0, total: 0 },
     over_max_length: 0,
+    unlearned_rows: 0,
     duplicates: { exact: 0, prompt: 0 },
   },
 };

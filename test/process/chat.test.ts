@@ -134,6 +134,58 @@ describe("verk deployments", () => {
   });
 });
 
+describe("verk run", () => {
+  test("deploys a model that parks itself and asks one question: progress on standard error, the answer on standard output", async () => {
+    fake.state.views = [{ status: "provisioning", load: { stage: "downloading", progress: 0.4, reason: null } }];
+    const flags = ["--once", "Hi", "--temperature", "0", "--context-length", "2048"];
+    const { code, out, err } = await verk(["run", "Owner/Small-GGUF:Q8_0", ...flags]);
+    expect([code, out, err]).toEqual([0, "Hello there\n", "downloading 40 %\n"]);
+    const fields = { model: "Owner/Small-GGUF:Q8_0", name: "small", min_replicas: 0, context_length: 2048 };
+    expect(fake.state.created.at(-1)).toEqual(fields);
+    expect(fake.state.requests.at(-1)).toMatchObject({ temperature: 0, messages: [{ role: "user", content: "Hi" }] });
+  });
+
+  test("a deployment of the model answers without a second one, also by its own name", async () => {
+    const before = fake.state.created.length;
+    expect(await verk(["run", "verk-tiny", "--name", "demo"], "Hi\n")).toMatchObject({
+      code: 0,
+      out: "Hello there\n",
+      err: "",
+    });
+    expect(await verk(["run", "demo", "--once", "Hi"])).toMatchObject({ code: 0, out: "Hello there\n" });
+    expect(fake.state.created).toHaveLength(before);
+  });
+
+  test("a name that another model has, a failed start and a refused model are one line each", async () => {
+    const other = await verk(["run", "carry", "--name", "demo", "--once", "Hi"]);
+    expect([other.code, other.out]).toEqual([1, ""]);
+    expect(other.err).toStartWith(
+      "verk: The deployment demo serves verk-tiny, not carry. Chat with it by `verk chat demo`",
+    );
+    fake.state.views = [{ status: "failed", last_error: "the file is damaged" }];
+    const failed = await verk(["run", "small", "--once", "Hi"]);
+    expect(failed).toMatchObject({ code: 1, out: "", err: "verk: small (dep_1) failed: the file is damaged\n" });
+    expect(await verk(["run", "nonsense", "--once", "Hi"])).toMatchObject({
+      code: 1,
+      err: "verk: No model nonsense\n",
+    });
+  });
+
+  test("without a server it starts none and says how to start one", async () => {
+    const { code, err } = await runVerk(["run", "verk-tiny", "--once", "Hi", "--data", root], { cwd: root });
+    expect([code, err]).toEqual([1, expect.stringContaining("Start one with `verk serve` in another terminal")]);
+  });
+});
+
+describe("verk completion values", () => {
+  test("prints the names of the server that a shell can complete; without a server or a key nothing", async () => {
+    expect(await verk(["completion", "values", "deployments"])).toMatchObject({ code: 0, out: "demo\nold\n", err: "" });
+    const nowhere = await runVerk(["completion", "values", "models"], { cwd: root, env: { VERK_DATA: root } });
+    expect(nowhere).toMatchObject({ code: 0, out: "", err: "" });
+    expect((await verk(["completion", "values", "rivers"])).err).toContain("expected agents, datasets, deployments");
+  });
+});
+
 describe("verk chat", () => {
   test("a piped question gets its answer on standard output", async () => {
     const flags = ["--system", "Be brief.", "--temperature", "0", "--max-tokens", "9"];

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { startBinary } from "../binary.ts";
+import { startBinary, untilTinyIsReady } from "../binary.ts";
 import { runVerk, spawnVerk } from "../cli.ts";
 import { tempDir } from "../harness.ts";
 
@@ -13,7 +13,8 @@ export function datasetsCli() {
   let server: Awaited<ReturnType<typeof startBinary>>;
   beforeAll(async () => {
     server = await startBinary();
-  });
+    await untilTinyIsReady(server.url, await server.apiKey());
+  }, 120_000);
   afterAll(async () => {
     await server.kill();
     for (const dir of [root, server.dir]) rmSync(dir, { recursive: true, force: true });

@@ -24,6 +24,26 @@ test("a file is shown in the template with its trained part, counted, and not ke
   expect((await verk(["list", "--json"])).json().data).toEqual([]);
 });
 
+test("F13 a dry run of sft and of dpo shows the first row with what is learned, and the rows that are cut or lost", async () => {
+  const cli = (...args: string[]) =>
+    server().verk(["jobs", "create", ...MODEL, ...args, "--output", "dry", "--dry-run"]);
+  const rows = [
+    { prompt: "Hello there", completion: "Hi" },
+    { prompt: "x ".repeat(200), completion: "y" },
+    { prompt: "Hello", completion: "z ".repeat(200) },
+  ];
+  const sft = await cli("--method", "sft", "--dataset", file("dry.jsonl", rows), "--set", "max_length=100");
+  expect([sft.code, sft.err]).toEqual([0, expect.any(String)]);
+  expect(sft.out).toMatch(/ {2}rows: 3, \d+ tokens; 1 cut at max_length 100, 1 not used\n/);
+  expect(sft.out).toMatch(/ {2}first row, text, \d+ tokens; the text in «» is learned:\n/);
+  expect(sft.out).toContain("    Hello there<|im_end|>\n    <|im_start|>assistant\n    «Hi<|im_end|>»");
+  const pairs = [{ prompt: "Hello", chosen: "Hi", rejected: "Go away" }];
+  const dpo = await cli("--method", "dpo", "--dataset", file("dry_pairs.jsonl", pairs));
+  expect(dpo.out).toMatch(
+    /first row, chosen[\s\S]*«Hi<\|im_end\|>»[\s\S]*first row, rejected[\s\S]*«Go away<\|im_end\|>»/,
+  );
+}, 120_000);
+
 test("the API marks what each method trains", async () => {
   const rows = [{ prompt: "Hello", chosen: [assistant("Hi")], rejected: "Go away" }];
   const id = (await verk(["push", file("pairs.jsonl", rows)])).out.trim();

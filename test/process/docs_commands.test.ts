@@ -7,11 +7,11 @@ import { afterEach, expect, test } from "bun:test";
 import { copyFileSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
-import { startBinary } from "../binary.ts";
+import { startBinary, untilTinyIsReady } from "../binary.ts";
 import { makeKey, program } from "../cli.ts";
 import { wavOf } from "../detection/sounds.ts";
 import { blocksOf, commandsOf, faultOf, filesOf, isShell, pages, ROOT, reasonOf, scriptOf } from "../docs_blocks.ts";
-import { tempDir, until } from "../harness.ts";
+import { tempDir } from "../harness.ts";
 
 const SHELL_BLOCKS = pages().flatMap((page) => blocksOf(page).filter(isShell));
 const RUN = SHELL_BLOCKS.filter((block) => reasonOf(block) === undefined);
@@ -100,14 +100,7 @@ afterEach(async () => {
 });
 
 /** A server, an empty home, and a folder in which `verk` and `dist/verk` are the executable. */
-async function untilTinyIsReady(url: string, key: string) {
-  const read = () => fetch(`${url}/v1/models/verk-tiny`, { headers: { authorization: `Bearer ${key}` } });
-  await until(
-    "verk-tiny to be ready",
-    async () => ((await (await read()).json()) as { status: string }).status === "ready",
-  );
-}
-
+/** A server, an empty home, and a folder in which `verk` and `dist/verk` are the executable. */
 async function worldOf(page: string) {
   const root = tempDir();
   undo.push(() => rmSync(root, { recursive: true, force: true }));

@@ -54,7 +54,11 @@ export function fakeServer() {
       if (path === "GET /v1/deployments")
         return Response.json({
           object: "list",
-          data: [record(), record({ id: "dep_0", name: "old", status: "failed" })],
+          data: [
+            record(),
+            record({ id: "dep_0", name: "old", status: "failed" }),
+            record({ id: "dep_x", name: "$(rm)", status: "stopped" }),
+          ],
           has_more: false,
         });
       if (path === "GET /v1/deployments/dep_1") return Response.json(record(state.views.shift()));

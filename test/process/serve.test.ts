@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { startBinary } from "../binary.ts";
-import { makeKey, program } from "../cli.ts";
+import { makeKey, program, runVerk } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 
 const dirs: string[] = [];
@@ -90,7 +90,7 @@ test("F4 setup link: the link in the log of a first start works once, and no key
 });
 
 test.skipIf(Bun.which("script") === null)(
-  "F4 setup link: a terminal gets a key that works, plain lines, and no link that the key has used up",
+  "F9, F27 a terminal gets one line with the link that signs in, also after a command, and no other log than starts and stops",
   async () => {
     const dir = fresh();
     const command = `${program().join(" ")} serve --data ${dir} --listen 127.0.0.1:0`;
@@ -103,14 +103,25 @@ test.skipIf(Bun.which("script") === null)(
     void (async () => {
       for await (const chunk of child.stdout) said += new TextDecoder().decode(chunk);
     })();
-    const key = await until("the key", () => /Admin key \(not shown again\): (vk_\w+)/.exec(said)?.[1]);
-    const url = /listening on (http:\S+)/.exec(said)?.[1];
+    const line = /Dashboard: (http:\/\/\S+)\/setup\?token=([\w-]+) \(signs you in; works once, for 24 hours\)\r\n/;
+    const [, url, token] = await until("the link", () => line.exec(said) ?? undefined);
+    expect((await runVerk(["status", "--data", dir], { cwd: dir })).code).toBe(0); // the command makes a key for itself
+    const headers = { "content-type": "application/json" };
+    const redeem = () => fetch(`${url}/setup`, { method: "POST", headers, body: JSON.stringify({ token }) });
+    const answer = await redeem();
+    const { key } = (await answer.json()) as { key: string };
     expect((await fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
-    expect(said).not.toContain("/setup?token=");
-    for (const line of said.trim().split("\n")) expect(line).not.toStartWith("{");
+    expect((await redeem()).status).toBe(401);
     child.stdin.write("\u0003"); // Ctrl-C, as typed
     child.stdin.flush();
     await child.exited;
+    const expected = /^(Warning: |verk \S+ listening on |Dashboard: |Stopping\. |Stopped\.|\^C)/;
+    expect(
+      said
+        .trim()
+        .split(/\r?\n/)
+        .filter((each) => !expected.test(each)),
+    ).toEqual([]);
   },
 );
 

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { UsageError } from "../../lib/errors.ts";
-import { command, EXIT, SERVER_FLAGS, wholeOf } from "../args.ts";
+import { command, EXIT, type FlagValues, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { ApiError, type Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { mustFind } from "../deployments.ts";
@@ -9,8 +9,8 @@ import { createProgress } from "../progress.ts";
 import { type ChatOptions, createTalk, type Ending, type Partner, type Talk } from "../talk.ts";
 import { inCliWords } from "../text/api_words.ts";
 
-const FLAGS = {
-  message: { type: "string", short: "m", value: "TEXT", doc: "Ask this question, print the answer and exit" },
+/** Flags of a conversation. `verk run` has them too. */
+export const TALK_FLAGS = {
   system: { type: "string", value: "TEXT", doc: "System prompt" },
   temperature: {
     type: "string",
@@ -18,6 +18,11 @@ const FLAGS = {
     doc: "Sampling temperature from 0 to 2; 0 = always the most likely token (default: the server's)",
   },
   "max-tokens": { type: "string", value: "N", doc: "Maximum length of an answer in tokens" },
+} as const;
+
+const FLAGS = {
+  message: { type: "string", short: "m", value: "TEXT", doc: "Ask this question, print the answer and exit" },
+  ...TALK_FLAGS,
   ...SERVER_FLAGS,
 } as const;
 
@@ -31,25 +36,44 @@ export const chat = command({
     "git diff | verk chat demo --system 'Summarise this change.'",
   ],
   exits: { 1: "failed: there is no such deployment or agent, or it did not answer" },
-  async run({ message, system, temperature, "max-tokens": maxTokens, ...where }, target = "") {
-    const options = optionsOf(temperature, maxTokens);
-    const { client } = await connect(where);
-    const partner = await partnerOf(client, target);
-    const talk = createTalk(client, partner, options, system);
-    const question = message ?? (process.stdin.isTTY ? undefined : (await Bun.stdin.text()).trim());
-    if (question === undefined) return await converse(talk, partner.name);
-    if (question === "")
-      throw new UsageError("chat: the question is empty. Give -m TEXT, or a question on standard input.");
-    remark(await answer(talk, question, new AbortController().signal));
-    return EXIT.ok;
+  async run({ message, ...flags }, target = "") {
+    const options = optionsOf(flags);
+    const { client } = await connect(flags);
+    return await talkWith(client, await partnerOf(client, target), {
+      ...options,
+      question: await questionOf("-m", message),
+    });
   },
+});
+
+/** The one question of a script, or undefined for a conversation. `flag`: the one that sets it. */
+export async function questionOf(flag: string, text: string | undefined): Promise<string | undefined> {
+  const question = text ?? (process.stdin.isTTY ? undefined : (await Bun.stdin.text()).trim());
+  if (question === "")
+    throw new UsageError(`The question is empty. Give ${flag} TEXT, or a question on standard input.`);
+  return question;
+}
+
+type Conversation = { question: string | undefined; system: string | undefined; sampling: ChatOptions };
+
+/** Answers the question, or holds a conversation at the terminal. */
+export async function talkWith(client: Client, partner: Partner, conversation: Conversation): Promise<number> {
+  const { question, system, sampling } = conversation;
+  const talk = createTalk(client, partner, sampling, system);
+  if (question === undefined) return await converse(talk, partner.name);
+  remark(await answer(talk, question, new AbortController().signal));
+  return EXIT.ok;
+}
+
+export const partnerFor = ({ id, name }: { id: string; name: string }): Partner => ({
+  name,
+  path: `/v1/deployments/${id}/chat/completions`,
 });
 
 /** An agent has a name that no active deployment has. */
 async function partnerOf(client: Client, target: string): Promise<Partner> {
   try {
-    const { id, name } = await mustFind(client, target);
-    return { name, path: `/v1/deployments/${id}/chat/completions` };
+    return partnerFor(await mustFind(client, target));
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     const agent = await client
@@ -60,12 +84,17 @@ async function partnerOf(client: Client, target: string): Promise<Partner> {
   }
 }
 
-function optionsOf(temperature: string | undefined, maxTokens: string | undefined): ChatOptions {
-  const heat = temperature === undefined ? undefined : Number(temperature);
-  if (heat !== undefined && !(heat >= 0 && heat <= 2))
-    throw new UsageError(`--temperature: expected a number from 0 to 2, not ${JSON.stringify(temperature)}`);
-  const most = wholeOf("max-tokens", maxTokens);
-  return { ...(heat === undefined ? {} : { temperature: heat }), ...(most === undefined ? {} : { max_tokens: most }) };
+/** Reads the flags before anything is sent. */
+export function optionsOf(flags: FlagValues<typeof TALK_FLAGS>): Omit<Conversation, "question"> {
+  const { system, temperature: text } = flags;
+  const sampling: ChatOptions = {};
+  const temperature = Number(text);
+  if (text !== undefined && !(temperature >= 0 && temperature <= 2))
+    throw new UsageError(`--temperature: expected a number from 0 to 2, not ${JSON.stringify(text)}`);
+  if (text !== undefined) sampling.temperature = temperature;
+  const most = wholeOf("max-tokens", flags["max-tokens"]);
+  if (most !== undefined) sampling.max_tokens = most;
+  return { system, sampling };
 }
 
 /** Streams one answer to standard output. Until the first token, standard error shows the progress of a wake. */

@@ -7,11 +7,10 @@ import { ambientEnv } from "../../platform/config/config.ts";
 import type { CreateDeployment } from "../../resources/serving/deployments/schema.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import { type Connection, connect, type ServerOptions } from "../connect.ts";
-import { type Deployment, follow } from "../deployments.ts";
+import { type Deployment, untilServing } from "../deployments.ts";
 import { bodyOf, type FieldFlags, fieldsOf } from "../field_flags.ts";
 import { INTERRUPTED } from "../interrupt.ts";
 import { note, print, printJson, printResult } from "../output.ts";
-import { createProgress } from "../progress.ts";
 import { settingsOf } from "../settings.ts";
 import { labelOf } from "./manage/keys.ts";
 
@@ -61,6 +60,7 @@ export const SETTING_FLAGS = {
     sets: "capture",
     type: "string",
     value: "LEVEL",
+    choices: ["none", "metadata", "full"],
     doc: "How much of each request its trace keeps: none, metadata or full (default none)",
   },
 } as const satisfies FieldFlags<CreateDeployment>;
@@ -121,7 +121,7 @@ async function setBase({ url, data, config }: ServerOptions, adapter: string, ba
   );
 }
 
-function mustNotBeFile(model: string) {
+export function mustNotBeFile(model: string) {
   if (/^(\.{0,2}\/|~)/.test(model) || (/\.(gguf|safetensors)$/.test(model) && existsSync(model)))
     throw new UsageError(importHint(model));
 }
@@ -131,13 +131,13 @@ function importHint(path: string): string {
   if (there?.isDirectory())
     return isHuggingFaceFolder(readdirSync(path))
       ? `${folderHint(path)}. Then deploy the model by name.`
-      : `${path} is a folder. Verk serves GGUF files: import one with \`verk models import FILE.gguf\`, then deploy it by name.`;
+      : `${path} is a folder. Import a GGUF file or a Hugging Face folder with \`verk models import PATH\`, then deploy it by name.`;
   if (isSafetensors(path)) return `${safetensorsHint(path, dirname(path))}. Then deploy the model by name.`;
   return `${path} is a file. Import it with \`verk models import ${path}\`, then deploy it by name.`;
 }
 
 /** Derives a name: `owner/Some-Model-GGUF:Q4_K_M` becomes `some-model`. */
-const nameFrom = (model: string) =>
+export const nameFrom = (model: string) =>
   (model.split("/").at(-1) ?? model)
     .replace(/:.*$/, "")
     .replace(/[-_.]gguf$/i, "")
@@ -150,33 +150,12 @@ function secondsOf(flag: string, text: string): number {
   return Math.round(ms / 1000);
 }
 
-async function watch({ url, client }: Connection, deployment: Deployment, json: boolean): Promise<number> {
-  const interrupted = new AbortController();
-  const onSignal = () => interrupted.abort();
-  process.once("SIGINT", onSignal);
-  const progress = createProgress();
-  let last: Deployment | undefined;
-  try {
-    last = await follow(client, deployment.id, progress, interrupted.signal);
-  } finally {
-    process.off("SIGINT", onSignal);
-    progress.end();
-  }
-  if (!last) {
-    note(
-      `${deployment.name} (${deployment.id}) continues on the server. \`verk deployments show ${deployment.name}\` shows its status.`,
-    );
-    return INTERRUPTED;
-  }
-  if (last.status !== "serving") {
-    if (json) printJson(last);
-    const ending = last.status === "failed" ? "failed" : `is ${last.status}`;
-    note(`verk: ${deployment.name} (${deployment.id}) ${ending}${last.last_error ? `: ${last.last_error}` : ""}`);
-    return EXIT.failed;
-  }
+async function watch(connection: Connection, created: Deployment, json: boolean): Promise<number> {
+  const last = await untilServing(connection, created);
+  if (!last) return INTERRUPTED;
   if (json) printJson(last);
-  else announce(url, last);
-  return EXIT.ok;
+  else if (last.status === "serving") announce(connection.url, last);
+  return last.status === "serving" ? EXIT.ok : EXIT.failed;
 }
 
 function announce(url: string, { id, name, endpoint_url }: Deployment) {

@@ -1,3 +1,4 @@
+import type { RunningServer } from "../../app.ts";
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
 import { configFile, exposedSecrets, sayExposed } from "../../platform/config/config.ts";
@@ -53,20 +54,20 @@ export const serve = command({
     const { startServer } = await import("../../app.ts");
     const server = await openDataDir(config.data_dir, () => startServer(config));
     if (process.getuid?.() === 0) say(`Warning: ${AS_ROOT}`);
+    if (!isJsonLog(config.log.format)) sayStops(server, say);
     say(`verk ${VERSION} listening on ${server.url} (data ${config.data_dir}, pid ${process.pid})`);
     if (server.detectUrl) say(`Detection API listening on ${server.detectUrl}`);
-    if (server.setup) {
-      // A key must not end up in a journal, so a terminal gets a key and a log gets a link. A key ends the link.
-      if (process.stderr.isTTY) {
-        const { firstAdminKey } = await import("../offline.ts");
-        say(`Admin key (not shown again): ${await firstAdminKey(server.ctx)}`);
-      } else
-        say(`No API key exists yet. Open ${server.setup.url} to get an admin key. The link works once, for 24 hours.`);
-    }
+    if (server.setup) say(`Dashboard: ${server.setup.url} (signs you in; works once, for 24 hours)`);
     sayUnusedGpu(say).catch(() => {}); // `verk doctor` reports what fails there
     return server.stopped;
   },
 });
+
+/** The JSON log has lines for the same moments. */
+function sayStops({ ctx, stopped }: RunningServer, say: (text: string) => void) {
+  ctx.closing.addEventListener("abort", () => say("Stopping. Ctrl-C again stops at once."), { once: true });
+  void stopped.then((code) => say(code === 0 ? "Stopped." : "Stopped, but not cleanly."));
+}
 
 const AS_ROOT =
   "the server runs as root. Commands of users run as nobody and workers without capabilities, but a mistake in the server itself has all rights: run it with its own account, as install.sh does";

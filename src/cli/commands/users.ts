@@ -1,8 +1,9 @@
 import type { Ctx } from "../../context.ts";
 import { UsageError } from "../../lib/errors.ts";
+import { issueText } from "../../lib/text/issue.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, type Group, JSON_FLAG } from "../args.ts";
 import { printList, printResult } from "../output.ts";
-import { emailOf, roleOf } from "../users/arguments.ts";
+import { emailOf, ROLE_NAMES, roleOf } from "../users/arguments.ts";
 import { invite, listInvitations, uninvite } from "../users/invitations.ts";
 import { labelOf } from "./manage/keys.ts";
 
@@ -19,7 +20,12 @@ const add = command({
   takes: ["email"],
   flags: {
     ...WHERE,
-    role: { type: "string", value: "ROLE", doc: 'owner, admin, member, viewer or annotator (default "member")' },
+    role: {
+      type: "string",
+      value: "ROLE",
+      choices: ROLE_NAMES,
+      doc: 'owner, admin, member, viewer or annotator (default "member")',
+    },
     name: { type: "string", value: "NAME", doc: "Name of the person (default: the address before the @)" },
     operator: { type: "boolean", doc: "Let this owner manage the installation too, as the scope admin does" },
     "password-stdin": PASSWORD,
@@ -221,6 +227,6 @@ async function newPassword(fromStdin: boolean): Promise<string> {
   const { NewPassword, randomPassword } = await cli();
   const password = fromStdin ? (await Bun.stdin.text()).replace(/\r?\n$/, "") : randomPassword();
   const { success, error } = NewPassword.safeParse(password);
-  if (!success) throw new UsageError(`--password-stdin: ${error.issues[0]?.message ?? "not a password"}`);
+  if (!success) throw new UsageError(`--password-stdin: ${issueText(error.issues[0])}`);
   return password;
 }

@@ -1,11 +1,13 @@
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { METHODS } from "../../lib/training/fields.ts";
 import type { DatasetPreview } from "../../resources/data/datasets/preview.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS, wholeOf } from "../args.ts";
 import type { Client } from "../client.ts";
 import { connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
+import { learnedText } from "../jobs/dry_run.ts";
 import { count, note, print, printJson } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { openSource } from "../transfer/source.ts";
@@ -21,6 +23,7 @@ export const preview = command({
     method: {
       type: "string",
       value: "METHOD",
+      choices: METHODS,
       doc: "grpo, rloo, sft, kto, dpo or orpo (default: by the format of the rows)",
     },
     limit: { type: "string", value: "N", doc: "Rows to show (default 5)" },
@@ -84,9 +87,7 @@ export function linesOf({ rows, statistics, method, model }: DatasetPreview): st
     error === null
       ? sequences.flatMap(({ name, tokens: length, parts }) => [
           `row ${row}, ${name}, ${count(length, "token")}:`,
-          ...parts
-            .map(({ text, trained }) => (trained ? `«${text}»` : text))
-            .join("")
+          ...learnedText(parts)
             .split("\n")
             .map((line) => `  ${line}`),
         ])

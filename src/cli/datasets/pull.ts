@@ -25,6 +25,7 @@ export const pull = command({
     format: {
       type: "string",
       value: "FORMAT",
+      choices: ["jsonl", "csv", "spreadsheet"],
       doc: "jsonl, csv (exact, for programs) or spreadsheet (CSV in which no cell is a formula); default jsonl",
     },
     output: {

@@ -25,6 +25,7 @@ export const push = command({
     format: {
       type: "string",
       value: "FORMAT",
+      choices: FORMATS,
       doc: `Format of the dataset (default: by the rows): ${FORMATS.join(", ")}`,
     },
     json: JSON_FLAG,

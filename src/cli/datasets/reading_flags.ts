@@ -14,6 +14,7 @@ export const MAP_FLAG = {
 export const SHAPE_FLAG = {
   type: "string",
   value: "SHAPE",
+  choices: SHAPES,
   doc: `Shape of the rows, if two fit: ${SHAPES.join(", ")}`,
 } as const;
 

@@ -1,10 +1,11 @@
 import { UsageError } from "../../lib/errors.ts";
+import { METHODS } from "../../lib/training/fields.ts";
 import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
-import { ApiError } from "../client.ts";
+import { ApiError, type Client } from "../client.ts";
 import { type Connection, connect } from "../connect.ts";
 import { INTERRUPTED, interruptible } from "../interrupt.ts";
 import { note, print, printJson, printResult } from "../output.ts";
-import { type Validation, validationLines } from "./dry_run.ts";
+import { faultLines, type Validation, validationLines } from "./dry_run.ts";
 import type { Job } from "./find.ts";
 import { watchJob } from "./follow.ts";
 import { resolverFields, uploadInputs } from "./inputs.ts";
@@ -13,12 +14,14 @@ import { type Body, flaggedOf, requestOf } from "./request.ts";
 import { readRewards } from "./rewards.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
+const one = (value: string, choices: readonly string[], doc: string) =>
+  ({ type: "string", value, choices, doc }) as const;
 const many = (value: string, doc: string) => ({ type: "string", value, doc, multiple: true }) as const;
 const yes = (doc: string) => ({ type: "boolean", doc }) as const;
 
 const FLAGS = {
   model: text("MODEL", "Model to train, by name, such as verk-tiny"),
-  method: text("METHOD", "grpo, rloo, sft, dpo, kto, orpo or custom"),
+  method: one("METHOD", [...METHODS, "custom"], "grpo, rloo, sft, dpo, kto, orpo or custom"),
   dataset: text(
     "FILE|DATASET",
     "File of rows to upload (JSON, CSV, Parquet), or a dataset by id or name; add @snap-3 for a snapshot",
@@ -37,7 +40,7 @@ const FLAGS = {
   full: yes("Train all weights instead of an adapter"),
   output: text("NAME", "Name of the trained model"),
   seed: text("N", "Random seed; the same seed repeats the training"),
-  priority: text("LEVEL", "low, normal or high"),
+  priority: one("LEVEL", ["low", "normal", "high"], "low, normal or high"),
   gpus: text("N", "Number of GPUs"),
   region: text("REGION", "Where the job runs, by name or id; local is this machine (default: the cheapest that fits)"),
   provider: text("PROVIDER", "Any region of this kind: local, ssh, slurm, or the name of a cloud"),
@@ -145,12 +148,22 @@ async function validate({ client }: Connection, body: Body, { json, locate }: Ou
   return answer.body.valid ? EXIT.ok : EXIT.failed;
 }
 
+/** A rejected creation names the first fault. A dry run collects them all; one that finds none tells nothing. */
+const faultsOf = (client: Client, body: Body): Promise<Validation["errors"]> =>
+  client.call<Validation>("POST", "/v1/training_jobs/validate", body).then(
+    (answer) => answer.body.errors,
+    () => [],
+  );
+
 type Start = Output & { body: Body; watch: boolean; signal: AbortSignal };
 
 async function start({ client }: Connection, { body, json, watch, signal, locate }: Start): Promise<number> {
-  const { body: job } = await client.call<Job>("POST", "/v1/training_jobs", body).catch((error: unknown) => {
+  const { body: job } = await client.call<Job>("POST", "/v1/training_jobs", body).catch(async (error: unknown) => {
     if (!(error instanceof ApiError)) throw error;
     const { message, status, code, param, requestId } = error;
+    const all = status === 400 || status === 422 ? await faultsOf(client, body) : [];
+    if (all.length > 1)
+      throw new UsageError(faultLines(all.map(locate), { flags: FLAGS, fields: FIELDS }), EXIT.failed);
     throw new ApiError(message, status, code, { ...locate({ message, param }), requestId, cause: error });
   });
   for (const { message } of job.warnings ?? []) note(`Warning: ${message}`);

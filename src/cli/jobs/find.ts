@@ -41,6 +41,7 @@ export type JobDetails = Job &
     | "seed"
     | "resume_from"
     | "best_checkpoint_id"
+    | "best_by"
     | "pause_reason"
     | "cost_usd"
     | "energy_wh"

@@ -61,7 +61,7 @@ export function factsOf(job: JobDetails, points: readonly Point[], width: number
     ["rewards", rewardsOf(job)],
     ["step", stepOf(job)],
     ...curvesOf(job.method).map((key): [string, string | null] => [key, curveOf(seriesOf(points, key))]),
-    ["best checkpoint", job.best_checkpoint_id],
+    ["best checkpoint", job.best_checkpoint_id && `${job.best_checkpoint_id}, by ${job.best_by}`],
     ["device", job.gpu && (job.gpu.count === 1 ? job.gpu.type : `${job.gpu.count} × ${job.gpu.type}`)],
     ["region", regionOf(job)],
     ["time", timeOf(job)],

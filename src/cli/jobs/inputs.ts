@@ -9,7 +9,7 @@ import { count, note } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import { isCodeName, isFile, readCode } from "../rewards/input.ts";
 import { formOf } from "../transfer/form.ts";
-import { openSource } from "../transfer/source.ts";
+import { noFile, openSource } from "../transfer/source.ts";
 import type { Body, Inputs } from "./request.ts";
 import { type Reward, rewardFields } from "./rewards.ts";
 
@@ -42,7 +42,7 @@ export async function uploadInputs(
 export async function datasetOf(client: Client, text: string, from: string, signal: AbortSignal): Promise<string> {
   if (isFile(text)) return await upload(client, text, signal);
   if (/\.(jsonl|ndjson|json|csv|tsv|parquet)$/i.test(text) || text.includes("/"))
-    throw new UsageError(`${from}: there is no file ${text}`, EXIT.failed);
+    throw new UsageError(noFile(from, text), EXIT.failed);
   const [, name = text, snapshot = ""] = /^(.*?)(@.+)?$/s.exec(text) ?? [];
   const id = name.startsWith("ds_")
     ? await wholeId(name, () => allDatasets(client))

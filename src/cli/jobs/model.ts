@@ -41,6 +41,7 @@ export const model = command({
     variant: {
       type: "string",
       value: "KIND",
+      choices: VARIANTS,
       doc: `${VARIANTS.join(", ")} (default: the variant that the job produced)`,
     },
     quantization: {

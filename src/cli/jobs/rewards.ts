@@ -7,6 +7,7 @@ import type { Client } from "../client.ts";
 import { note } from "../output.ts";
 import { type Code, isCodeName, isFile, readCode } from "../rewards/input.ts";
 import { rejectionText } from "../rewards/report.ts";
+import { noFile } from "../transfer/source.ts";
 import { type Body, type Inputs, rewardOf } from "./request.ts";
 
 /** `code`: of a file. Without it, `id` names a built-in or uploaded reward function. */
@@ -22,7 +23,7 @@ export function readRewards({ values, from, dir }: Inputs["rewards"]): Promise<R
       const { id } = parts;
       const reward = { id, weight: value.weight ?? parts.weight, ...(params === undefined ? {} : { params }) };
       if (isFile(pathOf(id))) return { ...reward, code: await readCode(pathOf(id), undefined) };
-      if (isCodeName(id)) throw new UsageError(`${from}: there is no file ${id}`, EXIT.failed);
+      if (isCodeName(id)) throw new UsageError(noFile(from, id, dir), EXIT.failed);
       return { ...reward, code: undefined };
     }),
   );

@@ -60,9 +60,11 @@ describe("F28 help", () => {
   });
 });
 
+/** \`verk\` of the script is a function that answers for the server. */
 async function completed(line: string): Promise<string[]> {
   const words = line.split(" ");
   const script = `${bashScript(commands)}
+verk() { [ "$*" = "completion values models" ] && printf '%s\\n' verk-tiny 'team/$(id)' carry; }
 COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}; _verk; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const child = Bun.spawn(["bash", "--norc", "-euc", script], { stdout: "pipe", stderr: "pipe" });
   const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
@@ -79,6 +81,14 @@ describe("F28 completion", () => {
     ["verk help dat", ["datasets"]],
     ["verk detect photo.jpg --thr", ["--threshold"]],
     ["verk deploy verk-tiny x", [""]],
+    ["verk jobs create --method d", ["dpo"]],
+    ["verk jobs create --method = s", ["sft"]],
+    ["verk jobs list --status pa", ["paused"]],
+    ["verk keys create --scope inf", ["inference"]],
+    ["verk deploy ve", ["verk-tiny"]],
+    ["verk run ca", ["carry"]],
+    ["verk jobs create --model te", ["team/$(id)"]],
+    ["verk chat demo", [""]],
   ])("F28 bash completes %s", async (line, expected) => {
     expect(await completed(line)).toEqual(expected);
   });

@@ -57,3 +57,20 @@ test.each([
 ])("F27 %s is %s", (iso, words) => {
   expect(relativeTime(iso, NOW)).toBe(words);
 });
+
+test("F19 at 80 columns names are cut first, then ids; status, step and figure stay whole", () => {
+  const header = ["ID", "RESULT", "STATUS", "METHOD", "MODEL", "STEP", "HEADLINE", "CREATED"];
+  const row = [
+    id("a1"),
+    "a-rather-long-name-of-a-result",
+    "completed",
+    "grpo",
+    "Qwen/Qwen2.5-0.5B-Instruct",
+    "150/150",
+    "reward 0.9375",
+    "2026-11-16T11:43:00.000Z",
+  ];
+  const [, line = ""] = tableLines(header, [row], { width: 80, full: false, nowMs: NOW });
+  expect(Bun.stringWidth(line)).toBeLessThanOrEqual(80);
+  for (const cell of ["completed", "150/150", "reward 0.9375", "17 min ago"]) expect(line).toContain(cell);
+});

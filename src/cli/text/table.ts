@@ -32,7 +32,7 @@ export function tableLines(
   if (width === undefined) return aligned([header, ...rows]);
   const spoken = rows.map((row) => row.map((cell) => (ISO.test(cell) ? relativeTime(cell, nowMs) : cell)));
   const cells = [header, ...(full === false ? withShortIds(spoken) : spoken)];
-  const fitted = fit(cells, width, header[0] === "ID" ? 0 : -1);
+  const fitted = fit(cells, width, tiersOf(header, full === false));
   const status = header.indexOf("STATUS");
   const painted = fitted.map((row, i) =>
     row.map((cell, at) => (!color ? cell : i === 0 ? `\x1b[1m${cell}\x1b[0m` : at === status ? painted1(cell) : cell)),
@@ -56,18 +56,40 @@ function widthsOf(rows: readonly (readonly string[])[]): number[] {
   return widths;
 }
 
-/** Cuts the widest columns until a row fits. The column `kept` stays whole, so that its ids can be copied. */
-function fit(rows: readonly (readonly string[])[], width: number, kept: number): string[][] {
+/** Columns whose beginning says nothing: they are cut last. */
+const FIGURES = [
+  "STATUS",
+  "STEP",
+  "HEADLINE",
+  "REWARD",
+  "SCORE",
+  "SIZE",
+  "PARAMETERS",
+  "REQUESTS",
+  "TOKENS",
+  "CREATED",
+  "LAST REQUEST",
+];
+/** Columns by the order in which they are cut. */
+type Tiers = readonly (readonly number[])[];
+
+/** Names and texts are cut first, then ids that a command also takes when they are cut, then figures. */
+function tiersOf(header: readonly string[], hasShortIds: boolean): Tiers {
+  const tierOf = (name: string, i: number) =>
+    i === 0 && name === "ID" ? (hasShortIds ? 1 : 2) : FIGURES.includes(name) ? 2 : 0;
+  return [0, 1, 2].map((tier) => header.flatMap((name, i) => (tierOf(name, i) === tier ? [i] : [])));
+}
+
+/** Cuts the widest columns of the first tier until a row fits, then those of the next. */
+function fit(rows: readonly (readonly string[])[], width: number, tiers: Tiers): string[][] {
   const widths = widthsOf(rows);
-  const total = () => widths.reduce((sum, each) => sum + each, 0) + GAP * (widths.length - 1);
-  while (total() > width) {
-    const widest = widths.reduce(
-      (best, each, i) => (i !== kept && each > (widths[best] ?? 0) ? i : best),
-      kept === 0 ? 1 : 0,
-    );
-    if ((widths[widest] ?? 0) <= NARROWEST) break;
-    widths[widest] = (widths[widest] ?? 0) - 1;
-  }
+  let over = widths.reduce((sum, each) => sum + each, 0) + GAP * (widths.length - 1) - width;
+  for (const tier of tiers)
+    for (; over > 0; over--) {
+      const widest = tier.reduce((best, i) => ((widths[i] ?? 0) > (widths[best] ?? 0) ? i : best), tier[0] ?? -1);
+      if ((widths[widest] ?? 0) <= NARROWEST) break;
+      widths[widest] = (widths[widest] ?? 0) - 1;
+    }
   return rows.map((row) => row.map((cell, i) => cutTo(cell, widths[i] ?? 0)));
 }
 

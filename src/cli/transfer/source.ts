@@ -1,7 +1,8 @@
-import { statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
+import { nearest } from "../../lib/text/nearest.ts";
 import { errorCode } from "../../platform/files.ts";
 
 export type Chunk = Uint8Array<ArrayBuffer>;
@@ -75,4 +76,11 @@ async function* readFile(file: FileHandle, path: string, from: number, to: numbe
     at += bytesRead;
     yield buffer.subarray(0, bytesRead);
   }
+}
+
+/** The error about a path that the user typed, with the file of its folder that is meant. */
+export function noFile(from: string, path: string, dir = "."): string {
+  const folder = dirname(resolve(dir, path));
+  const close = existsSync(folder) ? nearest(basename(path), readdirSync(folder)) : undefined;
+  return `${from}: there is no file ${path}${close === undefined ? "" : `. Did you mean ${join(dirname(path), close)}?`}`;
 }

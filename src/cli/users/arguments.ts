@@ -2,6 +2,9 @@
 import { UsageError } from "../../lib/errors.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 
+/** The roles of a workspace, for completion. */
+export const ROLE_NAMES = ["owner", "admin", "member", "viewer", "annotator"] as const;
+
 export async function emailOf(text: string): Promise<string> {
   const { Email } = await import("../offline.ts");
   const { success, data } = Email.safeParse(text);

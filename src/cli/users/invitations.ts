@@ -2,7 +2,7 @@
 import { UsageError } from "../../lib/errors.ts";
 import { CONFIG_FLAG, command, DATA_FLAG, EXIT, JSON_FLAG } from "../args.ts";
 import { printList, printResult } from "../output.ts";
-import { emailOf, roleOf } from "./arguments.ts";
+import { emailOf, ROLE_NAMES, roleOf } from "./arguments.ts";
 
 const WORKSPACE = { type: "string", value: "NAME", doc: 'Workspace of the invitation (default "default")' } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG, workspace: WORKSPACE, json: JSON_FLAG } as const;
@@ -13,7 +13,12 @@ export const invite = command({
   takes: ["email"],
   flags: {
     ...WHERE,
-    role: { type: "string", value: "ROLE", doc: 'owner, admin, member, viewer or annotator (default "member")' },
+    role: {
+      type: "string",
+      value: "ROLE",
+      choices: ROLE_NAMES,
+      doc: 'owner, admin, member, viewer or annotator (default "member")',
+    },
     hours: { type: "string", value: "N", doc: `Hours until the link stops working, 1 to 720 (default ${HOURS})` },
   },
   examples: ["verk users invite bo@example.com --role viewer"],

@@ -1,6 +1,7 @@
 /** Forwards events to a receiver under development: signed like deliveries, without a public address or an endpoint. */
 
 import { UsageError } from "../../lib/errors.ts";
+import { connectionFailure } from "../../lib/net/connection_failure.ts";
 import { PUBLISHED_TYPES } from "../../lib/webhooks/published.ts";
 import { deliveryHeaders, mintSecret, serviceHeaders } from "../../lib/webhooks/signature.ts";
 import { command, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
@@ -125,7 +126,7 @@ async function forwardTo(target: URL, event: FeedEvent, secret: string, signal: 
     await response.body?.cancel();
     return { status: response.status, error: null, duration_ms: took() };
   } catch (error) {
-    return { status: null, error: (error as Error).message, duration_ms: took() };
+    return { status: null, error: connectionFailure(error), duration_ms: took() };
   }
 }
 

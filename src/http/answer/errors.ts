@@ -4,7 +4,7 @@ import type { Ctx } from "../../context.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
 import { ClientLeft } from "../../lib/net/client_left.ts";
 import { pathOf } from "../../lib/net/request_target.ts";
-import { plainIssue } from "../../lib/text/issue.ts";
+import { issueText } from "../../lib/text/issue.ts";
 import { isOfSqlite, storageError } from "../../platform/db/errors.ts";
 import { noteTrouble } from "../../platform/db/trouble.ts";
 import { StorageError } from "../../platform/files.ts";
@@ -99,7 +99,7 @@ const invalidParam = (issue: Issue | undefined) =>
 
 function invalidQuery(issue: Issue | undefined): AppError {
   const name = issue?.path?.[0];
-  const message = `${String(name)}: ${plainIssue(issue?.message ?? "is not valid")}`;
+  const message = `${String(name)}: ${issueText(issue)}`;
   return new AppError("schema", message, name === undefined ? {} : { param: String(name) });
 }
 

@@ -1,12 +1,13 @@
 import { AppError } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
-import { plainIssue } from "../../lib/text/issue.ts";
+import { issueText } from "../../lib/text/issue.ts";
 
 export type Issue = {
-  code?: string;
   path?: readonly PropertyKey[];
   message: string;
+  code?: string;
   errors?: readonly (readonly Issue[])[];
+  issues?: readonly Issue[];
 };
 
 const LONGEST_KEY = 100;
@@ -17,7 +18,7 @@ const cut = (text: string, longest: number) => (text.length > longest ? `${text.
 /** A body that does not fit: `param` is a JSON pointer to the first bad field. */
 export function schemaError(issue: Issue | undefined): AppError {
   const path = (issue?.path ?? []).map((key) => cut(String(key), LONGEST_KEY));
-  const message = cut(plainIssue(issue?.message ?? "is not valid"), LONGEST_MESSAGE);
+  const message = cut(issueText(issue), LONGEST_MESSAGE);
   const pointer = jsonPointer(path);
   return pointer
     ? new AppError("schema", `${path.join(".")}: ${message}`, { param: pointer })
@@ -25,13 +26,12 @@ export function schemaError(issue: Issue | undefined): AppError {
 }
 
 /**
- * A union reports only that no member fitted. The member that got deepest says what is really wrong. If none looked inside
- * the value, one that takes a value of this type does.
+ * A union reports only that no member fitted; the member that got deepest says what is really wrong. Where none got
+ * inside the value, the union itself is named.
  */
 export function deepest(issue: Issue): Issue {
   const members = (issue.errors ?? []).flatMap((list) => (list[0] ? [deepest(list[0])] : []));
-  const otherType = ({ code }: Issue) => (code === "invalid_type" ? 1 : 0);
-  const depth = ({ path }: Issue) => path?.length ?? 0;
-  const best = members.sort((a, b) => depth(b) - depth(a) || (depth(a) === 0 ? otherType(a) - otherType(b) : 0))[0];
+  const best = members.sort((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0];
+  if (best && (best.path?.length ?? 0) === 0) return issue;
   return best ? { ...best, path: [...(issue.path ?? []), ...(best.path ?? [])] } : issue;
 }

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { later } from "../schema.ts";
+import { issueText } from "../text/issue.ts";
 import { MIB } from "../units.ts";
 import { calibratePooled, Isotonic } from "./curve.ts";
 
@@ -69,7 +70,7 @@ export function readAdaptation(bytes: Uint8Array): Adaptation {
   const read = Adaptation.safeParse(JSON.parse(new TextDecoder().decode(bytes)));
   if (read.success) return read.data;
   const [first] = read.error.issues;
-  throw new Error(`${first?.path.join(".") || "the file"}: ${first?.message.slice(0, 200)}`);
+  throw new Error(`${first?.path.join(".") || "the file"}: ${issueText(first).slice(0, 200)}`);
 }
 /** One byte more than a file may have: enough to see that it is too large. */
 export const READ_BYTES = MOST_BYTES + 1;

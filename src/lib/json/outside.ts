@@ -3,7 +3,9 @@
  * is declared once with `outside`: who sends it, a schema in which every text, list and table has a limit, and the most
  * bytes. `test/meta/outside.test.ts` checks the limits of all declared schemas, and that nothing is parsed elsewhere.
  */
+
 import { z } from "zod";
+import { issueText } from "../text/issue.ts";
 import { KIB } from "../units.ts";
 
 /** The serving thread parses no more than this at once. */
@@ -77,7 +79,7 @@ export function checked<T>({ source, schema }: Outside<T>, value: unknown): T {
   if (success) return data;
   const [issue] = error.issues;
   const field = issue?.path.length ? `${issue.path.join(".").slice(0, MESSAGE_CHARACTERS)}: ` : "";
-  throw new OutsideError(`${source} cannot be used: ${field}${issue?.message.slice(0, MESSAGE_CHARACTERS)}`);
+  throw new OutsideError(`${source} cannot be used: ${field}${issueText(issue).slice(0, MESSAGE_CHARACTERS)}`);
 }
 
 function jsonOf({ source }: Outside<unknown>, sent: Sent | Uint8Array | string): unknown {

@@ -35,12 +35,21 @@ export function rowFault(row: Row, format: Format): Fault | undefined {
     const fault = textFault("prompt", prompt, format === "chat" ? "any" : "question");
     if (fault) return fault;
   }
+  const half = format === "prompt" ? halfPreference(row) : undefined;
+  if (half) return missing(half, "preference");
   for (const field of NEEDS[format]) {
     if (row[field] === undefined) return missing(field, format);
     const fault = textFault(field, row[field], "assistant");
     if (fault) return fault;
   }
   return undefined;
+}
+
+/** The answer that a pair lacks. A column of this name with another kind of value is the user's own. */
+function halfPreference({ chosen, rejected }: Row): "chosen" | "rejected" | undefined {
+  const isAnswer = (value: unknown) => typeof value === "string" || Array.isArray(value);
+  if (isAnswer(chosen) && rejected === undefined) return "rejected";
+  return isAnswer(rejected) && chosen === undefined ? "chosen" : undefined;
 }
 
 /** The column that KTO learns from. Other methods ignore it. */

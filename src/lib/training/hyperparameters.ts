@@ -2,7 +2,9 @@
  * Reads hyperparameters as users give them. Strict, because a typo costs GPU hours; foreign_names.ts lists names that are
  * ignored. Every field may be "auto"; resolve.ts replaces it and absent fields.
  */
+
 import { z } from "zod";
+import { issueText } from "../text/issue.ts";
 import { MOST_SUGGESTED } from "../text/nearest.ts";
 import { FIELDS, type HyperparameterInput, LrSchedulerKwargs, METHODS, type Method } from "./fields.ts";
 import { ALIASES, ELSEWHERE, IGNORED } from "./foreign_names.ts";
@@ -51,7 +53,7 @@ export function readHyperparameters<M extends Method>(method: M, raw: unknown): 
 const place = (issue: z.core.$ZodIssue) => issue.path.map((part) => (typeof part === "number" ? part : String(part)));
 
 function words(issue: z.core.$ZodIssue): string {
-  if (issue.code !== "unrecognized_keys") return issue.message;
+  if (issue.code !== "unrecognized_keys") return issueText(issue);
   const names = Object.keys(LrSchedulerKwargs.unwrap().shape);
   const keys = issue.keys.slice(0, MOST_PROBLEMS);
   return keys.map((key) => `unknown field: ${shortened(key)}${suggestion(key, names)}`).join("; ");

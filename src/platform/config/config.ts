@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, readFileSync, statSync } from "node:
 import { join, resolve } from "node:path";
 import { UsageError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json/object.ts";
+import { issueText } from "../../lib/text/issue.ts";
 import { nearest } from "../../lib/text/nearest.ts";
 import { RULES, SETTINGS, type Settings } from "./schema.ts";
 import type { SettingsTree, ValuesOf } from "./section.ts";
@@ -159,7 +160,7 @@ export function loadTree<T extends SettingsTree>(
   for (const leaf of all) {
     const value = getPath(values, leaf.path);
     const read = value === undefined ? undefined : leaf.schema().safeParse(value);
-    for (const { message } of read?.error?.issues ?? []) refuse(leaf, message.replace(/^Invalid (input|option): /, ""));
+    for (const issue of read?.error?.issues ?? []) refuse(leaf, issueText(issue).replace(/, not [^,]*$/, ""));
     isWrong ||= read?.success === false;
     setPath(loaded, leaf.path, read?.success ? read.data : structuredClone(leaf.fallback));
   }

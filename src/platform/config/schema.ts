@@ -144,7 +144,9 @@ const http = section("The port of the API and of the detection service.", {
 });
 
 const log = section("The log goes to standard error.", {
-  level: setting("info", "debug, info, warn or error.", () => z.enum(["debug", "info", "warn", "error"])),
+  level: setting("auto", "debug, info, warn or error, or auto: warn at a terminal, info elsewhere.", () =>
+    z.enum(["auto", "debug", "info", "warn", "error"]),
+  ),
   format: setting("auto", "json (one object per line), text, or auto: text at a terminal, json elsewhere.", () =>
     z.enum(["auto", "json", "text"]),
   ),

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../lib/errors.ts";
+import { connectionFailure } from "../../lib/net/connection_failure.ts";
 import type { Config } from "../config/config.ts";
 import { failpoint } from "../failpoint.ts";
 import { errorCode } from "../files.ts";
@@ -162,7 +163,7 @@ function unbroken(
           onBytes(value.byteLength);
           controller.enqueue(value);
         } catch (cause) {
-          const why = late.signal.aborted ? `nothing came for ${idleMs} ms` : (cause as Error).message;
+          const why = late.signal.aborted ? `nothing came for ${idleMs} ms` : connectionFailure(cause);
           controller.error(
             new DialError("connection", `The connection to ${host} broke: ${why}`, { cause: withoutAddress(cause) }),
           );

@@ -14,7 +14,7 @@ import { AppError, errorBody } from "../../lib/errors.ts";
 import { jsonPointer } from "../../lib/json/pointer.ts";
 import { CLIENT_LEFT_STATUS, ClientLeft } from "../../lib/net/client_left.ts";
 import { pathOf, queryOf } from "../../lib/net/request_target.ts";
-import { plainIssue } from "../../lib/text/issue.ts";
+import { issueText } from "../../lib/text/issue.ts";
 import type { FromServing, ServingHealth } from "../protocol.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
@@ -41,9 +41,8 @@ const takes =
     if (parsed.success) return handle(served, parsed.data, exchange);
     const issue = parsed.error.issues[0];
     const path = issue?.path ?? [];
-    if (path.length === 0)
-      throw new AppError("schema", `The request body is invalid: ${plainIssue(issue?.message ?? "is not valid")}`);
-    throw new AppError("schema", `${path.map(String).join(".")}: ${plainIssue(issue?.message ?? "is not valid")}`, {
+    if (path.length === 0) throw new AppError("schema", `The request body is invalid: ${issueText(issue)}`);
+    throw new AppError("schema", `${path.map(String).join(".")}: ${issueText(issue)}`, {
       param: jsonPointer(path),
     });
   };

@@ -68,7 +68,7 @@ const create = createCommand({
   takes: "name",
   path: "/v1/datasets",
   flags: {
-    format: { type: "string", value: "FORMAT", doc: `Format of the rows: ${FORMATS.join(", ")}` },
+    format: { type: "string", value: "FORMAT", choices: FORMATS, doc: `Format of the rows: ${FORMATS.join(", ")}` },
     "auto-snapshot": { type: "string", value: "N", doc: "Create a snapshot after every N rows (default: never)" },
   },
   examples: [

@@ -14,6 +14,7 @@ const list = listCommand({
     status: {
       type: "string",
       value: "STATUS",
+      choices: ["queued", "provisioning", "serving", "unhealthy", "stopped", "failed"],
       doc: "Only this status: queued, provisioning, serving, unhealthy, stopped or failed",
     },
   },

@@ -1,4 +1,6 @@
 import { formatBytes } from "../../../lib/bytes.ts";
+import { METHODS } from "../../../lib/training/fields.ts";
+import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import { command, EXIT, type Group } from "../../args.ts";
 import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
@@ -22,10 +24,16 @@ const list = listCommand({
   examples: ["verk jobs list", "verk jobs list --status running --json"],
   path: "/v1/training_jobs",
   flags: {
-    status: { type: "string", value: "STATUS", doc: "Only jobs with this status, such as running" },
+    status: {
+      type: "string",
+      value: "STATUS",
+      choices: JOB_STATUSES,
+      doc: "Only jobs with this status, such as running",
+    },
     method: {
       type: "string",
       value: "METHOD",
+      choices: [...METHODS, "custom"],
       doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
     },
   },
@@ -51,7 +59,15 @@ function headlineText({ method, latest_metrics }: Job): string {
   return value === undefined ? "-" : `${key} ${shortNumber(value)}`;
 }
 
-type Checkpoint = { id: string; step: number; size_bytes: number; is_best: boolean; created_at: string };
+type Checkpoint = {
+  id: string;
+  step: number;
+  size_bytes: number;
+  is_best: boolean;
+  score: number | null;
+  ranked_by: string | null;
+  created_at: string;
+};
 
 const checkpoints = listCommand({
   summary: "List the checkpoints of a job, newest first",
@@ -63,8 +79,10 @@ const checkpoints = listCommand({
     ID: ({ id }: Checkpoint) => id,
     STEP: ({ step }) => String(step),
     BEST: ({ is_best }) => (is_best ? "best" : ""),
+    SCORE: ({ score }) => (score === null ? "-" : shortNumber(score)),
     SIZE: ({ size_bytes }) => formatBytes(size_bytes),
     CREATED: ({ created_at }) => created_at,
+    "SCORE IS": ({ ranked_by }) => ranked_by ?? "-",
   },
   empty: "No checkpoints. --save-steps sets how often a job makes one.",
 });

@@ -18,6 +18,7 @@ const create = command({
     scope: {
       type: "string",
       value: "SCOPE",
+      choices: ["*", "read", "inference", "training", "detect", "metrics", "annotate", "admin"],
       multiple: true,
       doc: 'Permission: *, read, inference, training, detect, metrics, annotate or admin (default "*"); repeatable',
     },

@@ -59,6 +59,7 @@ const importModel = command({
     quantize: {
       type: "string",
       value: "TYPE",
+      choices: ["Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M"],
       doc: "For a folder: convert its weights to Q8_0, Q6_K, Q5_K_M or Q4_K_M (default: keep their precision)",
     },
     base: {

@@ -42,7 +42,14 @@ const list = listCommand({
   summary: "List the monitors, newest first",
   examples: ["verk monitors list", "verk monitors list --severity alert --json"],
   path: PATH,
-  flags: { severity: { type: "string", value: "SEVERITY", doc: "Only this severity: ok, warning, alert or no_data" } },
+  flags: {
+    severity: {
+      type: "string",
+      value: "SEVERITY",
+      choices: ["ok", "warning", "alert", "no_data"],
+      doc: "Only this severity: ok, warning, alert or no_data",
+    },
+  },
   query: ({ severity }) => ({ severity }),
   columns: {
     ID: ({ id }: Monitor) => id,
@@ -81,7 +88,12 @@ const create = createCommand({
     percent: { type: "string", value: "NUMBER", doc: "Share of the requests for --evaluator (default: 100)" },
     evaluations: { type: "string", value: "N", doc: "Evaluations in a row before the severity rises (default: 1)" },
     "recovery-evaluations": { type: "string", value: "N", doc: "Evaluations in a row before it falls (default: 1)" },
-    "no-data": { type: "string", value: "SEVERITY", doc: "Severity without data: ok, no_data or alert" },
+    "no-data": {
+      type: "string",
+      value: "SEVERITY",
+      choices: ["ok", "no_data", "alert"],
+      doc: "Severity without data: ok, no_data or alert",
+    },
   },
   examples: [
     "verk monitors create slow --metric latency_p95 --deployment demo --alert 2000 --alert-recovery 1500",

@@ -40,7 +40,12 @@ const push = command({
     ...COMMON_FLAGS,
     kind: { type: "string", value: "KIND", doc: `${KIND}; default: reward` },
     name: { type: "string", value: "NAME", doc: "Name of the function (default: the file's name without its ending)" },
-    language: { type: "string", value: "NAME", doc: "python, typescript or javascript (default: by the file's name)" },
+    language: {
+      type: "string",
+      value: "NAME",
+      choices: ["python", "typescript", "javascript"],
+      doc: "python, typescript or javascript (default: by the file's name)",
+    },
     description: { type: "string", value: "TEXT", doc: "Description of the function" },
   },
   examples: [

@@ -33,7 +33,12 @@ export const acme = command({
       doc: "Directory of the authority, such as https://ca.lab.example/acme/directory (default: acme.directory)",
     },
     email: { type: "string", value: "ADDRESS", doc: "Address for messages of the authority (default: acme.email)" },
-    challenge: { type: "string", value: "KIND", doc: 'Proof: http-01 or tls-alpn-01 (default "http-01")' },
+    challenge: {
+      type: "string",
+      value: "KIND",
+      choices: ["http-01", "tls-alpn-01"],
+      doc: 'Proof: http-01 or tls-alpn-01 (default "http-01")',
+    },
     listen: {
       type: "string",
       value: "HOST:PORT",

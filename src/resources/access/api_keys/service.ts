@@ -1,8 +1,9 @@
-import { and, eq, gt, isNull, or, sql } from "drizzle-orm";
+import { and, eq, gt, isNull, ne, or, sql } from "drizzle-orm";
 import type { Ctx, Principal, Scope } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { COMMAND_LINE_KEY } from "../../../lib/command_line_key.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { microsOf, usdOf } from "../../../lib/money.ts";
@@ -55,6 +56,13 @@ export const show = ({ db, clock }: Pick<Ctx, "db" | "clock">, row: ApiKeyRow) =
 /** True if there is, or was, a key in this installation. */
 export const someKeyExists = (db: Db): boolean =>
   db.select({ id: apiKeys.id }).from(apiKeys).limit(1).get() !== undefined;
+
+/**
+ * True if a person has, or had, a key. The command line makes a key for itself with the first command beside a server;
+ * that one does not end the setup link, which its user may not have opened yet.
+ */
+export const someChosenKeyExists = (db: Db): boolean =>
+  db.select({ id: apiKeys.id }).from(apiKeys).where(ne(apiKeys.name, COMMAND_LINE_KEY)).limit(1).get() !== undefined;
 
 /** True for workspaces of the operator. A tenant cannot make such a key: `createBy` grants no scope the maker lacks. */
 export function holdsAdminKey(ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): boolean {

@@ -17,17 +17,18 @@ export const findDefault = (ctx: Ctx) =>
   keys.someKeyExists(ctx.db) ? workspaces.findByName(ctx, DEFAULT_WORKSPACE) : defaultWorkspace(ctx);
 
 /**
- * While there is no key, every start creates the workspace `default` if it is missing, and a new single-use setup
- * token. After the first key neither happens again, and an unused token is deleted.
+ * While there is no key but that of the command line, every start creates a new single-use setup token. After the
+ * first other key it does not happen again, and an unused token is deleted. Without any key the workspace `default` is
+ * created too if it is missing.
  */
 export function prepare(ctx: Ctx): { setupToken: string | undefined } {
   const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url");
   return write(ctx.db, (tx) => {
-    if (keys.someKeyExists(tx)) {
+    if (keys.someChosenKeyExists(tx)) {
       tx.delete(settings).where(eq(settings.key, TOKEN)).run();
       return { setupToken: undefined };
     }
-    defaultWorkspace(ctx);
+    findDefault(ctx);
     remember(tx, hash(token), ctx.clock.now());
     return { setupToken: token };
   });
@@ -37,7 +38,7 @@ export function prepare(ctx: Ctx): { setupToken: string | undefined } {
 export function redeem(ctx: Ctx, token: string) {
   return write(ctx.db, (tx) => {
     const spent = tx.delete(settings).where(eq(settings.key, TOKEN)).returning().get();
-    if (keys.someKeyExists(tx) || spent?.value !== hash(token))
+    if (keys.someChosenKeyExists(tx) || spent?.value !== hash(token))
       throw new AppError(
         "invalid_api_key",
         "This setup token is not valid any more: run `verk keys create --scope admin` on the server",

@@ -64,6 +64,9 @@ export const DatasetPreview = later(() =>
         tokens: z.object({ p50: z.int(), p95: z.int(), max: z.int(), total: z.int() }),
         max_length: z.int(),
         over_max_length: z.int(),
+        unlearned_rows: z
+          .int()
+          .describe("Measured rows without a token to learn within max_length; a training leaves them out"),
         duplicates: z.object({
           exact: z.int().describe("Rows that are equal to an earlier row"),
           prompt: z

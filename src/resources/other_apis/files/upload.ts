@@ -1,4 +1,5 @@
 /** Uploads: the form is stored as it arrives. A bad field, a client that leaves or a crash leaves a loose key only. */
+
 import type { Ctx } from "../../../context.ts";
 import { speaksAnthropic } from "../../../http/answer/anthropic.ts";
 import { deepest, type Issue } from "../../../http/answer/issues.ts";
@@ -6,6 +7,7 @@ import { readMultipart } from "../../../http/body/multipart.ts";
 import { formFieldCheck } from "../../../http/body/unknown_fields.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { issueText } from "../../../lib/text/issue.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
 import type { Written } from "../../../platform/files.ts";
 import * as looseKeys from "../../data/loose_keys/service.ts";
@@ -75,6 +77,6 @@ function fieldsOf(values: Readonly<Record<string, string>>): FileFields {
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "purpose");
-  const why = values[field] === undefined ? "is required" : (issue?.message ?? "is invalid");
+  const why = values[field] === undefined ? "is required" : issueText(issue);
   throw new AppError("schema", `${field}: ${why}`, { param: field });
 }

@@ -1,10 +1,12 @@
 /** Agents: saved configurations of chat requests. Versions never change; a version is named by id or name@3. */
+
 import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
 import { AppError } from "../../../lib/errors.ts";
+import { issueText } from "../../../lib/text/issue.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { versionsOf } from "../../../platform/db/versions.ts";
@@ -71,5 +73,5 @@ function mustBeUsable({ tools, sampling }: CreateAgent) {
   if (!issue) return;
   const [field = "", ...rest] = issue.path.map(String);
   const path = field === "tools" ? [field, ...rest] : ["sampling", field, ...rest];
-  throw new AppError("schema", `${path.join(".")}: ${issue.message}`, { param: `/${path.join("/")}` });
+  throw new AppError("schema", `${path.join(".")}: ${issueText(issue)}`, { param: `/${path.join("/")}` });
 }

@@ -227,7 +227,9 @@ describe("an import", () => {
     await Bun.write(path, "these are notes");
     await expect(importFile(app.ctx, path)).rejects.toThrow("not a GGUF file");
     await expect(importFile(app.ctx, join(app.dir, "absent.gguf"))).rejects.toThrow("there is no such file");
-    await expect(importFile(app.ctx, app.dir)).rejects.toThrow("is a folder: import a GGUF file");
+    await expect(importFile(app.ctx, app.dir)).rejects.toThrow(
+      "is a folder without a model: import a GGUF file, or a Hugging Face folder",
+    );
     expect(existsSync(folder("notes.gguf"))).toBe(false);
   });
 

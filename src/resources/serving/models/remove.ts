@@ -82,9 +82,10 @@ function mustBeUnused(ctx: Ctx, { id, name, workspaceId }: ModelRow) {
   };
   const one = (query: SQL) => ctx.db.get<[string] | undefined>(query)?.[0];
   const deployment = one(
-    sql`SELECT id FROM deployments WHERE (model_id = ${id} OR json_extract(next_model, '$.modelId') = ${id}) AND status NOT IN ('stopped', 'failed') LIMIT 1`,
+    sql`SELECT name FROM deployments WHERE (model_id = ${id} OR json_extract(next_model, '$.modelId') = ${id}) AND status NOT IN ('stopped', 'failed') LIMIT 1`,
   );
-  if (deployment) refuse(`Deployment ${deployment} uses model ${name}: stop it first`);
+  if (deployment)
+    refuse(`Deployment ${deployment} uses model ${name}: stop it first with \`verk deployments stop ${deployment}\``);
   const job = one(
     sql`SELECT id FROM training_jobs WHERE (base_model_id = ${id} OR start_model_id = ${id}) AND completed_at IS NULL LIMIT 1`,
   );

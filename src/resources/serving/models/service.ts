@@ -9,6 +9,7 @@ import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { estimateMemory, type MemoryEstimate } from "../../../lib/gguf/memory.ts";
 import { isId, newId } from "../../../lib/ids.ts";
+import { nearest } from "../../../lib/text/nearest.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { limitWaiting } from "../../../platform/db/waiting_limit.ts";
@@ -18,6 +19,8 @@ import { fileMatches, parseHubName } from "./hub/name.ts";
 import { INSTALLATION, machine } from "./machine.ts";
 import { present } from "./schema.ts";
 import { type ModelRow, type ModelSource, models } from "./table.ts";
+
+const MOST_SUGGESTIONS = 1_000;
 
 export const here = ne(models.status, "deleted");
 const visible = (workspaceId: string) => and(or(isNull(models.workspaceId), eq(models.workspaceId, workspaceId)), here);
@@ -86,7 +89,7 @@ export function mustGet(ctx: Ctx, workspaceId: string, name: string): ModelRow {
   if (!row)
     throw new AppError(
       "resource_not_found",
-      `No model ${name.slice(0, 120)}: GET /v1/models?registry=true lists them`,
+      `No model ${name.slice(0, 120)}${suggested(ctx, workspaceId, name) || ":"} GET /v1/models?registry=true lists them`,
       {
         param: "id",
       },
@@ -123,7 +126,7 @@ export function findOrDownloadable(
   if (!parseHubName(hubName))
     throw new AppError(
       "resource_not_found",
-      `No model ${JSON.stringify(hubName.slice(0, 120))} on this server: \`verk models list\` shows the models, \`verk models import FILE\` adds a file, and a hub name is owner/repo or owner/repo:QUANT`,
+      `No model ${JSON.stringify(hubName.slice(0, 120))} on this server${suggested(ctx, workspaceId, hubName) || ":"} \`verk models list\` shows the models, \`verk models import FILE\` adds a file, and a hub name is owner/repo or owner/repo:QUANT`,
       { param },
     );
   if (ctx.config.offline)
@@ -134,6 +137,21 @@ export function findOrDownloadable(
     );
   mustBeOpen(ctx, { workspaceId, kind: "models" }, param);
   return undefined;
+}
+
+/** `. Did you mean verk-tiny?`, or nothing. */
+function suggested(ctx: Ctx, workspaceId: string, name: string): string {
+  const names = ctx.db
+    .select({ name: models.name })
+    .from(models)
+    .where(visible(workspaceId))
+    .limit(MOST_SUGGESTIONS)
+    .all();
+  const close = nearest(
+    name,
+    names.map((each) => each.name),
+  );
+  return close === undefined ? "" : `. Did you mean ${close}?`;
 }
 
 /** The absolute path. Only a ready model has a file that may be opened. */

@@ -2,6 +2,7 @@
  * The upload goes to a temporary file, is read in a child process, and only then stored. A bad archive, a client that
  * disconnects or a crash leaves only the temporary file, which the loop removes.
  */
+
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../../context.ts";
@@ -11,6 +12,7 @@ import { formFieldCheck } from "../../../http/body/unknown_fields.ts";
 import { type Creation, creates } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import { issueText } from "../../../lib/text/issue.ts";
 import { GIB, HOUR_MS } from "../../../lib/units.ts";
 import { asStorageError, cleanTemp, tempPath, type Written, writeTemp } from "../../../platform/files.ts";
 import type { OpenMeter } from "../../../platform/storage/meter.ts";
@@ -78,7 +80,7 @@ function readFields(fields: Record<string, string>, { filename }: Upload): Field
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "name");
-  throw new AppError("schema", `${field}: ${issue?.message ?? "is invalid"}`, { param: field });
+  throw new AppError("schema", `${field}: ${issueText(issue)}`, { param: field });
 }
 
 /** Returns the artifact with the same content, or a new one. Concurrent equal uploads are merged in the commit. */

@@ -4,7 +4,7 @@ import type { Ctx } from "../../../context.ts";
 import { deepest, type Issue } from "../../../http/answer/issues.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { LIBRARY, type LibraryReward } from "../../../lib/rewards/library.ts";
-import { plainIssue } from "../../../lib/text/issue.ts";
+import { issueText } from "../../../lib/text/issue.ts";
 import type { RewardFunction } from "./schema.ts";
 
 export type Builtin = { record: RewardFunction; source: string; reward: LibraryReward };
@@ -59,7 +59,7 @@ export function checkedParams(
   const issue = first && deepest(first);
   const path = (issue?.path ?? []).map(String);
   const field = `params${path.map((each) => `.${each}`).join("")}`;
-  throw new AppError("schema", `${field}: ${plainIssue(issue?.message ?? "is not valid")}`, {
+  throw new AppError("schema", `${field}: ${issueText(issue)}`, {
     param: [at, ...path].join("/"),
   });
 }

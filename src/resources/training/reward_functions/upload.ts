@@ -11,7 +11,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { type Language, MAX_SOURCE_BYTES, type Rejection } from "../../../lib/rewards/contract.ts";
 import { languageOfFile } from "../../../lib/rewards/language.ts";
 import type { Metadata } from "../../../lib/schema.ts";
-import { plainIssue } from "../../../lib/text/issue.ts";
+import { issueText } from "../../../lib/text/issue.ts";
 import { write } from "../../../platform/db/db.ts";
 import type { Loaded } from "../../../sandbox/reward/types.ts";
 import { isBuiltin } from "./builtin.ts";
@@ -164,7 +164,7 @@ function readFields(values: Record<string, string>): Fields {
   const [first] = result.error.issues as Issue[];
   const issue = first && deepest(first);
   const field = String(issue?.path?.[0] ?? "name");
-  const message = Object.hasOwn(values, field) ? plainIssue(issue?.message ?? "is not valid") : "is missing";
+  const message = Object.hasOwn(values, field) ? issueText(issue) : "is missing";
   throw new AppError("schema", `${field}: ${message}`, { param: field });
 }
 

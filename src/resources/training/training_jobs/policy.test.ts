@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test";
-import { bestOf, exceededLimit, judgeEnd, type RunEnd, rankOf, superfluous, UNREPORTED_END } from "./policy.ts";
+import {
+  bestOf,
+  exceededLimit,
+  judgeEnd,
+  type RunEnd,
+  rankedBy,
+  rankOf,
+  superfluous,
+  UNREPORTED_END,
+} from "./policy.ts";
 import type { JobRow } from "./table.ts";
 
 const ids = (rows: { id: string }[]) => rows.map(({ id }) => id).join(" ");
@@ -144,9 +153,9 @@ test("the best checkpoint has the lowest loss, the highest reward or the widest 
   expect(bestOf(of("custom"), all)).toBeUndefined();
   const own = { metric_for_best_model: "eval_loss", greater_is_better: false };
   expect(bestOf(of("dpo", own), all)?.id).toBe("b");
-  expect(rankOf(of("dpo", own), { eval_loss: 2, "rewards/margins": 3 })).toBe(2);
-  expect(rankOf(of("dpo", own), { "rewards/margins": 3 })).toBeNull();
-  expect(rankOf(of("dpo"), { eval_loss: 2, "rewards/margins": 3 })).toBe(3);
+  expect(rankOf(of("dpo", own), [{ eval_loss: 2, "rewards/margins": 3 }])).toBe(2);
+  expect(rankOf(of("dpo", own), [{ "rewards/margins": 3 }])).toBeNull();
+  expect(rankOf(of("dpo"), [{ eval_loss: 2, "rewards/margins": 3 }])).toBe(3);
 });
 
 test("the newest, the best and the needed checkpoints stay", () => {
@@ -156,4 +165,25 @@ test("the newest, the best and the needed checkpoints stay", () => {
   expect(pruned(2, "c1")).toBe("c2 c3");
   expect(pruned(1, null, ["c3"])).toBe("c1 c2 c4");
   expect(pruned(0, "c5")).toBe("c1 c2 c3 c4");
+});
+
+test("F10 a checkpoint ranks by the held-out rows, or by the mean of its last ten steps, and says which", () => {
+  const grpo = { method: "grpo" as const, hyperparameters: {} };
+  const lucky = [{ reward: 1 }, ...Array.from({ length: 20 }, () => ({ reward: 0 }))];
+  expect(rankOf(grpo, lucky)).toBeCloseTo(0.1);
+  expect(rankedBy(grpo)).toBe("mean reward of the last 10 steps");
+  const heldOut = { ...grpo, evalDatasetId: "ds_1" };
+  expect(rankOf(heldOut, [{ reward: 1 }, { reward: 0, eval_reward: 0.4 }, { eval_reward: 0.1 }])).toBe(0.4);
+  expect(rankedBy(heldOut)).toBe("eval_reward on held-out rows");
+  expect(rankedBy({ method: "sft", hyperparameters: { metric_for_best_model: "eval_loss" } })).toBe(
+    "eval_loss on held-out rows",
+  );
+  expect(rankedBy({ method: "custom", hyperparameters: {} })).toBeNull();
+});
+
+test("F10 while all rewards are 0 no checkpoint is the best; a loss of 0 is one", () => {
+  const zeros = [checkpoint("a", 6, 0), checkpoint("b", 12, 0)];
+  expect(bestOf({ method: "grpo", hyperparameters: {} }, zeros)).toBeUndefined();
+  expect(bestOf({ method: "grpo", hyperparameters: {} }, [...zeros, checkpoint("c", 18, 0.1)])?.id).toBe("c");
+  expect(bestOf({ method: "sft", hyperparameters: {} }, zeros)?.id).toBe("b");
 });

@@ -203,20 +203,45 @@ const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = {
   orpo: false,
 };
 
-type Judgeable = Pick<JobRow, "method" | "hyperparameters">;
+type Judgeable = Pick<JobRow, "method" | "hyperparameters"> & Partial<Pick<JobRow, "evalDatasetId">>;
 
-/** The metric that ranks checkpoints: the job's own (`metric_for_best_model`), or the method's. */
-function rankingOf({ method, hyperparameters }: Judgeable): { metric: string; lower: boolean } | null {
+/** One step is luck: a batch of it may have had easy prompts. */
+export const STEPS_OF_MEAN = 10;
+
+/** `steps`: how many training steps the mean covers; null for a metric of the held-out rows. */
+export type Ranking = { metric: string; lower: boolean; steps: number | null };
+
+/**
+ * The ranking of checkpoints: by the job's own metric (`metric_for_best_model`), else the method's, on the held-out rows if
+ * there are some, else over the last training steps.
+ */
+export function rankingOf({ method, hyperparameters, evalDatasetId }: Judgeable): Ranking | null {
   if (method === "custom") return null;
-  const { metric_for_best_model: metric, greater_is_better: greater } = hyperparameters;
-  if (typeof metric === "string") return { metric, lower: greater === false };
-  return { metric: HEADLINE_METRIC[method], lower: LOWER_IS_BETTER[method] };
+  const { metric_for_best_model: own, greater_is_better: greater } = hyperparameters;
+  if (typeof own === "string") return { metric: own, lower: greater === false, steps: null };
+  const [metric, lower] = [HEADLINE_METRIC[method], LOWER_IS_BETTER[method]];
+  return evalDatasetId ? { metric: `eval_${metric}`, lower, steps: null } : { metric, lower, steps: STEPS_OF_MEAN };
 }
 
-/** The value that ranks a checkpoint. Null if its step has none. */
-export function rankOf(job: Judgeable, values: Readonly<Record<string, number>>): number | null {
+/** The ranking in words. Null for a job that has none. */
+export function rankedBy(job: Judgeable): string | null {
   const ranking = rankingOf(job);
-  return ranking && (values[ranking.metric] ?? null);
+  if (!ranking) return null;
+  const { metric, steps } = ranking;
+  return steps === null ? `${metric} on held-out rows` : `mean ${metric} of the last ${steps} steps`;
+}
+
+type Values = Readonly<Record<string, number>>;
+
+/**
+ * The value that ranks a checkpoint. `recent`: the metrics of its step and of steps before, newest first; null if none
+ * has the metric.
+ */
+export function rankOf(job: Judgeable, recent: readonly Values[]): number | null {
+  const ranking = rankingOf(job);
+  if (!ranking) return null;
+  const values = recent.flatMap((each) => each[ranking.metric] ?? []).slice(0, ranking.steps ?? 1);
+  return values.length === 0 ? null : values.reduce((sum, each) => sum + each, 0) / values.length;
 }
 
 /** True if the job's model is made from its best checkpoint, not from its last. */
@@ -224,16 +249,18 @@ export const takesBest = ({ hyperparameters }: Judgeable) => hyperparameters["lo
 
 type Scored = Pick<CheckpointRow, "id" | "step" | "value">;
 
-/** The best checkpoint by the job's metric; the later one of equals. Undefined if none has the metric. */
+/**
+ * The best checkpoint by the job's metric; the later one of equals. Undefined if none has the metric, or if nothing is
+ * learned yet: all rewards or margins are 0.
+ */
 export function bestOf<T extends Scored>(job: Judgeable, checkpoints: readonly T[]): T | undefined {
   const ranking = rankingOf(job);
   if (!ranking) return undefined;
   const sign = ranking.lower ? -1 : 1;
   const rank = ({ value }: Scored) => (value === null ? Number.NEGATIVE_INFINITY : sign * value);
-  return checkpoints
-    .filter(({ value }) => value !== null)
-    .toSorted((a, b) => rank(b) - rank(a) || b.step - a.step)
-    .at(0);
+  const ranked = checkpoints.filter(({ value }) => value !== null);
+  if (!ranking.lower && ranked.every(({ value }) => value === 0)) return undefined;
+  return ranked.toSorted((a, b) => rank(b) - rank(a) || b.step - a.step).at(0);
 }
 
 /** Checkpoints to delete: neither among the newest, nor the best, nor needed elsewhere. */

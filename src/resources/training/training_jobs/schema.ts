@@ -9,6 +9,7 @@ import { MINUTE_MS } from "../../../lib/units.ts";
 import { snapshotId } from "../../data/datasets/schema.ts";
 import { costOf } from "../../money/billing/service.ts";
 import { wattHours } from "../../money/energy/watts.ts";
+import { rankedBy } from "./policy.ts";
 import { FAILURE_CODES, JOB_METHODS, type JobRow } from "./table.ts";
 
 export const PRIORITIES = { low: -1, normal: 0, high: 1 } as const;
@@ -87,7 +88,11 @@ export const TrainingJob = later(() =>
         .describe("What the job does before it can wait for a device; null if nothing"),
       latest_metrics: z.record(z.string(), z.number()),
       headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
-      best_checkpoint_id: z.string().nullable(),
+      best_checkpoint_id: z.string().nullable().describe("Null while no checkpoint has learned anything"),
+      best_by: z
+        .string()
+        .nullable()
+        .describe("What ranks the checkpoints: a metric on held-out rows, or its mean over the last steps"),
       memory_bytes: z.int().describe("Estimated memory on the device"),
       queue_position: z
         .int()
@@ -188,6 +193,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   latest_metrics: row.latestMetrics,
   headline_metric: headlineOf(row),
   best_checkpoint_id: row.bestCheckpointId,
+  best_by: rankedBy(row),
   memory_bytes: row.memoryBytes,
   queue_position: live.queuePosition,
   queue_reason: live.queueReason,

@@ -1,7 +1,9 @@
 /**
  * Reads the bytes of an object over unreliable connections: continues the same version after the last byte received.
  */
+
 import { setTimeout as sleep } from "node:timers/promises";
+import { connectionFailure } from "../../../lib/net/connection_failure.ts";
 import { DialError } from "../../../platform/network/address.ts";
 import type { SourceFile } from "../formats/file.ts";
 import { SourceError } from "../types.ts";
@@ -77,7 +79,7 @@ function isPassing(error: unknown, begun: boolean): boolean {
 const broken = (name: string, at: number, cause: unknown) =>
   new SourceError(
     "broken",
-    `${name}: the connection broke ${TRIES} times at byte ${at}: ${(cause as Error).message}`,
+    `${name}: the connection broke ${TRIES} times at byte ${at}: ${connectionFailure(cause)}`,
     null,
     {
       cause,

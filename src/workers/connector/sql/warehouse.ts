@@ -2,6 +2,7 @@
 
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { connectionFailure } from "../../../lib/net/connection_failure.ts";
 import type { OpenedResponse } from "../../../platform/network/http_client.ts";
 import { readText } from "../body.ts";
 import type { Dialer } from "../dialer.ts";
@@ -84,7 +85,7 @@ async function guarded<T>(warehouse: Warehouse, signal: AbortSignal, work: Promi
     signal.throwIfAborted();
     if (error instanceof SourceError) throw error;
     if (error instanceof SyntaxError) throw foreign(warehouse);
-    throw new SourceError("broken", `The connection to ${warehouse.name} was lost: ${(error as Error).message}`, null, {
+    throw new SourceError("broken", `The connection to ${warehouse.name} was lost: ${connectionFailure(error)}`, null, {
       cause: error,
     });
   }

@@ -15,6 +15,7 @@ import {
 import { errorText } from "../../../lib/error_text.ts";
 import { STDOUT_BYTES } from "../../../lib/rewards/contract.ts";
 import { type HarnessRequest, type Interpreter, Violation } from "../interpreter.ts";
+import { explained } from "./explain.ts";
 import { harness } from "./harness.ts";
 import { loadCode } from "./load.ts";
 import { type LocationOf, openPreparer } from "./source.ts";
@@ -40,14 +41,14 @@ export async function openJavaScript(limits: { memoryBytes: number }): Promise<I
   const output = capture();
   const vm = { context, runtime, inside: openInside(context, output.write) };
   const prepare = openPreparer();
-  let locationOf: LocationOf = (place) => place;
+  let code: Code = { source: "", locationOf: (place) => place };
 
   const exchange = (request: HarnessRequest): unknown => {
     deadline = performance.now() + LONGEST_MS;
-    if (request.op !== "load") return locateFault(answer(vm, JSON.stringify(request)), locationOf);
+    if (request.op !== "load") return locateFault(answer(vm, JSON.stringify(request)), code);
     const prepared = prepare(request.source, request.language === "python" ? undefined : request.language);
     if (!prepared.ok) return prepared;
-    locationOf = prepared.locationOf;
+    code = { source: request.source, locationOf: prepared.locationOf };
     return loadCode(vm, request, prepared);
   };
   return { exchange: (request) => contained(() => exchange(request)), printed: output.taken };
@@ -83,13 +84,17 @@ function answer(vm: Vm, request: string): unknown {
   return { ok: false, error: { kind: "exception", message, line: null } };
 }
 
-/** Replaces the stack of an inner error by a location in the user's text. */
-function locateFault(reply: unknown, locationOf: LocationOf): unknown {
+type Code = { source: string; locationOf: LocationOf };
+
+/** Replaces the stack of an inner error by a location in the user's text, and names what was called there. */
+function locateFault(reply: unknown, { source, locationOf }: Code): unknown {
   const faultOf = (fault: unknown): unknown => {
-    if (typeof fault !== "object" || fault === null || !("stack" in fault)) return fault;
+    if (typeof fault !== "object" || fault === null || !("stack" in fault) || !("message" in fault)) return fault;
     const { stack, ...rest } = fault;
     const place = innermost(String(stack));
-    return { ...rest, line: place === null ? null : (locationOf(place)?.line ?? null) };
+    const at = place === null ? null : locationOf(place);
+    if (at === null) return { ...rest, line: null };
+    return { ...rest, message: explained(String(fault.message), source, at), line: at.line };
   };
   const withLine = (value: unknown): unknown =>
     typeof value === "object" && value !== null && "fault" in value ? { fault: faultOf(value.fault) } : value;

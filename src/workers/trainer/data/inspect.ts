@@ -40,7 +40,7 @@ export async function inspectRows(task: InspectTask, beat: () => void): Promise<
         return { row: i + 1, sequences: [], error: messageOf(error) };
       }
     });
-    return { type: "inspected", rows, statistics: await statisticsOf(source, task, read, beat) };
+    return { type: "inspected", rows, statistics: await statisticsOf(source, task, { read, isTrained }, beat) };
   } finally {
     source.close();
     tokenizer.close();
@@ -61,24 +61,39 @@ function sequencesOf(row: Row, { method, rows: { format } }: InspectTask, encode
 const lengthOf = (parts: readonly Part[]) => parts.reduce((sum, { tokens }) => sum + tokens.length, 0);
 const messageOf = (error: unknown) => errorText(error).slice(0, 500);
 
+type Reading = { read: (text: string) => Sequences; isTrained: (part: Part) => boolean };
+
+/** True if a token to learn lies within `most`. The first token never counts, because nothing predicts it. */
+function learnsWithin(most: number, parts: readonly Part[], isTrained: (part: Part) => boolean): boolean {
+  let start = 0;
+  for (const part of parts) {
+    const end = Math.min(start + part.tokens.length, most);
+    if (isTrained(part) && end > Math.max(start, 1)) return true;
+    start += part.tokens.length;
+  }
+  return false;
+}
+
 /** Lengths are measured on rows at even distances, at most `sample` of them. Duplicates are counted among all rows. */
 async function statisticsOf(
   source: RowSource,
   { sample, max_length: maxLength }: InspectTask,
-  read: (text: string) => Sequences,
+  { read, isTrained }: Reading,
   beat: () => void,
 ): Promise<Inspected["statistics"]> {
   const stride = Math.max(1, Math.ceil(source.count / sample));
   const lengths: number[] = [];
   const [texts, prompts] = [new Set<bigint>(), new Set<bigint>()];
-  let unreadable = 0;
+  let [unreadable, unlearned] = [0, 0];
   await source.each((index, text) => {
     if (index % BEAT_ROWS === 0) beat();
     texts.add(hashOf(text));
     prompts.add(hashOf(promptText(text)));
     if (index % stride !== 0) return;
     try {
-      lengths.push(Math.max(...read(text).map(({ parts }) => lengthOf(parts))));
+      const sequences = read(text);
+      lengths.push(Math.max(...sequences.map(({ parts }) => lengthOf(parts))));
+      if (!sequences.every(({ parts }) => learnsWithin(maxLength, parts, isTrained))) unlearned++;
     } catch {
       unreadable++;
     }
@@ -96,6 +111,7 @@ async function statisticsOf(
       total: lengths.reduce((sum, each) => sum + each, 0),
     },
     over_max_length: lengths.filter((length) => length > maxLength).length,
+    unlearned_rows: unlearned,
     duplicates: { exact: source.count - texts.size, prompt: source.count - prompts.size },
   };
 }

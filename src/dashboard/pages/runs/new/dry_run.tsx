@@ -79,6 +79,7 @@ export function DryRunCard({ run: { isBusy, answer }, faults, others, isComplete
             {message}
           </p>
         ))}
+        {answer?.rows_preview && <RowsPreview preview={answer.rows_preview} />}
         {answer?.reward_preview && <RewardPreview preview={answer.reward_preview} />}
       </div>
     </Card>
@@ -92,6 +93,28 @@ function Estimate({ answer }: { answer: JobValidation | undefined }) {
       <Stat label="Memory" value={bytes(memory)} />
       <Stat label="Time" value={duration(time)} />
       <Stat label="Price" value={money(cost)} />
+    </div>
+  );
+}
+
+/** The learned text is marked. */
+function RowsPreview({ preview }: { preview: NonNullable<JobValidation["rows_preview"]> }) {
+  const { rows, tokens, cut_rows: cut, dropped_rows: dropped, max_length: most, first } = preview;
+  return (
+    <div>
+      <h3>Rows as the model reads them</h3>
+      <p class={dropped > 0 ? "warn" : "muted"}>
+        {`${rows} rows, ${tokens} tokens; ${cut} cut at max_length ${most}, ${dropped} not used`}
+      </p>
+      {first?.error && <p class="bad">{first.error}</p>}
+      {first?.sequences.map(({ name, parts }) => (
+        <div key={name}>
+          <p class="muted">{`First row, ${name}; the marked text is learned`}</p>
+          <pre class="runs-row-text">
+            {parts.map(({ text, trained }, i) => (trained ? <mark key={`${i}${text}`}>{text}</mark> : text))}
+          </pre>
+        </div>
+      ))}
     </div>
   );
 }

@@ -131,11 +131,14 @@ export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKe
   );
 }
 
-type NumbersProps = FieldsProps & { resolved: Readonly<Record<string, unknown>> | null | undefined };
+type NumbersProps = FieldsProps & {
+  resolved: Readonly<Record<string, unknown>> | null | undefined;
+  steps: number | null | undefined;
+};
 
-export function Numbers({ form, change, faultOf, resolved }: NumbersProps) {
+export function Numbers({ form, change, faultOf, resolved, steps }: NumbersProps) {
   const automatic = (name: string) => {
-    const value = resolved?.[name];
+    const value = name === "max_steps" ? steps : resolved?.[name]; // -1: by the epochs
     return typeof value === "number" && !form.numbers[name] ? `automatic: ${number(value)}` : undefined;
   };
   return (

@@ -80,7 +80,11 @@ function NewRun({ start, source }: { start: Form; source: TrainingJob | undefine
           )}
           <Basics {...fields} />
           {hasReward(form.method) && <Reward {...fields} canKeep={source !== undefined} />}
-          <Numbers {...fields} resolved={dry.answer?.resolved_hyperparameters} />
+          <Numbers
+            {...fields}
+            resolved={dry.answer?.resolved_hyperparameters}
+            steps={dry.answer?.estimate.total_steps}
+          />
         </div>
         <DryRunCard
           run={dry}

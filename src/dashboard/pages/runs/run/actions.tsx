@@ -56,7 +56,7 @@ export function Actions({ job, checkpoints, points, events }: ActionsProps) {
       )}
       {may("inference", false) && best && (
         <Button kind="primary" onClick={() => setOpen("deploy")}>
-          Deploy best
+          {best.is_best ? "Deploy best" : "Deploy newest"}
         </Button>
       )}
       {open === "deploy" && best && <Deploy job={job} checkpoint={best} onClose={close} />}

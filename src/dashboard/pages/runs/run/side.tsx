@@ -35,7 +35,8 @@ export function Setup({ job }: { job: TrainingJob }) {
             ? [["Rewards", job.reward_functions.map((each) => <Reward key={each.id} {...each} />)] as const]
             : []),
           ...(job.reward_language ? [["Reward code", job.reward_language] as const] : []),
-          ...["learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "beta"].flatMap(set),
+          ["Steps", String(job.progress.total_steps || NONE)] as const,
+          ...["learning_rate", "num_generations", "per_device_train_batch_size", "beta"].flatMap(set),
           ["Device", job.gpu ? `${job.gpu.count} × ${job.gpu.type}` : `${job.gpu_requested.type}, not yet given`],
           ["Memory, estimated", bytes(job.memory_bytes)],
           ["Started", job.started_at ? <Time at={job.started_at} /> : NONE],
@@ -102,7 +103,6 @@ type CheckpointsProps = { job: TrainingJob; checkpoints: Resource<ListPage<JobCh
 
 export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
   const [chosen, setChosen] = useState<JobCheckpoint | undefined>(undefined);
-  const metric = job.headline_metric?.name ?? "reward";
   const newest = (checkpoints.data?.data ?? []).slice(0, 3);
   const columns: Column[] = [
     { kind: "model", name: job.base_model },
@@ -123,24 +123,32 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
           data.length === 0 ? (
             <p class="muted">{noneYet(job)}</p>
           ) : (
-            <ul class="runs-checkpoints">
-              {data.map((checkpoint) => (
-                <li key={checkpoint.id}>
-                  <span>
-                    <b class="n">{`step ${checkpoint.step}`}</b> {checkpoint.is_best && <Pill tone="good">best</Pill>}
-                    <small>
-                      {`${number(checkpoint.metrics[metric])} · ${bytes(checkpoint.size_bytes)} · `}
-                      <Time at={checkpoint.created_at} />
-                    </small>
-                  </span>
-                  {may("inference", false) && (
-                    <Button onClick={() => setChosen(checkpoint)} label={`Deploy step ${checkpoint.step}`}>
-                      Deploy
-                    </Button>
-                  )}
-                </li>
-              ))}
-            </ul>
+            <>
+              {job.best_by !== null && <p class="muted">Ranked by {job.best_by}.</p>}
+              <ul class="runs-checkpoints">
+                {data.map((checkpoint) => (
+                  <li key={checkpoint.id}>
+                    <span>
+                      <b class="n">{`step ${checkpoint.step}`}</b>{" "}
+                      {checkpoint.is_best && (
+                        <span title={`By ${checkpoint.ranked_by}`}>
+                          <Pill tone="good">best</Pill>
+                        </span>
+                      )}
+                      <small>
+                        {`${number(checkpoint.score)} · ${bytes(checkpoint.size_bytes)} · `}
+                        <Time at={checkpoint.created_at} />
+                      </small>
+                    </span>
+                    {may("inference", false) && (
+                      <Button onClick={() => setChosen(checkpoint)} label={`Deploy step ${checkpoint.step}`}>
+                        Deploy
+                      </Button>
+                    )}
+                  </li>
+                ))}
+              </ul>
+            </>
           )
         }
       </Loaded>

@@ -3,9 +3,11 @@
  * account of its workspace alone, and the answer is the same whether or not the address has an account elsewhere. People
  * who have a proven account may join with it: they prove it with its password or with the session of the browser.
  */
+
 import type { Ctx } from "../../../../context.ts";
 import { requireOwnPage, sessionTokenOf } from "../../../../http/browser_session.ts";
 import { AppError } from "../../../../lib/errors.ts";
+import { issueText } from "../../../../lib/text/issue.ts";
 import { write } from "../../../../platform/db/db.ts";
 import * as workspaces from "../../workspaces/service.ts";
 import * as persons from "../persons.ts";
@@ -41,7 +43,7 @@ async function withNewAccount(
   { email }: InvitationRow,
 ): Promise<Enter> {
   const { success, error, data } = NewPassword.safeParse(password);
-  if (!success) throw new AppError("schema", `password: ${error.issues[0]?.message}`, { param: "/password" });
+  if (!success) throw new AppError("schema", `password: ${issueText(error.issues[0])}`, { param: "/password" });
   const passwordHash = await persons.newHash(ctx, email, data);
   return (to) => people.claim(ctx, { ...to, email, name: name ?? email.split("@")[0] ?? email, passwordHash });
 }

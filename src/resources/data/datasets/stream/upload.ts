@@ -2,6 +2,7 @@
  * Uploads. The rows are checked and written to a temporary row file (intake.ts). The file gets its final name, and the
  * dataset its row, after the last row was valid. A bad row, an aborted request or a crash leaves nothing behind.
  */
+
 import { rm } from "node:fs/promises";
 import { and, eq } from "drizzle-orm";
 import { z } from "zod";
@@ -16,6 +17,7 @@ import { MAP_RULE, parseMap } from "../../../../lib/rows/columns.ts";
 import { FORMATS } from "../../../../lib/rows/format.ts";
 import { SHAPES } from "../../../../lib/rows/shape.ts";
 import { Label, later, Metadata } from "../../../../lib/schema.ts";
+import { issueText } from "../../../../lib/text/issue.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { renameDurably } from "../../../../platform/files.ts";
 import type { OpenMeter } from "../../../../platform/storage/meter.ts";
@@ -134,7 +136,7 @@ function fieldsOf(fields: Readonly<Record<string, string>>): UploadFields {
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   const field = String(issue?.path[0] ?? "name");
-  throw new AppError("schema", `${field}: ${issue?.message ?? "is required"}`, { param: field });
+  throw new AppError("schema", `${field}: ${issueText(issue)}`, { param: field });
 }
 
 function read(name: "metadata" | "map", parse: () => unknown): unknown {

@@ -1,9 +1,11 @@
 /** One row for one target: the answer and its record. */
+
 import { and, eq, sql } from "drizzle-orm";
 import { ZodError } from "zod";
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
+import { issueText } from "../../../../lib/text/issue.ts";
 import type { Turn } from "../../../../lib/turns.ts";
 import { type Tx, write } from "../../../../platform/db/db.ts";
 import { preparedInsert } from "../../../../platform/db/row.ts";
@@ -75,7 +77,7 @@ function faultOf({ ctx, row }: Work, { rowId }: QuestionRow, error: unknown): Ap
   if (error instanceof AppError) return error;
   if (error instanceof ZodError) {
     const [issue] = error.issues;
-    return new AppError("schema", `The row is no valid request: ${issue?.path.join(".")}: ${issue?.message}`);
+    return new AppError("schema", `The row is no valid request: ${issue?.path.join(".")}: ${issueText(issue)}`);
   }
   ctx.log.error("an item of an experiment failed", { experiment: row.id, row: rowId, error });
   return new AppError("internal", "Unexpected server error");

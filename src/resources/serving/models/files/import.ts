@@ -67,7 +67,7 @@ async function folderRefusal(path: string): Promise<string> {
   const files = await readdir(path);
   if (isHuggingFaceFolder(files)) return incompleteFolder(path, files);
   const model = files.find((name) => /\.gguf$/i.test(name));
-  return `${path} is a folder: import a GGUF file${model === undefined ? "" : `, such as ${join(path, model)}`}`;
+  return `${path} is a folder without a model: import a GGUF file, or a Hugging Face folder with config.json and safetensors${model === undefined ? "" : `, such as ${join(path, model)}`}`;
 }
 
 /** The given name, or the name of the file. */

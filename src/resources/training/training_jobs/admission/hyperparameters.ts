@@ -1,7 +1,9 @@
 /** Reads the hyperparameters and LoRA settings of a request strictly, then resolves them for the model and the rows. */
+
 import type { ModelShape } from "../../../../lib/gguf/shape.ts";
 import { jsonPointer } from "../../../../lib/json/pointer.ts";
 import type { Format } from "../../../../lib/rows/format.ts";
+import { issueText } from "../../../../lib/text/issue.ts";
 import type { HyperparameterInput, Method } from "../../../../lib/training/fields.ts";
 import { IGNORED_LORA, ignoredText, LORA_ALIASES } from "../../../../lib/training/foreign_names.ts";
 import { loraRefusalOf, refusalOf, withOwnValues } from "../../../../lib/training/foreign_values.ts";
@@ -58,7 +60,7 @@ export function readLora({ lora }: JobRequest, faults: Faults): LoraSettings | n
   for (const issue of read.error?.issues.slice(0, MOST_PROBLEMS) ?? []) {
     const [name, ...rest] = issue.path;
     const from = sorted.given.find((each) => each.name === name)?.from ?? String(name);
-    faults.refuse(jsonPointer(["lora", from, ...rest]), issue.message);
+    faults.refuse(jsonPointer(["lora", from, ...rest]), issueText(issue));
   }
   const refused = refusalsOf(sorted.ignored, raw, loraRefusalOf);
   for (const { path, message } of refused) refuse(String(path[0]), message);

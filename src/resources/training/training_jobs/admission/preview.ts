@@ -16,8 +16,11 @@ import { type Scoring, scoringFor } from "../running/scoring.ts";
 import { grantsOf, holdFiles } from "../state/grants.ts";
 import { baseModelOf, deviceOf, startFault } from "../state/inputs.ts";
 import type { JobError, JobRow } from "../table.ts";
+import { previewRows } from "./rows_preview.ts";
+import type { JobValidation } from "./validation_schema.ts";
 
-export type Preview = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };
+type Measured = { memoryBytes: number; stepMs: number | null; samples: TrainSample[]; latenciesMs: number[] };
+export type Preview = Measured & { rows: JobValidation["rows_preview"] };
 
 const PROMPTS = 4;
 const MEMORY_WAIT_MS = 30 * SECOND_MS;
@@ -64,13 +67,20 @@ async function memoryFor(ctx: Ctx, job: JobRow, holder: string, signal: AbortSig
 
 type PreviewRun = { task: PreviewTask; cards: readonly string[]; signal: AbortSignal };
 
-type Outcome = Preview | { error: JobError };
+type Outcome = Measured | { error: JobError };
 
-async function runPreview(ctx: Ctx, job: JobRow, { task, cards, signal }: PreviewRun): Promise<Outcome> {
+async function runPreview(
+  ctx: Ctx,
+  job: JobRow,
+  { task, cards, signal }: PreviewRun,
+): Promise<Preview | { error: JobError }> {
   const scoring = scoringFor(ctx, job);
   const release = holdFiles(ctx, task);
   try {
-    return await runTrainer(ctx, job, { task, cards, signal, scoring });
+    const outcome = await runTrainer(ctx, job, { task, cards, signal, scoring });
+    if ("error" in outcome) return outcome;
+    if (isRolled(job.method)) return { ...outcome, rows: null };
+    return { ...outcome, rows: await previewRows(ctx, { workspaceId: job.workspaceId, signal }, task.plan) };
   } finally {
     release();
   }
@@ -110,7 +120,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
   }
 }
 
-const previewOf = (report: Extract<FromTrainer, { type: "previewed" }>, devices: number): Preview => ({
+const previewOf = (report: Extract<FromTrainer, { type: "previewed" }>, devices: number): Measured => ({
   memoryBytes: report.memory_bytes * devices,
   stepMs: report.step_ms,
   samples: report.samples,

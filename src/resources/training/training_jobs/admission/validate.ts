@@ -145,10 +145,12 @@ function answerOf({ sizable, size, errors, warnings, resolved }: Checks, measure
     resolved_hyperparameters: size?.values ? { ...size.values } : null,
     estimate: {
       vram_bytes_peak: measured ? Math.max(measured.memoryBytes, 0) : (size?.memoryBytes ?? null),
+      total_steps: totalSteps,
       duration_seconds: ms === null ? null : Math.round(ms) / 1000,
       cost_usd: ms === null ? null : usdOf(billing.costOf(rate, ms)),
     },
     data_resolver_preview: resolved,
+    rows_preview: measured?.rows ?? null,
     reward_preview: measured && isRolled(sizable?.request.method) ? rewardPreview(measured, groupOf(size)) : null,
   };
 }

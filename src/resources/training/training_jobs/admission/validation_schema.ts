@@ -16,6 +16,7 @@ export const JobValidation = later(() =>
         .describe("Null if they cannot be resolved"),
       estimate: z.object({
         vram_bytes_peak: z.int().nullable(),
+        total_steps: z.int().nullable().describe("Steps of the training, also where max_steps is automatic"),
         duration_seconds: Figure.describe("Measured on a first step if possible"),
         cost_usd: Figure,
       }),
@@ -35,6 +36,32 @@ export const JobValidation = later(() =>
         })
         .nullable()
         .describe("The data resolver on the first rows; null without one"),
+      rows_preview: z
+        .object({
+          rows: z.int(),
+          measured_rows: z.int().describe("Rows whose tokens were counted, at even distances"),
+          tokens: z.int().describe("Tokens of the measured rows in all"),
+          max_length: z.int(),
+          cut_rows: z.int().describe("Measured rows that are longer than max_length and are cut"),
+          dropped_rows: z
+            .int()
+            .describe("Measured rows that are not used: the template rejects them, or nothing to learn is left"),
+          first: z
+            .object({
+              sequences: z.array(
+                z.object({
+                  name: z.string().describe("text for sft; chosen and rejected for dpo and orpo"),
+                  tokens: z.int(),
+                  parts: z.array(z.object({ text: z.string(), tokens: z.int(), trained: z.boolean() })),
+                }),
+              ),
+              error: z.string().nullable(),
+            })
+            .nullable()
+            .describe("The first row as the model reads it; `trained` marks the text that is learned"),
+        })
+        .nullable()
+        .describe("The rows of a method that learns from texts; null for grpo and rloo"),
       reward_preview: z
         .object({
           mean: Figure,

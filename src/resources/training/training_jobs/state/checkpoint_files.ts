@@ -3,7 +3,7 @@
  * message about it was lost. Rows are aligned with the directories after a run that broke off and before each run, while
  * nothing of the job runs. A checkpoint carries the reports of its steps, so that lost ones are written then too.
  */
-import { and, eq, isNull } from "drizzle-orm";
+import { and, desc, eq, isNull, lt, sql } from "drizzle-orm";
 import { z } from "zod";
 import type { Ctx } from "../../../../context.ts";
 import { newId } from "../../../../lib/ids.ts";
@@ -12,8 +12,8 @@ import { type Tx, write } from "../../../../platform/db/db.ts";
 import type { ForeignDir } from "../../../../sandbox/files/foreign_dir.ts";
 import { bytesIn, makeDir, namesIn, readText, removeTree, renameTree } from "../../../../sandbox/files/trees.ts";
 import { StepRecord } from "../../../../workers/protocol_trainer.ts";
-import { bestOf, rankOf, superfluous } from "../policy.ts";
-import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs } from "../table.ts";
+import { bestOf, rankingOf, rankOf, STEPS_OF_MEAN, superfluous } from "../policy.ts";
+import { type CheckpointRow, type JobRow, trainingCheckpoints, trainingJobs, trainingMetrics } from "../table.ts";
 import { note } from "./notes.ts";
 import { checkpointDir, checkpointPath, pathsOf } from "./paths.ts";
 import { metricsAt, recoverStep } from "./steps.ts";
@@ -115,7 +115,7 @@ export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, no
     id: newId("ckpt", now),
     jobId: job.id,
     workspaceId: job.workspaceId,
-    value: rankOf(job, checkpoint.metrics),
+    value: rankOf(job, [checkpoint.metrics, ...metricsBefore(tx, job, checkpoint.step)]),
     createdAt: now,
     deletedAt: null,
     ...checkpoint,
@@ -127,6 +127,22 @@ export function addCheckpoint(tx: Tx, job: JobRow, checkpoint: NewCheckpoint, no
   note(tx, job, now, { level: "info", type: "checkpoint", message: `Checkpoint after step ${step}`, data });
   chooseBest(tx, job, now);
   return added;
+}
+
+/** The steps of the mean, or the last evaluation before the step. */
+function metricsBefore(tx: Tx, job: JobRow, step: number): Record<string, number>[] {
+  const ranking = rankingOf(job);
+  if (!ranking || typeof job.hyperparameters["metric_for_best_model"] === "string") return []; // each best step saves
+  const { jobId, values, step: at } = trainingMetrics;
+  const hasMetric = sql`json_extract(${values}, ${`$."${ranking.metric}"`}) IS NOT NULL`;
+  const rows = tx
+    .select({ values })
+    .from(trainingMetrics)
+    .where(and(eq(jobId, job.id), lt(at, step), hasMetric))
+    .orderBy(desc(at))
+    .limit(ranking.steps === null ? 1 : STEPS_OF_MEAN)
+    .all();
+  return rows.map((row) => row.values);
 }
 
 function chooseBest(tx: Tx, job: JobRow, now: number) {

@@ -5,6 +5,7 @@ import { PageQuery } from "../../../../http/answer/pagination.ts";
 import { DateTime, later, numberText } from "../../../../lib/schema.ts";
 import { isoTime } from "../../../../lib/time.ts";
 import { JOB_STATUSES } from "../../../../lib/training/job_status.ts";
+import { rankedBy } from "../policy.ts";
 import {
   type CheckpointRow,
   EVENT_LEVELS,
@@ -130,6 +131,11 @@ export const JobCheckpoint = later(() =>
       size_bytes: z.int(),
       metrics: z.record(z.string(), z.number()),
       is_best: z.boolean(),
+      score: z.number().nullable().describe("The value that ranks the checkpoint; null if it has none"),
+      ranked_by: z
+        .string()
+        .nullable()
+        .describe("What score is, such as `eval_loss on held-out rows` or `mean reward of the last 10 steps`"),
       created_at: DateTime,
     })
     .meta({ id: "TrainingJobCheckpoint" }),
@@ -143,5 +149,7 @@ export const presentCheckpoint = (row: CheckpointRow, job: JobRow): z.infer<type
   size_bytes: row.sizeBytes,
   metrics: row.metrics,
   is_best: row.id === job.bestCheckpointId,
+  score: row.value,
+  ranked_by: rankedBy(job),
   created_at: isoTime(row.createdAt),
 });

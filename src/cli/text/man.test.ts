@@ -2,10 +2,10 @@ import { beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isGroup } from "../../src/cli/args.ts";
-import { loadCommands } from "../../src/cli/command_table.ts";
-import type { Named } from "../../src/cli/text/completion.ts";
-import { run } from "../../test/packages_kit.ts";
+import { run } from "../../../test/packages_kit.ts";
+import { isGroup } from "../args.ts";
+import { loadCommands } from "../command_table.ts";
+import type { Named } from "./completion.ts";
 import { manPage, roff } from "./man.ts";
 
 let commands: Named[] = [];

@@ -1,7 +1,7 @@
 /** The manual page verk(1), written from the same table of commands as the help pages. */
-import { type Command, isGroup } from "../../src/cli/args.ts";
-import type { Named } from "../../src/cli/text/completion.ts";
-import { EXIT_DOCS, exitsOf, usageWords } from "../../src/cli/text/help.ts";
+import { type Command, isGroup } from "../args.ts";
+import type { Named } from "./completion.ts";
+import { EXIT_DOCS, exitsOf, usageWords } from "./help.ts";
 
 export type ManOptions = { commands: readonly Named[]; version: string; date: string };
 
