@@ -39,6 +39,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol_detector",
     "workers/protocol_inspector",
     "workers/protocol_importer",
+    "workers/protocol_proxy",
     "sandbox",
   ],
   // the browser's code: of the server it knows only types
