@@ -50,6 +50,7 @@ import m0073 from "./0073_proof.sql" with { type: "text" };
 import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
 import m0075 from "./0075_machines.sql" with { type: "text" };
 import m0076 from "./0076_hub_pushes.sql" with { type: "text" };
+import m0082 from "./0082_custom_jobs.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -106,11 +107,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 74, name: "0074_annotation_sums", sql: m0074 },
   { version: 75, name: "0075_machines", sql: m0075 },
   { version: 76, name: "0076_hub_pushes", sql: m0076 },
+  { version: 82, name: "0082_custom_jobs", sql: m0082 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "146a7a542c748e7a0dde81e80d8061e671dc778fc287657d174e30614099be3d";
-export const FRESH_TEXTS = "0770affd275f9a001c5f8e63a9b3287b5515f3303bfed97d3acb9c6438fa2a80";
+export const SCHEMA = "a268d8a510bf55231a68616930d15f1194e70971bc00b0557470b2a8e0dce654";
+export const FRESH_TEXTS = "ab7644cfd0ee52734f9d3bd04e387e22074aa2ab867ba40a908e362d1b38bd8e";

@@ -96,8 +96,14 @@ export function mayAttachSecrets(scopes: readonly string[], { secrets: names }: 
 }
 
 export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {
-  for (const [i, name] of (request.secrets ?? []).entries())
-    faults.attempt(() => secrets.mustGet(ctx, workspaceId, name), { name: `/secrets/${i}` });
+  for (const [i, name] of (request.secrets ?? []).entries()) {
+    const row = faults.attempt(() => secrets.mustGet(ctx, workspaceId, name), { name: `/secrets/${i}` });
+    if (row && row.scopeHost !== null)
+      faults.refuse(
+        `/secrets/${i}`,
+        `${name} may only be sent to ${row.scopeHost}, and a command could send it elsewhere`,
+      );
+  }
   for (const [i, { name, mount_path: path }] of (request.volumes ?? []).entries()) {
     faults.attempt(() => volumes.mustGet(ctx, workspaceId, name), { name: `/volumes/${i}/name` });
     const isTaken = request.volumes?.some(
@@ -106,9 +112,6 @@ export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: J
     if (isTaken)
       faults.refuse(`/volumes/${i}/mount_path`, "must not be the mount_path of another volume, nor lie inside it");
   }
-  const unused = (["secrets", "volumes"] as const).filter((field) => (request[field]?.length ?? 0) > 0);
-  if (request.method !== "custom")
-    for (const field of unused) faults.warn(`/${field}`, `${field}: only custom jobs use them`);
 }
 
 /** Custom jobs need code and a command; other jobs must not have them. */

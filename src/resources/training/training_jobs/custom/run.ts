@@ -7,6 +7,7 @@ import { type TarEntry, tarBytes, tarChunks } from "../../../../lib/archive/tar_
 import { AppError, UsageError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { write } from "../../../../platform/db/db.ts";
+import type { Cards } from "../../../../sandbox/jail/custom_jail.ts";
 import { startJailed } from "../../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../../sandbox/jail/support.ts";
@@ -26,9 +27,11 @@ import { recordStep } from "../state/progress.ts";
 import { currentJob } from "../state/rows.ts";
 import type { JobError, JobRow } from "../table.ts";
 import { buildJobDir, type JobDir, removeJobDir } from "./files.ts";
+import { openNetwork } from "./network.ts";
 import { limitPoints, linesOf, type Point, pointOf, throttled } from "./output.ts";
+import { envOf } from "./resources.ts";
 import { outputOf, writeBack } from "./results.ts";
-import { type Gpu, nodesOf, specOf } from "./spec.ts";
+import { nodesOf, specOf } from "./spec.ts";
 
 const LAST_LINES = 20;
 
@@ -90,12 +93,12 @@ const ENDED = { ...UNREPORTED_END, kind: "stopped", message: "The command was st
 async function attempt(ctx: Ctx, job: JobRow, { log, cards, signal }: CustomRun): Promise<Outcome> {
   try {
     await requireJail(ctx);
-    const nodes = nodesOf(cards);
+    const nodes = nodesOf(cards, ctx.state.gpu.driver);
     const dir = await buildJobDir(ctx, job);
     if (signal.aborted) return "ended";
     const device = job.gpuType === "cpu" ? "the CPU" : job.gpuType;
     moves.markRunning(ctx, job.id, { device, memoryBytes: job.memoryBytes });
-    const { end, last } = await runCommand(ctx, job, { dir, gpu: { cards, nodes }, log, signal });
+    const { end, last } = await runCommand(ctx, job, { dir, cards: { uuids: cards, nodes }, log, signal });
     for (const fault of await writeBackAll(ctx, job, dir)) log.add("stderr", fault);
     if (signal.aborted && end.reason === "stopped") return "ended";
     if (end.reason !== "exited" || end.exitCode !== 0) return failureOf(end, last);
@@ -124,9 +127,9 @@ async function requireJail(ctx: Ctx) {
   }
 }
 
-type Command = Pick<CustomRun, "log" | "signal"> & { dir: JobDir; gpu: Gpu };
+type Command = Pick<CustomRun, "log" | "signal"> & { dir: JobDir; cards: Cards };
 
-async function runCommand(ctx: Ctx, job: JobRow, { dir, gpu, log, signal }: Command) {
+async function runCommand(ctx: Ctx, job: JobRow, { dir, cards, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
   const limited = limitPoints((message) => {
@@ -142,16 +145,20 @@ async function runCommand(ctx: Ctx, job: JobRow, { dir, gpu, log, signal }: Comm
       if (point) recordStep(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
     }
   });
-  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { dir, gpu, secrets: hidden }), {
-    stdin: "ignore",
-    onOutput: throttled(lines.push, signal),
-  });
-  const stop = () => void jail.stop();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
-  const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
-  lines.end();
-  return { end, last: last.join("\n") };
+  const network = await openNetwork(ctx, job, log);
+  try {
+    const spec = specOf(ctx, job, { dir, cards, env: envOf(ctx, job), secrets: hidden, proxy: network.proxy });
+    const onOutput = throttled(lines.push, signal);
+    const jail = startJailed(sessionJail(ctx.config.data_dir), spec, { stdin: "ignore", onOutput });
+    const stop = () => void jail.stop();
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
+    const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
+    lines.end();
+    return { end, last: last.join("\n") };
+  } finally {
+    await network.close();
+  }
 }
 
 /** The last metrics of each step. */
