@@ -55,6 +55,8 @@ const MAY: Record<string, string[]> = {
     // `verk node` starts trainers and replicas as the server does
     "workers/protocol",
     "workers/protocol_trainer",
+    "workers/protocol_inspector",
+    "workers/protocol_proxy",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",
     "resources/detection/adaptation",

@@ -1,4 +1,4 @@
-/** What the command of a custom job may use. */
+/** The limits, the network and the variables of the command of a custom job. */
 export const NETWORKS = ["none", "guarded"] as const;
 /** `guarded`: connections through a proxy that checks every address. */
 export type Network = (typeof NETWORKS)[number];

@@ -6,7 +6,7 @@ import type { ForeignDir } from "../files/foreign_dir.ts";
 import { volumeOf, workspaceOf } from "../files/sandbox_dir.ts";
 import { SESSION_ENV, sessionMounts } from "./session_root.ts";
 import { PROXY_URL } from "./spec.ts";
-import type { JailSpec } from "./types.ts";
+import type { JailEnd, JailSpec } from "./types.ts";
 
 /** Names in /workspace. */
 export const OUTPUT = "output";
@@ -26,7 +26,7 @@ export type CustomJail = {
   /** Paths of read-only volumes; `index`: of their copy. Writable ones are directories of /workspace. */
   readOnly: readonly { index: number; path: string }[];
   cards: Cards;
-  /** Of the user. */
+  /** Variables of the user. */
   env: Readonly<Record<string, string>>;
   secrets: Readonly<Record<string, string>>;
   /** Socket of the proxy of a job with the network `guarded`. */
@@ -93,3 +93,31 @@ const PROXY_ENV = Object.fromEntries(
     [name.toUpperCase(), value],
   ]),
 );
+
+type Failure = {
+  code: "timeout" | "out_of_memory" | "provisioning_failed" | "worker_crashed";
+  message: string;
+  param: string | null;
+};
+
+/** The failure of a job whose command did not exit with 0. `last`: its last lines. */
+export function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string): Failure {
+  const output = last === "" ? "" : `\n${last}`;
+  if (reason === "timeout")
+    return {
+      code: "timeout",
+      message: `The command reached its time limit: raise max_runtime_minutes${output}`,
+      param: "/max_runtime_minutes",
+    };
+  if (reason === "memory")
+    return { code: "out_of_memory", message: `Command killed: ${message}${output}`, param: null };
+  if (reason === "setup")
+    return { code: "provisioning_failed", message: `The command could not be started: ${message}`, param: null };
+  const how =
+    reason === "exited"
+      ? `exited with code ${exitCode}`
+      : reason === "signalled"
+        ? `was killed by signal ${signal}`
+        : `was killed: ${message}`;
+  return { code: "worker_crashed", message: `The command ${how}${output}`, param: "/command" };
+}

@@ -10,7 +10,7 @@ import { MINUTE_MS } from "../../../lib/units.ts";
 import { snapshotId } from "../../data/datasets/schema.ts";
 import { costOf } from "../../money/billing/service.ts";
 import { wattHours } from "../../money/energy/watts.ts";
-import { isReadOnly } from "./custom/resources.ts";
+import { isReadOnly } from "./policy.ts";
 import { FAILURE_CODES, JOB_METHODS, type JobRow } from "./table.ts";
 
 export const PRIORITIES = { low: -1, normal: 0, high: 1 } as const;

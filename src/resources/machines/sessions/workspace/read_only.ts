@@ -15,7 +15,7 @@ type ReadOnlyVolume = Mount & { index: number };
 
 const isAtOrBelow = (path: string, top: string) => path === top || path.startsWith(`${top}/`);
 
-/** Those that are mounted. A session of an older version has them in its workspace if their path is there. */
+/** Only the mounted ones. A session of an older version has them in its workspace if their path is there. */
 export const readOnlyVolumes = (ctx: Ctx, row: SessionRow): ReadOnlyVolume[] =>
   row.volumes.flatMap((mount, index) =>
     mount.readOnly && hasVolume(dirOf(ctx, row.id), index) ? [{ ...mount, index }] : [],

@@ -2,7 +2,8 @@
 import type { Ctx } from "../../../../context.ts";
 import { usdOf } from "../../../../lib/money.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
-import { envOf, isReadOnly } from "../custom/resources.ts";
+import { envOf } from "../custom/resources.ts";
+import { isReadOnly } from "../policy.ts";
 import { priorityOf } from "../schema.ts";
 import { mustGet } from "../state/rows.ts";
 import type { JobRow } from "../table.ts";

@@ -1,4 +1,4 @@
-/** What a request for a custom job may ask for. */
+/** Limits, network and variables in the request for a custom job. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { availableParallelism } from "node:os";
 import { tarGz } from "../../../../../test/archives.ts";

@@ -67,14 +67,15 @@ function memoryFor(ctx: Ctx, { resources = {} }: JobRequest, hardware: Hardware,
       "/resources/memory_mib",
       allowed < onMachine
         ? `must be at most ${most} (custom_jobs.memory_mib)`
-        : `must be at most ${most}, because jobs on this machine can lease ${formatBytes(onMachine)}`,
+        : `must be at most ${most}, because a job there can lease ${formatBytes(onMachine)}`,
     );
   if (isCpu && resources.gpu_memory_mib)
     faults.refuse("/resources/gpu_memory_mib", "is only for jobs on GPUs: leave it out");
   const each = resources.gpu_memory_mib ? resources.gpu_memory_mib * MIB : capacityBytes;
+  const isKnown = capacityBytes < Number.MAX_SAFE_INTEGER; // a region may not say how much its devices have
   if (!isCpu && each > capacityBytes)
     faults.refuse("/resources/gpu_memory_mib", `must be at most ${Math.floor(capacityBytes / MIB)} on a ${type}`);
-  return { mib, leaseBytes: isCpu ? mib * MIB : each * count };
+  return { mib, leaseBytes: isCpu ? mib * MIB : isKnown ? each * count : 0 };
 }
 
 function diskFor(ctx: Ctx, { resources }: JobRequest, faults: Faults): number {

@@ -18,10 +18,11 @@ import * as mounting from "../../../data/volumes/materialize.ts";
 import * as volumes from "../../../data/volumes/service.ts";
 import * as artifacts from "../../code_artifacts/service.ts";
 import { unpack } from "../../code_artifacts/unpack.ts";
+import { isReadOnly } from "../policy.ts";
 import { rowsOf } from "../state/inputs.ts";
 import { pathsOf } from "../state/paths.ts";
 import type { JobRow, JobVolume } from "../table.ts";
-import { isReadOnly, resourcesOf } from "./resources.ts";
+import { resourcesOf } from "./resources.ts";
 
 const WORKSPACE = "/workspace/";
 
@@ -75,7 +76,7 @@ async function staging<T>(stage: Stage, work: (stage: Stage) => Promise<T>): Pro
 
 type Rows = { path: string; head_row: number };
 
-async function writeRows(ctx: Ctx, { path, head_row }: Rows, to: string): Promise<"copied"> {
+export async function writeRows(ctx: Ctx, { path, head_row }: Rows, to: string): Promise<"copied"> {
   using meter = spaceMeter(ctx);
   const rows = openRows(path, "read");
   const turn = takingTurns();

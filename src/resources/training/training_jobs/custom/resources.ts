@@ -1,17 +1,11 @@
-/** What a job row says about the jail of its command. */
+/** The columns of a job that are about the jail of its command. */
 import type { Ctx } from "../../../../context.ts";
 import type { JobResources } from "../../../../lib/training/resources.ts";
-import { isInWorkspace } from "../../../machines/sessions/schema.ts";
-import type { JobRow, JobVolume } from "../table.ts";
+import type { JobRow } from "../table.ts";
 
 /** Jobs of older versions have none of their own. */
 export const resourcesOf = ({ config: { sessions } }: Pick<Ctx, "config">, { resources }: JobRow): JobResources =>
   resources ?? { memory_mib: sessions.memory_mib, cpus: null, disk_mib: sessions.disk_mib, gpu_memory_mib: null };
-
-type VolumeMount = Pick<JobVolume, "mount_path"> & { read_only?: boolean | undefined };
-
-/** Jobs of older versions do not say it: they could write below /workspace. */
-export const isReadOnly = ({ read_only, mount_path }: VolumeMount): boolean => read_only ?? !isInWorkspace(mount_path);
 
 const aad = (jobId: string) => `training_job:${jobId}`;
 

@@ -7,11 +7,11 @@ import { type TarEntry, tarBytes, tarChunks } from "../../../../lib/archive/tar_
 import { AppError, UsageError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { write } from "../../../../platform/db/db.ts";
-import type { Cards } from "../../../../sandbox/jail/custom_jail.ts";
+import { limitPoints, linesOf, pointsOf, throttled } from "../../../../sandbox/jail/command_output.ts";
+import { type Cards, failureOf } from "../../../../sandbox/jail/custom_jail.ts";
 import { startJailed } from "../../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../../sandbox/jail/support.ts";
-import type { JailEnd } from "../../../../sandbox/jail/types.ts";
 import * as secrets from "../../../access/secrets/service.ts";
 import * as looseKeys from "../../../data/loose_keys/service.ts";
 import { meterOf } from "../../../data/storage_usage/service.ts";
@@ -28,7 +28,6 @@ import { currentJob } from "../state/rows.ts";
 import type { JobError, JobRow } from "../table.ts";
 import { buildJobDir, type JobDir, removeJobDir } from "./files.ts";
 import { openNetwork } from "./network.ts";
-import { limitPoints, linesOf, type Point, pointOf, throttled } from "./output.ts";
 import { envOf } from "./resources.ts";
 import { outputOf, writeBack } from "./results.ts";
 import { nodesOf, specOf } from "./spec.ts";
@@ -161,39 +160,14 @@ async function runCommand(ctx: Ctx, job: JobRow, { dir, cards, log, signal }: Co
   }
 }
 
-/** The last metrics of each step. */
-const pointsOf = (lines: readonly string[]): Iterable<Point> =>
-  new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
-
-async function writeBackAll(ctx: Ctx, job: JobRow, { work, copies }: JobDir): Promise<string[]> {
+export async function writeBackAll(ctx: Ctx, job: JobRow, { work, copies }: JobDir): Promise<string[]> {
   const faults: string[] = [];
   for (const copy of copies) faults.push(...(await writeBack(ctx, job, { work, copy })));
   return faults;
 }
 
-function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string): JobError {
-  const output = last === "" ? "" : `\n${last}`;
-  if (reason === "timeout")
-    return {
-      code: "timeout",
-      message: `The command reached its time limit: raise max_runtime_minutes${output}`,
-      param: "/max_runtime_minutes",
-    };
-  if (reason === "memory")
-    return { code: "out_of_memory", message: `Command killed: ${message}${output}`, param: null };
-  if (reason === "setup")
-    return { code: "provisioning_failed", message: `The command could not be started: ${message}`, param: null };
-  const how =
-    reason === "exited"
-      ? `exited with code ${exitCode}`
-      : reason === "signalled"
-        ? `was killed by signal ${signal}`
-        : `was killed: ${message}`;
-  return { code: "worker_crashed", message: `The command ${how}${output}`, param: "/command" };
-}
-
 /** Stores the archive of the output before the job completes. Returns the job's failure if that is impossible. */
-async function storeOutput(ctx: Ctx, job: JobRow, { dir, log }: { dir: JobDir; log: JobLog }) {
+export async function storeOutput(ctx: Ctx, job: JobRow, { dir, log }: { dir: JobDir; log: JobLog }) {
   let output: Awaited<ReturnType<typeof outputOf>>;
   try {
     output = await outputOf(dir.work);
