@@ -7,6 +7,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   detector: async () => (await import("./detector/main.ts")).runDetector(),
   importer: async () => (await import("./connector/importer.ts")).runImporter(),
   inspector: async () => (await import("./inspector/main.ts")).runInspector(),
+  proxy: async () => (await import("./proxy/main.ts")).runProxy(),
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async (args) => (await import("./serving/main.ts")).runServing(args[0]),
   trainer: async () => (await import("./trainer/main.ts")).runTrainer(),

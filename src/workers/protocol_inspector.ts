@@ -14,7 +14,9 @@ export const ToInspector = later(() =>
     z.strictObject({
       type: z.literal("unpack"),
       path: z.string(),
-      format: z.enum(["tar.gz", "zip"]),
+      /** `tar`: made by this program, of files of one job. Its limits are `limits`. */
+      format: z.enum(["tar.gz", "zip", "tar"]),
+      limits: z.strictObject({ entries: z.int().positive(), bytes: z.number().positive() }).optional(),
       /** An empty directory and the owner of the new files. Null: only check that the archive can be unpacked. */
       into: z
         .strictObject({ dir: z.string(), owner: z.strictObject({ uid: z.int(), gid: z.int() }).nullable() })

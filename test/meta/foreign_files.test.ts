@@ -61,6 +61,7 @@ test("only src/sandbox/files makes a ForeignDir, and only the jail and messages 
   expect(whoImports("openForeign", door)).toEqual([]);
   expect(whoImports("openParent", door)).toEqual([]);
   expect(whoImports("pathForWorker", door)).toEqual([
+    "src/cli/node/unpack.ts",
     "src/resources/training/code_artifacts/unpack.ts",
     "src/resources/training/training_jobs/artifacts/exports.ts",
     "src/resources/training/training_jobs/running/plan.ts",

@@ -39,6 +39,7 @@ const MAY: Record<string, string[]> = {
     "workers/protocol_detector",
     "workers/protocol_inspector",
     "workers/protocol_importer",
+    "workers/protocol_proxy",
     "sandbox",
   ],
   // the browser's code: of the server it knows only types
@@ -54,6 +55,8 @@ const MAY: Record<string, string[]> = {
     // `verk node` starts trainers and replicas as the server does
     "workers/protocol",
     "workers/protocol_trainer",
+    "workers/protocol_inspector",
+    "workers/protocol_proxy",
     // `verk detect` asks the detector as the server does, without the server
     "workers/protocol_detector",
     "resources/detection/adaptation",

@@ -27,6 +27,8 @@ export type Over = {
   network?: JailSpec["network"];
   filter?: JailSpec["filter"];
   mounts?: readonly Mount[];
+  env?: Record<string, string>;
+  proxy?: string;
   io?: JailIo;
 };
 export type Ran = JailEnd & { stdout: string; stderr: string; lines: Record<string, string> };
@@ -51,11 +53,12 @@ export function openYard() {
     const root = sessionMounts({ workspace: at, volumes: [], network, tmpBytes: 48 << 20 });
     return {
       argv,
-      env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: "/workspace" },
+      env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: "/workspace", ...over.env },
       cwd: "/workspace",
       mounts: [...root, { kind: "read_only", from: attack, to: ATTACK }, ...(over.mounts ?? [])],
       limits: { ...LIMITS, ...over.limits },
       network,
+      proxy: over.proxy,
       filter: over.filter ?? "session",
     };
   };

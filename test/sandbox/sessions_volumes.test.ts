@@ -1,6 +1,6 @@
 // tier: all (many jails)
 import { afterEach, expect, test } from "bun:test";
-import { lstatSync } from "node:fs";
+import { lstatSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { manyApps, type TestApp } from "../harness.ts";
 import { contentPath, exec, newSession, put } from "./sessions_kit.ts";
@@ -38,16 +38,57 @@ test("a volume is mounted at its path, read-only", async () => {
   expect(await fileOf(app, "lib", "a.txt")).toBe("A");
 });
 
-test("a volume below /workspace is listed; changes there never reach a read-only volume", async () => {
+test("a read-only volume below /workspace refuses every write, of commands and of calls", async () => {
+  const app = open();
+  await volume(app, "lib", { "a.txt": "A", "deep/b.txt": "B" });
+  const { id } = await newSession(app, { volumes: [{ name: "lib", mount_path: "/workspace/in/lib" }] });
+  const attacks = ["rm -f in/lib/a.txt", "echo changed > in/lib/a.txt", "touch in/lib/new", "mkdir in/lib/d"];
+  for (const attack of attacks) {
+    const { status, stderr } = await exec(app, id, attack);
+    expect([status, stderr]).toEqual(["failed", expect.stringContaining("Read-only file system")]);
+  }
+  for (const attack of ["mv in/lib elsewhere", "rm -rf in/lib", "chmod 777 in/lib/a.txt", "umount in/lib"])
+    expect((await exec(app, id, attack)).status).toBe("failed");
+  expect((await exec(app, id, { command: "cat a.txt deep/b.txt", cwd: "/workspace/in/lib" })).stdout).toBe("AB");
+  await exec(app, id, "ln -s in/lib link");
+  for (const path of ["/workspace/in/lib/a.txt", "/workspace/in/lib/new", "/workspace/link/new", "/workspace/in/lib"]) {
+    const answer = await put(app, id, path, "changed");
+    expect([answer.status, answer.body.error?.message]).toEqual([400, expect.stringContaining("read-only")]);
+  }
+  const removed = await app.call("DELETE", contentPath(id, "/workspace/link/a.txt"));
+  expect(removed.body.error.message).toContain("read-only");
+  expect([await fileOf(app, "lib", "a.txt"), await pathsOf(app, "lib")]).toEqual(["A", ["a.txt", "deep/b.txt"]]);
+});
+
+test("calls list and read a read-only volume below /workspace at its path", async () => {
+  const app = open();
+  await volume(app, "lib", { "a.txt": "A", "deep/b.txt": "B" });
+  const { id } = await newSession(app, { volumes: [{ name: "lib", mount_path: "/workspace/lib" }] });
+  const listed = async (path: string) => (await app.call("GET", `/v1/sessions/${id}/files?path=${path}`)).body;
+  expect((await listed("/workspace")).entries).toEqual([{ name: "lib", type: "directory" }]);
+  expect(await listed("/workspace/lib")).toMatchObject({
+    path: "/workspace/lib",
+    entries: [
+      { name: "a.txt", type: "file" },
+      { name: "deep", type: "directory" },
+    ],
+  });
+  expect(await listed("/workspace/x/../lib/deep/b.txt")).toMatchObject({ path: "/workspace/lib/deep/b.txt", size: 1 });
+  expect((await app.call("GET", contentPath(id, "/workspace/lib/deep/b.txt"))).body).toBe("B");
+  const missing = await app.call("GET", contentPath(id, "/workspace/lib/none"));
+  expect([missing.status, missing.body.error.message]).toEqual([404, "No file /workspace/lib/none"]);
+  expect((await app.call("GET", contentPath(id, "/workspace/lib/../../../etc/passwd"))).status).toBe(400);
+});
+
+test("a session of an older version keeps its copy of a read-only volume in its workspace", async () => {
   const app = open();
   await volume(app, "lib", { "a.txt": "A" });
   const { id } = await newSession(app, { volumes: [{ name: "lib", mount_path: "/workspace/lib" }] });
-  const listed = (await app.call("GET", `/v1/sessions/${id}/files?path=/workspace/lib`)).body;
-  expect(listed.entries).toEqual([{ name: "a.txt", type: "file" }]);
-  const answer = await put(app, id, "/workspace/lib/a.txt", "changed");
-  expect(answer.body.error.message).toContain("read-only");
-  await exec(app, id, "rm -f lib/a.txt; echo changed > lib/a.txt; touch lib/new");
-  expect([await fileOf(app, "lib", "a.txt"), await pathsOf(app, "lib")]).toEqual(["A", ["a.txt"]]);
+  const session = join(app.dir, "sessions", id);
+  rmSync(join(session, "root/workspace/lib"), { recursive: true });
+  renameSync(join(session, "volumes/0"), join(session, "root/workspace/lib"));
+  expect((await exec(app, id, "cat lib/a.txt")).stdout).toBe("A");
+  expect((await app.call("GET", contentPath(id, "/workspace/lib/a.txt"))).body).toBe("A");
 });
 
 test("changes in a writable volume are written back after each command and each call", async () => {

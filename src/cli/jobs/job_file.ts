@@ -19,6 +19,7 @@ export const REQUEST_FIELDS = `
   base_model method output_name dataset dataset_id eval_dataset reward_source reward_language reward_functions
   data_resolver data_resolver_source data_resolver_language
   hyperparameters lora gpu provider region resume_from source_job code_artifact_id command credentials secrets volumes
+  resources network env
   max_runtime_minutes max_cost_usd priority checkpoint publish hub_repo hub_variant hub_private seed metadata
   dry_run
 `

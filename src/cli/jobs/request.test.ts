@@ -7,11 +7,27 @@ const flags = (more: Partial<JobFlags> = {}): JobFlags => ({
   full: false,
   secret: [],
   volume: [],
+  env: [],
   publish: false,
   ...more,
 });
 
 describe("the body of a creation", () => {
+  test("says what a command may use, over the file's fields one by one", () => {
+    const file = { resources: { memory_mib: 512, cpus: 1 }, env: { A: "1", B: "2" } };
+    const given = { memory: "6GiB", disk: "1.5T", "gpu-memory": "512 MiB", network: "guarded", env: ["B=x=y", "C="] };
+    const volume = ["lab:/workspace/lab", "set:/workspace/set:ro"];
+    expect(bodyOf(flags({ ...given, volume }), file)).toEqual({
+      resources: { memory_mib: 6144, cpus: 1, disk_mib: 1_572_864, gpu_memory_mib: 512 },
+      network: "guarded",
+      env: { A: "1", B: "x=y", C: "" },
+      volumes: [
+        { name: "lab", mount_path: "/workspace/lab" },
+        { name: "set", mount_path: "/workspace/set", read_only: true },
+      ],
+    });
+  });
+
   test("holds what was asked for and nothing else", () => {
     expect(bodyOf(flags({ model: "verk-tiny", method: "grpo" }))).toEqual({ base_model: "verk-tiny", method: "grpo" });
   });
@@ -56,6 +72,10 @@ test.each([
   [{ "max-runtime": "soon" }, "--max-runtime"],
   [{ "max-cost": "-1" }, "--max-cost"],
   [{ volume: ["lab"] }, "--volume"],
+  [{ memory: "6" }, "--memory: expected a size such as 512MiB or 6GiB"],
+  [{ disk: "0G" }, "--disk"],
+  [{ cpus: "half" }, "--cpus: expected a whole number"],
+  [{ env: ["A"] }, "--env: expected NAME=VALUE"],
 ] as [Partial<JobFlags>, string][])("%p is refused by the flag's name", (more, message) =>
   expect(() => bodyOf(flags(more))).toThrow(message),
 );

@@ -34,6 +34,12 @@ export type JobFlags = {
   command?: string | undefined;
   secret: readonly string[];
   volume: readonly string[];
+  memory?: string | undefined;
+  cpus?: string | undefined;
+  disk?: string | undefined;
+  "gpu-memory"?: string | undefined;
+  network?: string | undefined;
+  env: readonly string[];
   publish: boolean;
 };
 
@@ -140,6 +146,9 @@ export function bodyOf(flags: JobFlags, base: Body = {}): Body {
     ...checkpointOf(flags, base),
     ...(flags.secret.length > 0 ? { secrets: flags.secret } : {}),
     ...(flags.volume.length > 0 ? { volumes: flags.volume.map(mountOf) } : {}),
+    ...resourcesOf(flags, base),
+    network: flags.network,
+    ...(flags.env.length > 0 ? { env: { ...bag(base["env"]), ...Object.fromEntries(flags.env.map(variableOf)) } } : {}),
     ...(flags.publish ? { publish: true } : {}),
     hub_repo: flags["hub-repo"],
     hub_variant: flags["hub-variant"],
@@ -155,6 +164,35 @@ function checkpointOf(flags: JobFlags, base: Body): Body {
   };
   const set = Object.entries(fields).filter(([, value]) => value !== undefined);
   return set.length === 0 ? {} : { checkpoint: { ...bag(base["checkpoint"]), ...Object.fromEntries(set) } };
+}
+
+function resourcesOf(flags: JobFlags, base: Body): Body {
+  const fields = {
+    memory_mib: mibOf("memory", flags.memory),
+    cpus: wholeOf("cpus", flags.cpus),
+    disk_mib: mibOf("disk", flags.disk),
+    gpu_memory_mib: mibOf("gpu-memory", flags["gpu-memory"]),
+  };
+  const set = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return set.length === 0 ? {} : { resources: { ...bag(base["resources"]), ...Object.fromEntries(set) } };
+}
+
+const MIB_OF = { M: 1, G: 1024, T: 1024 * 1024 };
+
+/** Reads `512MiB`, `6GiB` or `1.5G`: powers of 1024. */
+export function mibOf(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?) ?([MGT])(?:i?B)?$/i.exec(text.trim()) ?? [];
+  const mib = Math.ceil(Number(number) * MIB_OF[unit.toUpperCase() as keyof typeof MIB_OF]);
+  if (mib >= 1) return mib;
+  throw new UsageError(`--${flag}: expected a size such as 512MiB or 6GiB, not ${JSON.stringify(text)}`);
+}
+
+/** Reads `EPOCHS=3`. The value is text. */
+function variableOf(text: string): [name: string, value: string] {
+  const [, name, value = ""] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
+  if (name === undefined) throw new UsageError(`--env: expected NAME=VALUE, not ${JSON.stringify(text)}`);
+  return [name, value];
 }
 
 const bag = (value: unknown): Body => (typeof value === "object" && value !== null ? (value as Body) : {});
@@ -198,11 +236,12 @@ function amountOf(flag: string, text: string | undefined): number | undefined {
   throw new UsageError(`--${flag}: expected an amount in USD such as 2.50, not ${JSON.stringify(text)}`);
 }
 
-/** Reads `lab:/data`. */
+/** Reads `lab:/data` or `lab:/workspace/lab:ro`. */
 function mountOf(text: string) {
-  const [, name, mount_path] = /^([^:]+):(\/[^:]*)$/.exec(text) ?? [];
-  if (name === undefined) throw new UsageError(`--volume: expected NAME:/PATH, not ${JSON.stringify(text)}`);
-  return { name, mount_path };
+  const [, name, mount_path, readOnly] = /^([^:]+):(\/[^:]*?)(:ro)?$/.exec(text) ?? [];
+  if (name === undefined)
+    throw new UsageError(`--volume: expected NAME:/PATH or NAME:/PATH:ro, not ${JSON.stringify(text)}`);
+  return { name, mount_path, ...(readOnly ? { read_only: true } : {}) };
 }
 
 /** Reads a name or an id (`rf_…`), with an optional weight: `length:0.2` or `length=0.2`. */

@@ -24,8 +24,11 @@ export const launchAddress = () => [ambientEnv()["SLURM_LAUNCH_NODE_IPADDR"]].fi
 export const cpusPerTask = () => numberIn("SLURM_CPUS_PER_TASK");
 export const cpuCount = () => cpusPerTask() ?? availableParallelism();
 
-/** The number of GPUs that the job may use. CUDA counts them from 0 on, because workers get the same variable. */
-export const gpuCount = (shown: number) =>
+/** Numbers or UUIDs; undefined: all GPUs of the node. */
+export const visibleGpus = (): string[] | undefined =>
   ambientEnv()
     ["CUDA_VISIBLE_DEVICES"]?.split(",")
-    .filter((each) => each !== "").length ?? shown;
+    .filter((each) => each !== "");
+
+/** The number of GPUs that the job may use. CUDA counts them from 0 on, because workers get the same variable. */
+export const gpuCount = (shown: number) => visibleGpus()?.length ?? shown;

@@ -24,6 +24,7 @@ import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import type { Worker } from "../../platform/workers/types.ts";
 import { createRewardPool } from "../../sandbox/reward/pool.ts";
 import type { FromTrainer, ToTrainer, TrainTask } from "../../workers/protocol_trainer.ts";
+import { runCustom } from "./custom.ts";
 import { type Others, startOthers } from "./ranks.ts";
 import { openRecords, type Records } from "./records.ts";
 import { watchRequests } from "./requests.ts";
@@ -80,6 +81,11 @@ async function runOnce(root: string, dir: string, handle: Handle, records: Recor
   mkdirSync(data, { recursive: true, mode: 0o700 });
   mkdirSync(join(root, checkpointsDir(handle.job)), { recursive: true, mode: 0o700 });
   const config = loadConfig({ env: { HOME: root }, flags: { ...plan.settings, data_dir: data } });
+  const { custom } = plan;
+  if (custom)
+    return await withWorkers(config, (supervisor) =>
+      runCustom({ root, dir, plan, custom, config, supervisor, records }),
+    );
   const nodes = nodeCount();
   const task = await taskOf(root, plan, config, nodes);
   if (isRestart()) task.resume = newestCheckpoint(task.checkpoint_dir) ?? task.resume;

@@ -2,11 +2,11 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../../platform/config/config.ts";
-import { listGpus, outOfMemoryKills } from "../../platform/machine/hardware.ts";
+import { type Gpu, listGpus, outOfMemoryKills } from "../../platform/machine/hardware.ts";
 import { CHECKPOINT, type NodeExit, type NodePlan } from "../../platform/providers/protocol.ts";
 import type { Exit } from "../../platform/workers/types.ts";
 import { FromTrainer, ToTrainer, type TrainTask } from "../../workers/protocol_trainer.ts";
-import { cpuCount, gpuCount } from "./scheduler.ts";
+import { cpuCount, gpuCount, visibleGpus } from "./scheduler.ts";
 
 /** Paths below the work directory become absolute; devices are those of this node. `nodes`: that share the run. */
 export async function taskOf(root: string, plan: NodePlan, config: Config, nodes: number): Promise<TrainTask> {
@@ -34,6 +34,13 @@ export async function taskOf(root: string, plan: NodePlan, config: Config, nodes
       ...(start === undefined ? {} : { start_adapter: at(start) }),
     },
   };
+}
+
+/** The GPUs that a scheduler leaves to this process; without one, all of them. */
+export function shownGpus(gpus: readonly Gpu[]): Gpu[] {
+  const shown = visibleGpus();
+  if (!shown) return [...gpus];
+  return shown.flatMap((name) => gpus.find(({ uuid, index }) => uuid === name || String(index) === name) ?? []);
 }
 
 export function newestCheckpoint(dir: string): string | undefined {

@@ -33,6 +33,9 @@ export function tarBytes(entries: readonly Pick<TarEntry, "name" | "size">[]): n
   }, 2 * BLOCK);
 }
 
+/** The length of an archive without files, which a reader of archives refuses. */
+export const EMPTY_TAR_BYTES = 2 * BLOCK;
+
 /** One small file, whole. Follow the last one with `tarEnd`. */
 export function* tarEntry(
   name: string,

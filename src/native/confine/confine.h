@@ -26,6 +26,7 @@ enum { MAX_RULES = 512, FAILED = 126 };
 struct options {
   bool landlock, seccomp, namespaces; /* no_new_privs always */
   bool network; /* of the host */
+  bool listens; /* with the network of the host: on a unix socket too */
   int nice; /* more than 0: others have priority */
   bool owner; /* may give files to other users; only if root started it */
   struct rule rules[MAX_RULES];
@@ -38,7 +39,7 @@ struct options {
 int restrict_files(const struct options *options, const char **which);
 
 /* seccomp.c: `self` is the only process that may receive signals */
-bool install_filter(bool network, unsigned self);
+bool install_filter(const struct options *options, unsigned self);
 
 /* namespace.c */
 bool leave_network(void);

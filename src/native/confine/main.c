@@ -4,6 +4,7 @@
  *   --layers LIST     any of landlock, seccomp, namespaces, separated by commas. All must be available. no_new_privs
  *                     is always set
  *   --network         use the network of the host; without it no connection can be opened
+ *   --listens         with --network: unix sockets too. The worker gives them up when it listens
  *   --reads PATH      a file, or a folder and everything below; may be absent
  *   --runs PATH       like --reads, and programs may be started
  *   --writes PATH     a folder in which files may be created, changed and removed
@@ -77,6 +78,7 @@ static void read_options(int argc, char **argv) {
       break;
     }
     if (strcmp(name, "--network") == 0) options.network = true;
+    else if (strcmp(name, "--listens") == 0) options.listens = true;
     else if (strcmp(name, "--owner") == 0) options.owner = true;
     else if (i + 1 == argc) fail(name, "needs a value");
     else if (strcmp(name, "--layers") == 0) add_layers(argv[++i]);
@@ -143,7 +145,7 @@ static void confine(void) {
     int error = restrict_files(&options, &which);
     if (error != 0) fail(which, strerror(error));
   }
-  if (options.seccomp && !install_filter(options.network, (unsigned)getpid())) fail("seccomp", strerror(errno));
+  if (options.seccomp && !install_filter(&options, (unsigned)getpid())) fail("seccomp", strerror(errno));
 }
 
 enum layer { NO_NEW_PRIVS, SECCOMP, LANDLOCK, NAMESPACES };
@@ -152,7 +154,7 @@ static int attempt(enum layer layer) {
   const char *which;
   if (layer == NAMESPACES) return leave_network() ? 0 : errno;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
-  if (layer == SECCOMP) return install_filter(false, (unsigned)getpid()) ? 0 : errno;
+  if (layer == SECCOMP) return install_filter(&options, (unsigned)getpid()) ? 0 : errno;
   return layer == LANDLOCK ? restrict_files(&options, &which) : 0;
 }
 

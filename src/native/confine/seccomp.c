@@ -34,11 +34,12 @@ static void take_if_equal(unsigned value) {
 }
 
 /* For workers that open outbound connections. Unix sockets would lead to daemons of the host and to other workers. */
-static void check_network_sockets(void) {
-  skip_unless_equal(SYS_socket, 6);
+static void check_network_sockets(bool listens) {
+  skip_unless_equal(SYS_socket, listens ? 8 : 6);
   load(ARGUMENT(0));
   take_if_equal(AF_INET);
   take_if_equal(AF_INET6);
+  if (listens) take_if_equal(AF_UNIX);
   refuse(EAFNOSUPPORT);
 }
 
@@ -62,7 +63,7 @@ static void check_local_sockets(void) {
   refuse(EPERM);
 }
 
-bool install_filter(bool network, unsigned self) {
+bool install_filter(const struct options *options, unsigned self) {
   check_architecture();
   deny_always();
   deny(of_workers, sizeof of_workers / sizeof of_workers[0]);
@@ -73,7 +74,7 @@ bool install_filter(bool network, unsigned self) {
   only_self(SYS_rt_tgsigqueueinfo, self, false);
   only_self(SYS_prlimit64, self, true);
   check_unix(SYS_socketpair);
-  if (network) check_network_sockets();
+  if (options->network) check_network_sockets(options->listens);
   else check_local_sockets();
   allow();
   if (!filter_fits()) {

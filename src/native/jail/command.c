@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -45,16 +46,31 @@ static void set_limits(const struct spec *spec) {
   if (spec->cpu_seconds != 0) limit(RLIMIT_CPU, spec->cpu_seconds, spec->cpu_seconds + 1);
   /* The address space is not limited, because many runtimes reserve far more than they use. */
   if (spec->filtered) limit_if_set(RLIMIT_DATA, spec->memory_bytes);
-  /* The kernel counts processes per user namespace, including pid 1. */
-  if (spec->processes != 0) limit(RLIMIT_NPROC, spec->processes + 1, spec->processes + 1);
+  /* The kernel counts processes per user namespace, including pid 1 and the relay. */
+  uint64_t ours = spec->proxy == NULL ? 1 : 2;
+  if (spec->processes != 0) limit(RLIMIT_NPROC, spec->processes + ours, spec->processes + ours);
 }
 
-static void drop_capabilities(void) {
+/* Jails begin at different processors, because the caller counts on with each jail. */
+static void pin_to_processors(const struct spec *spec) {
+  cpu_set_t available, chosen;
+  if (spec->cpus == 0) return;
+  if (sched_getaffinity(0, sizeof available, &available) != 0) fail("processors");
+  uint64_t count = (uint64_t)CPU_COUNT(&available), wanted = spec->cpus < count ? spec->cpus : count, index = 0;
+  CPU_ZERO(&chosen);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &available)) continue;
+    if ((index++ + count - spec->first_cpu % count) % count < wanted) CPU_SET(cpu, &chosen);
+  }
+  if (sched_setaffinity(0, sizeof chosen, &chosen) != 0) fail("processors");
+}
+
+void drop_capabilities(void (*failed)(const char *step)) {
   for (int i = 0; i < 64; i++) prctl(PR_CAPBSET_DROP, i);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
   struct __user_cap_data_struct none[2] = { 0 };
-  if (syscall(SYS_capset, &header, none) != 0) fail("capabilities");
+  if (syscall(SYS_capset, &header, none) != 0) failed("capabilities");
 }
 
 static void reset_signals(void) {
@@ -72,12 +88,14 @@ void run_command(struct spec *spec, int failure) {
   if (spec->share_fd >= 0 && write(spec->share_fd, "0", 1) < 0) errno = 0;
   if (spec->filtered) setpriority(PRIO_PROCESS, 0, NICER);
   set_limits(spec);
+  pin_to_processors(spec);
   if (syscall(SYS_close_range, 3, ~0U, CLOSE_ON_EXEC) != 0) fail("close_range");
-  drop_capabilities();
+  drop_capabilities(fail);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs");
   if (spec->filtered) {
-    bool scoped = spec->host_network && scope_abstract_sockets();
-    if (!install_filter(spec->host_network, scoped)) fail("seccomp");
+    /* If abstract sockets of the host cannot be blocked otherwise, unix sockets are denied except pairs. */
+    bool unix_sockets = !spec->host_network || scope_abstract_sockets();
+    if (!install_filter((struct filter_options){ unix_sockets, spec->cpus != 0 })) fail("seccomp");
   }
   reset_signals();
   if (spec->probe) _exit(0);

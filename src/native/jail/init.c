@@ -254,6 +254,7 @@ void run_init(struct spec *given) {
   if (!spec->host_network) bound_tcp();
   seal_root();
   prctl(PR_SET_DUMPABLE, 0);
+  if (spec->proxy != NULL) start_relay(spec);
   begin_disk();
   deadline = spec->wall_ms == 0 ? UINT64_MAX : now_ms() + spec->wall_ms;
   command = start_command();

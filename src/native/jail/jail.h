@@ -2,6 +2,7 @@
  * verk-jail runs one command in its own namespaces, for an ordinary user. Needs Linux 5.12 or newer.
  *
  *   server -> helper -> pid 1 (ours) -> the command and all it starts
+ *                                    -> the relay to the proxy (ours), if there is one
  *
  * fd 3 is the spec (see spec.c), because other processes can read argv and the environment. fd 4 is the report, one
  * line. 0, 1 and 2 belong to the command. Each process of the chain dies with its parent, and the kernel kills a pid
@@ -45,6 +46,9 @@ struct spec {
   int mount_count;
   uint64_t uid, gid; /* used if root started the helper */
   uint64_t processes, memory_bytes, open_files, file_bytes, cpu_seconds, wall_ms;
+  uint64_t cpus, first_cpu; /* 0 cpus means all; the first one is counted modulo those of the helper */
+  char *proxy; /* socket of a proxy, in the jail, or NULL */
+  uint64_t proxy_port; /* on the loopback device of the jail */
   char *share; /* cgroup.procs of the control group of the command, or NULL */
   int share_fd;
   char *disk_at;
@@ -68,8 +72,17 @@ void guard_is_blind(void) __attribute__((noreturn));
 /* command.c: never returns; reports a failed step on `failure_fd`, which closes when the command runs */
 void run_command(struct spec *spec, int failure_fd) __attribute__((noreturn));
 
+void drop_capabilities(void (*failed)(const char *step));
+
+/* relay.c */
+void start_relay(const struct spec *spec);
+
 /* seccomp.c */
-bool install_filter(bool host_network, bool abstract_sockets_scoped);
+struct filter_options {
+  bool unix_sockets;
+  bool pinned; /* the command must not choose other processors */
+};
+bool install_filter(struct filter_options options);
 
 /* landlock.c: false if the kernel is too old */
 bool scope_abstract_sockets(void);

@@ -64,7 +64,13 @@ static void check_socket(unsigned number, bool unix_too) {
   allow();
 }
 
-static void build(bool unix_sockets) {
+/* The command could otherwise move to processors that it did not get. */
+static void keep_processors(void) {
+  skip_unless_equal(SYS_sched_setaffinity, 1);
+  refuse(EPERM);
+}
+
+static void build(struct filter_options options) {
   check_architecture();
   deny_always();
   deny(of_sessions, sizeof of_sessions / sizeof of_sessions[0]);
@@ -72,14 +78,14 @@ static void build(bool unix_sockets) {
   check_ioctl();
   check_setsockopt();
   check_prlimit();
-  check_socket(SYS_socket, unix_sockets);
+  if (options.pinned) keep_processors();
+  check_socket(SYS_socket, options.unix_sockets);
   check_socket(SYS_socketpair, true);
   allow();
 }
 
-/* If abstract sockets of the host cannot be blocked otherwise, unix sockets are denied except pairs. */
-bool install_filter(bool host_network, bool abstract_sockets_scoped) {
-  build(!host_network || abstract_sockets_scoped);
+bool install_filter(struct filter_options options) {
+  build(options);
   if (!filter_fits()) {
     errno = E2BIG;
     return false;

@@ -94,6 +94,9 @@ static uint64_t *number_of(struct spec *spec, char tag) {
     case 'W': return &spec->wall_ms;
     case 'B': return &spec->disk_bytes;
     case 'E': return &spec->disk_entries;
+    case 'N': return &spec->cpus;
+    case 'K': return &spec->first_cpu;
+    case 'X': return &spec->proxy_port;
     default: return NULL;
   }
 }
@@ -113,6 +116,7 @@ static void take_record(struct spec *spec, char tag, struct cursor body) {
   else if (tag == 'c') spec->cwd = take_path(&body, body.left);
   else if (tag == 'D') spec->disk_at = take_path(&body, body.left);
   else if (tag == 'G') spec->share = take_path(&body, body.left);
+  else if (tag == 'R') spec->proxy = take_path(&body, body.left);
   else if (tag == 'm') take_mount(&body, spec);
   else if (flag_of(spec, tag) != NULL) *flag_of(spec, tag) = *take(&body, 1) != 0;
   else if (number_of(spec, tag) != NULL) *number_of(spec, tag) = take_number(&body);

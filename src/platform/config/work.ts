@@ -68,6 +68,21 @@ export const training = section("Training jobs.", {
   ),
 });
 
+export const customJobs = section("What one custom job may request.", {
+  memory_mib: setting(0, "Most memory of all processes of one job; 0 = what the machine can lease to it.", () =>
+    z.int().min(0),
+  ),
+  cpus: setting(0, "Most processors of one job; 0 = all.", () => z.int().min(0).max(1024)),
+  disk_mib: setting(102_400, "Most content of the /workspace of one job.", () => z.int().min(1)),
+  processes: setting(1_024, "Processes and threads of one job.", () => z.int().min(4).max(32_768)),
+  network: setting(
+    "none",
+    "none, or guarded: a job may request connections that pass the same checks as webhooks.",
+    () => z.enum(["none", "guarded"]),
+  ),
+  network_mib: setting(102_400, "Most traffic of one run of a job in both directions.", () => z.int().min(1)),
+});
+
 const waiting = (most: number, what: string) =>
   setting(most, `${what}; one beyond that is rejected with 429.`, () => z.int().min(1).max(100_000));
 

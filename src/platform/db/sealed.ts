@@ -9,12 +9,13 @@ const SEALED = {
   sessions: "env", // empty where there is none, and once the session is over
   webhook_endpoints: "secrets", // empty once it is deleted
   second_factors: "sealed",
+  training_jobs: "env_sealed", // empty without variables
 } as const;
 
 /** Any sealed text of the database: with one, the start needs the master key that sealed it. */
 export function someSealed(sqlite: Database): string | undefined {
   for (const [table, column] of Object.entries(SEALED)) {
-    if (!sqlite.query("SELECT 1 FROM sqlite_schema WHERE name = ?").get(table)) continue; // an older schema
+    if (!sqlite.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column)) continue; // an older schema
     const some = `SELECT ${column} AS text FROM ${table} WHERE ${column} <> '' LIMIT 1`;
     const sample = sqlite.query(some).get() as { text: string } | null;
     if (sample) return sample.text;

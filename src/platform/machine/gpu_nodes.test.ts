@@ -17,6 +17,7 @@ const NODES =
 const MACHINE = {
   cards: [card(THREE, "2", "0000:00:05.0"), card(ONE, "0", "0000:00:06.0"), card(TWO, "1", "0000:00:07.0")],
   nodes: NODES,
+  dir: "/dev",
 };
 
 test("GPU: a job gets the nodes of the cards that it leased, and of no others", () => {
@@ -37,7 +38,7 @@ test.each([
   ["the minor number is not a number", [card(ONE, "N/A", "0000:00:06.0")]],
   ["the text is cut off", [card(ONE, "0", "0000:00:06.0").slice(0, 80)]],
 ])("GPU: if %s, the job gets no node, rather than all", (_what, cards) => {
-  expect(() => gpuNodes([ONE], { cards, nodes: NODES })).toThrow("does not say which device node");
+  expect(() => gpuNodes([ONE], { ...MACHINE, cards })).toThrow("does not say which device node");
 });
 
 test("the driver's report of this machine can be read, also on a machine without a driver", () => {

@@ -5,15 +5,16 @@ import { join } from "node:path";
 export type Driver = {
   /** The text of each /proc/driver/nvidia/gpus/<bus>/information. */
   cards: readonly string[];
-  /** Names in /dev. */
+  /** Names in `dir`, which is /dev. */
   nodes: readonly string[];
+  dir: string;
 };
 
 /** Every card needs them. `nvidia-caps` is for parts of cards (MIG), `nvidia-modeset` for screens: neither is given. */
 const SHARED = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"];
 
 /** Paths for the cards with these UUIDs. Throws where the driver does not say which node a card has: all is no answer. */
-export function gpuNodes(uuids: readonly string[], { cards, nodes }: Driver): string[] {
+export function gpuNodes(uuids: readonly string[], { cards, nodes, dir }: Driver): string[] {
   if (uuids.length === 0) return [];
   const minors = new Map(cards.map((text) => [fieldOf(text, "GPU UUID"), fieldOf(text, "Device Minor")]));
   const cardNodes = uuids.map((uuid) => {
@@ -23,7 +24,7 @@ export function gpuNodes(uuids: readonly string[], { cards, nodes }: Driver): st
     if (!nodes.includes(`nvidia${minor}`)) throw new Error(`/dev/nvidia${minor}, the node of ${uuid}, is missing`);
     return `nvidia${minor}`;
   });
-  return [...cardNodes, ...SHARED.filter((name) => nodes.includes(name))].map((name) => `/dev/${name}`);
+  return [...cardNodes, ...SHARED.filter((name) => nodes.includes(name))].map((name) => join(dir, name));
 }
 
 const fieldOf = (text: string, name: string): string | undefined =>
@@ -33,12 +34,13 @@ const fieldOf = (text: string, name: string): string | undefined =>
     .find(([key]) => key === name)?.[1]
     ?.trim();
 
+const DEVICES = "/dev";
 const GPUS = "/proc/driver/nvidia/gpus";
 
 export function readDriver(): Driver {
   const buses = attempt(() => readdirSync(GPUS)) ?? [];
   const cards = buses.flatMap((bus) => attempt(() => readFileSync(join(GPUS, bus, "information"), "utf8")) ?? []);
-  return { cards, nodes: readdirSync("/dev") };
+  return { cards, nodes: readdirSync(DEVICES), dir: DEVICES };
 }
 
 function attempt<T>(work: () => T): T | undefined {

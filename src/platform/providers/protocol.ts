@@ -65,6 +65,8 @@ export const NodePlan = later(() =>
     handle: Handle,
     /** A task of the trainer. Its paths are relative to the work directory. */
     task: z.record(z.string(), z.unknown()),
+    /** Instead of the task, which is empty then. */
+    custom: CustomPlan.optional(),
     /** Takes the GPUs that the node shows. On several nodes, each gives an equal part. */
     gpus: z.int().min(0),
     /** Known only to the ranks of the run. They prove it to each other when they run on several nodes. */
@@ -78,6 +80,58 @@ export const NodePlan = later(() =>
   }),
 );
 export type NodePlan = z.infer<typeof NodePlan>;
+
+const Variables = later(() => z.record(z.string(), z.string()));
+
+/** A command of a user, which runs in a jail of the node. Its files are `code`, `dataset.jsonl` and `volume-<n>.tar` in `inputs`. */
+export const CustomPlan = later(() =>
+  z.strictObject({
+    command: z.string(),
+    seed: z.int(),
+    resources: z.strictObject({ memory_mib: z.int(), cpus: z.int().nullable(), disk_mib: z.int() }),
+    limits: z.strictObject({ processes: z.int(), entries: z.int(), wallMs: z.number() }),
+    env: Variables,
+    secrets: Variables,
+    /** Null: no network. */
+    network: z
+      .strictObject({
+        allow_private: z.boolean(),
+        allow: z.array(z.string()),
+        max_bytes: z.number(),
+        connect_ms: z.int(),
+      })
+      .nullable(),
+    code: z.enum(["tar.gz", "zip"]).nullable(),
+    hasRows: z.boolean(),
+    volumes: z.array(z.strictObject({ path: z.string(), read_only: z.boolean() })),
+  }),
+);
+export type CustomPlan = z.infer<typeof CustomPlan>;
+
+/** The folder of the files that a command has left, among those of checkpoints: pulled like one. */
+export const RESULTS = "step-1";
+export const RESULTS_ARCHIVE = "workspace.tar";
+export const RESULTS_LIST = "results.json";
+
+/** `removed`: by volume, paths that existed before the command, with their hash. `faults`: lines for the log. */
+export const CUSTOM_RESULTS = outside(
+  "the node's list of changes in volumes",
+  later(() =>
+    z.strictObject({
+      removed: z.array(z.array(z.tuple([z.string().max(4_096), z.string().regex(SHA256)])).max(200_000)).max(16),
+      faults: z.array(z.string().max(10_000)).max(1_000),
+    }),
+  ),
+  { mostBytes: 64 * MIB, parsing: "thread" },
+);
+
+/** Ends of a command. The job is not retried. */
+export const CUSTOM_ENDS = {
+  custom_crashed: "worker_crashed",
+  custom_memory: "out_of_memory",
+  custom_timeout: "timeout",
+  custom_setup: "provisioning_failed",
+} as const;
 
 /** The kind of an end by the time limit of a scheduler. */
 export const TIME_LIMIT = "time_limit";

@@ -27,3 +27,7 @@ export async function modelInput(source: string, sha256?: string | null): Promis
   const file = await inputFile("", source, sha256);
   return { ...file, path: `models/${file.sha256}.gguf` };
 }
+
+/** A file that was pulled from a node. */
+export const readStaged = (path: string): Promise<Uint8Array> => Bun.file(path).bytes();
+export const stagedBytes = (path: string): number => statSync(path).size;

@@ -50,7 +50,14 @@ export function createConfinement({ dataDir, require, without = [] }: Options): 
     };
     if (grants.gpu) mkdirSync(facts.cudaCache, { recursive: true, mode: 0o700 });
     const rules = rulesFor(policy, facts, { ...grants, updates: (grants.updates ?? []).filter(existsSync) });
-    const start = { layers, network: policy.network, owner: grants.owner === true, nice: policy.nice, rules };
+    const start = {
+      layers,
+      network: policy.network,
+      listens: policy.listens === true,
+      owner: grants.owner === true,
+      nice: policy.nice,
+      rules,
+    };
     return [helper, ...confineArgs(start, unpacking(policy.groups(grants.gpu === true), dataDir, argv), argv)];
   };
 }

@@ -79,7 +79,8 @@ test("sandbox.require asks a worker for the layers that it can have", () => {
 });
 
 test("the arguments of verk-confine", () => {
-  const start = { layers: WORKER_LAYERS, network: true, owner: false, nice: 10, rules: [["reads", "/usr"]] as const };
+  const rules = [["reads", "/usr"]] as const;
+  const start = { layers: WORKER_LAYERS, network: true, listens: false, owner: false, nice: 10, rules };
   expect(confineArgs(start, ["/verk", "worker", "unpack"], ["/verk", "worker", "connector"])).toEqual([
     ...["--layers", "seccomp,landlock,namespaces", "--network", "--nice", "10", "--reads", "/usr"],
     ...["--before", "3", "/verk", "worker", "unpack", "--", "/verk", "worker", "connector"],

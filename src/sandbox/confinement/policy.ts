@@ -10,6 +10,8 @@ export type Rule = readonly [access: (typeof ACCESSES)[number], path: string];
 export type Policy = {
   /** The worker may use the network of the host. All others only listen on a socket in their folder. */
   network: boolean;
+  /** With the network, it also listens on its socket. It must give up unix sockets once it does (workers/proxy/seal.ts). */
+  listens?: boolean;
   /** Native libraries that must be extracted before the start, because the worker cannot write them. */
   groups: (gpu: boolean) => readonly string[];
   /** Files in addition to those that every worker may read. */
@@ -45,6 +47,7 @@ export const POLICIES = {
   detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [], nice: 3 },
   importer: { network: false, groups: () => [], reads: [], nice: 5 },
   inspector: { network: false, groups: () => [], reads: [], nice: 10 },
+  proxy: { network: true, listens: true, groups: () => [], reads: NETWORK_FILES, nice: 5 },
   serving: { network: false, groups: llama, reads: [], nice: 0 },
   trainer: { network: false, groups: llama, reads: [], nice: 6 },
 } as const satisfies Record<string, Policy>;
@@ -122,7 +125,14 @@ const GPU_DEVICE = /^(nvidia|nvhost|nvmap|dxg$)/;
 export const gpuDevices = (names: readonly string[]): string[] =>
   names.filter((name) => GPU_DEVICE.test(name)).map((name) => `/dev/${name}`);
 
-type Start = { layers: readonly string[]; network: boolean; owner: boolean; nice: number; rules: readonly Rule[] };
+type Start = {
+  layers: readonly string[];
+  network: boolean;
+  listens: boolean;
+  owner: boolean;
+  nice: number;
+  rules: readonly Rule[];
+};
 
 /** argv of verk-confine. `before` is the argv of a program that runs first, unconfined; empty for none. */
 export function confineArgs(start: Start, before: readonly string[], argv: readonly string[]): string[] {
@@ -130,6 +140,7 @@ export function confineArgs(start: Start, before: readonly string[], argv: reado
     "--layers",
     start.layers.filter((layer) => layer !== "no_new_privs").join(","),
     ...(start.network ? ["--network"] : []),
+    ...(start.listens ? ["--listens"] : []),
     ...(start.owner ? ["--owner"] : []),
     "--nice",
     String(start.nice),

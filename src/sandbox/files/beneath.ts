@@ -6,6 +6,7 @@
  * NOT covered: hard links. Two names of one file in the workspace count as two files.
  */
 import { closeSync, openSync, readlinkSync } from "node:fs";
+import { posix } from "node:path";
 import { AppError } from "../../lib/errors.ts";
 import { takingTurns } from "../../lib/turns.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
@@ -62,13 +63,22 @@ export type Beneath = {
 export const openBeneath = (root: string, owner?: Owner): Beneath =>
   beneath(openSync(root, O.O_RDONLY | O.O_DIRECTORY | O.O_CLOEXEC), owner);
 
+/** Throws for a path, with its links resolved, at which nothing may be written or deleted. */
+export type MayChange = (path: string) => void;
+
+/** A directory outside the workspace that is shown at a path of it. Only for reading, and without links. */
+export type ShownAt = { path: string };
+
 /** Like `openBeneath`, with the descriptor of the root. `close` closes it. */
-export function beneath(fd: number, owner?: Owner): Beneath {
-  const prefix = Buffer.concat([readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }), Buffer.from(`/${TOP}`)]);
+export function beneath(fd: number, owner?: Owner, mayChange: MayChange = () => {}, shownAt?: ShownAt): Beneath {
+  const top = shownAt?.path ?? `/${TOP}`;
+  const name = shownAt ? "" : `/${TOP}`;
+  const prefix = Buffer.concat([readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }), Buffer.from(name)]);
 
   function open(path: string, flags: number): number {
     if (!path.startsWith("/")) throw outside(path);
-    return explained(path, fd, () => openAt(fd, path, flags, AS_INSIDE));
+    const below = shownAt ? `/${posix.normalize(path).slice(top.length)}` : path;
+    return explained(path, fd, () => openAt(fd, below, flags, AS_INSIDE));
   }
 
   function whereOf(opened: number, path: string): string {
@@ -76,7 +86,7 @@ export function beneath(fd: number, owner?: Owner): Beneath {
     const below =
       at?.subarray(0, prefix.length).equals(prefix) && (at.length === prefix.length || at[prefix.length] === 47);
     if (!at || !below) throw outside(path);
-    return `/${TOP}${at.subarray(prefix.length)}`;
+    return `${top}${at.subarray(prefix.length)}`;
   }
 
   function parentOf(path: string, make: boolean): { dir: number; leaf: string; at: string } {
@@ -91,7 +101,9 @@ export function beneath(fd: number, owner?: Owner): Beneath {
       dir = makeParents(parts, path);
     }
     try {
-      return { dir, leaf, at: whereOf(dir, path) };
+      const at = whereOf(dir, path);
+      mayChange(`${at}/${leaf}`);
+      return { dir, leaf, at };
     } catch (error) {
       closeSync(dir);
       throw error;

@@ -1,14 +1,14 @@
 /**
  * The directory of a session or a custom job:
  *   root/workspace    /workspace of its commands; `root` contains nothing else (beneath.ts)
- *   volumes/<n>       read-only volumes outside /workspace
+ *   volumes/<n>       read-only volumes, also those that commands see below /workspace
  *   volumes/<n>.json  the record of a writable volume at the last write-back (notes.ts)
  *   incoming          uploads in progress
  * Commands can change only `root/workspace`. The server alone writes to the rest.
  */
 import { closeSync } from "node:fs";
 import { cleanTemp, tempPath } from "../../platform/files.ts";
-import { type Beneath, beneath } from "./beneath.ts";
+import { type Beneath, beneath, type MayChange } from "./beneath.ts";
 import { TOP } from "./beneath_faults.ts";
 import { measureTree, type Usage } from "./beneath_tree.ts";
 import { type ForeignDir, openForeign, pathOf } from "./foreign_dir.ts";
@@ -38,7 +38,15 @@ export async function makeSandboxDir(dir: ForeignDir, owner: Owner | undefined):
 export const hasWorkspace = (dir: ForeignDir): boolean => exists(workspaceOf(dir));
 
 /** Opens the workspace. Its files are addressed as `/workspace/…`, while programs may move them. */
-export const openWorkspace = (dir: ForeignDir, owner?: Owner): Beneath => beneath(openForeign(rootOf(dir)), owner);
+export const openWorkspace = (dir: ForeignDir, owner?: Owner, mayChange?: MayChange): Beneath =>
+  beneath(openForeign(rootOf(dir)), owner, mayChange);
+
+/** Opens a read-only volume. Its files are addressed as below `path`. */
+export const openVolume = (dir: ForeignDir, n: number, path: string): Beneath =>
+  beneath(openForeign(volumeOf(dir, n)), undefined, undefined, { path });
+
+/** False for a session of an older version, whose volume is a part of its workspace. */
+export const hasVolume = (dir: ForeignDir, n: number): boolean => exists(volumeOf(dir, n));
 
 /** Counts up to `most` entries of the workspace. Programs may have changed the mode of the workspace itself. */
 export async function usageOf(dir: ForeignDir, most: number): Promise<Usage> {

@@ -16,6 +16,14 @@ const KINDS = {
   proc: "p",
 } as const satisfies Record<Mount["kind"], string>;
 
+/** On the loopback device of the jail. */
+const PROXY_PORT = 3128;
+const PROXY_SOCKET = "/run/verk/proxy";
+export const PROXY_URL = `http://127.0.0.1:${PROXY_PORT}`;
+
+/** Jails begin at different processors, so that two of them do not share one while another is idle. */
+let nextProcessor = 0;
+
 const number64 = (value: number): Buffer => {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64LE(BigInt(Math.max(0, Math.ceil(value))));
@@ -65,6 +73,19 @@ type Start = {
   share?: string | undefined;
 };
 
+function processors({ cpus }: JailSpec["limits"]): Buffer[] {
+  if (cpus === undefined) return [];
+  const first = nextProcessor;
+  nextProcessor += cpus;
+  return [number("N", cpus), number("K", first)];
+}
+
+const proxied = (proxy: string): Buffer[] => [
+  mount({ kind: "read_only", from: proxy, to: PROXY_SOCKET }),
+  text("R", PROXY_SOCKET),
+  number("X", PROXY_PORT),
+];
+
 export function encodeSpec(spec: JailSpec, owner: JailOwner, { probe = false, share }: Start = {}): Buffer {
   const { limits } = spec;
   return Buffer.concat([
@@ -84,6 +105,8 @@ export function encodeSpec(spec: JailSpec, owner: JailOwner, { probe = false, sh
     ...(limits.disk === undefined
       ? []
       : [text("D", limits.disk.at), number("B", limits.disk.bytes), number("E", limits.disk.entries)]),
+    ...processors(limits),
+    ...(spec.proxy === undefined ? [] : proxied(spec.proxy)),
     ...(share === undefined ? [] : [text("G", share)]),
     flag("n", spec.network === "host"),
     flag("s", spec.filter === "session"),

@@ -20,6 +20,8 @@ export type JailLimits = {
   fileBytes: number;
   cpuSeconds: number;
   wallMs: number;
+  /** Processors; absent: all of them. */
+  cpus?: number | undefined;
   /** Limits for the writable mount `at`. Over them, everything in the jail is killed. */
   disk?: { at: string; bytes: number; entries: number };
 };
@@ -32,6 +34,8 @@ export type JailSpec = {
   limits: JailLimits;
   /** `host` shares the machine's network. */
   network: "none" | "host";
+  /** Socket of an HTTP proxy on the host. Programs in the jail reach it at `PROXY_URL`. Only without a network. */
+  proxy?: string | undefined;
   /** The seccomp filter. `session` is a deny-list for any program. With `none` the program restricts itself. */
   filter: "session" | "none";
 };

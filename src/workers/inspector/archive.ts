@@ -3,9 +3,11 @@ import { type FileHandle, open } from "node:fs/promises";
 import { createGunzip, createInflateRaw } from "node:zlib";
 import {
   ArchiveError,
+  type ArchiveLimits,
   type Contents,
   createLedger,
   type Ledger,
+  LIMITS,
   NOWHERE,
   type Sink,
 } from "../../lib/archive/entries.ts";
@@ -15,31 +17,36 @@ import { readZip, type ZipEntry } from "./zip.ts";
 
 const CHUNK = 1 << 18;
 
+type Format = "tar.gz" | "zip" | "tar";
+
 /** Discards the content by default: an accepted archive is known to unpack, and its size is known. */
-export async function unpackInto(path: string, format: "tar.gz" | "zip", sink: Sink = NOWHERE) {
+export async function unpackInto(path: string, format: Format, sink: Sink = NOWHERE, limits: ArchiveLimits = LIMITS) {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    const ledger = createLedger(size);
-    const contents = format === "zip" ? await unzip(file, size, ledger, sink) : await untar(path, ledger, sink);
+    const ledger = createLedger(size, limits);
+    const contents =
+      format === "zip" ? await unzip(file, size, ledger, sink) : await untar(path, format, { ledger, sink });
     return { file_count: contents.fileCount, unpacked_bytes: contents.unpackedBytes };
   } finally {
     await file.close();
   }
 }
 
-async function untar(path: string, ledger: Ledger, sink: Sink): Promise<Contents> {
+type Unpacking = { ledger: Ledger; sink: Sink };
+
+async function untar(path: string, format: Format, { ledger, sink }: Unpacking): Promise<Contents> {
   const reader = createTarReader(ledger, sink);
   const source = createReadStream(path, { highWaterMark: CHUNK });
-  const gunzip = source.pipe(createGunzip({ chunkSize: CHUNK }));
-  source.on("error", (error) => gunzip.destroy(error));
+  const chunks = format === "tar" ? source : source.pipe(createGunzip({ chunkSize: CHUNK }));
+  source.on("error", (error) => chunks.destroy(error));
   try {
-    for await (const chunk of gunzip) reader.push(chunk as Uint8Array);
+    for await (const chunk of chunks) reader.push(chunk as Uint8Array);
   } catch (error) {
     throw asArchiveError(error, "The file is not a gzip file, or it is damaged");
   } finally {
     source.destroy();
-    gunzip.destroy();
+    chunks.destroy();
   }
   return reader.end();
 }

@@ -2,7 +2,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import tiny from "../../../models/verk-tiny/verk-tiny.gguf" with { type: "file" };
-import { ArchiveError } from "../../lib/archive/entries.ts";
+import { ArchiveError, type ArchiveLimits, LIMITS } from "../../lib/archive/entries.ts";
 import { CheckpointError } from "../../lib/checkpoints/families.ts";
 import { describeServed } from "../../lib/gguf/describe.ts";
 import { GgufError } from "../../lib/gguf/parse.ts";
@@ -18,6 +18,11 @@ import { directorySink } from "./directory.ts";
 type InspectorHost = Host<ToInspector, FromInspector>;
 type FileHandle = Awaited<ReturnType<typeof open>>;
 
+type Unpack = Extract<ToInspector, { type: "unpack" }>;
+
+const limitsOf = ({ limits }: Unpack): ArchiveLimits =>
+  limits ? { ...LIMITS, entries: limits.entries, unpackedBytes: limits.bytes } : LIMITS;
+
 const HASH_BYTES = 4 << 20;
 
 export const runInspector = () => runHosted<ToInspector, FromInspector>(ToInspector, serve);
@@ -28,7 +33,7 @@ async function serve(host: InspectorHost) {
     try {
       if (message.type === "unpack") {
         const sink = message.into === null ? undefined : directorySink(message.into.dir, message.into.owner);
-        host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format, sink)) });
+        host.send({ type: "unpacked", path, ...(await unpackInto(path, message.format, sink, limitsOf(message))) });
       } else if (message.type === "place") {
         // A stream, because files inside the executable cannot be opened.
         await writeStreamAtomic(path, Bun.file(tiny).stream(), { expectedSha256: message.sha256, meter: UNCOUNTED });

@@ -2,7 +2,20 @@
  * The last wall around a reward process: a filter over system calls that no thread can remove. Calls outside the list
  * get EPERM. Opening a socket or running a program is never a mistake, so it ends the process.
  */
-import { addressOf, NR, SECCOMP_ARCH, syscall } from "../../native/syscalls.ts";
+import {
+  ALLOW,
+  errno,
+  IF_ANY_BIT,
+  IF_AT_LEAST,
+  IF_EQUAL,
+  type Instruction,
+  installFilter,
+  KILL,
+  LOAD,
+  OFFSET,
+  RETURN,
+} from "../../native/seccomp.ts";
+import { NR, SECCOMP_ARCH } from "../../native/syscalls.ts";
 
 type Name = keyof typeof NR;
 
@@ -24,19 +37,6 @@ const PR_SET_NAME = 15;
 const PR_SET_VMA = 0x53564d41;
 const ENOSYS = 38;
 const EPERM = 1;
-
-const ALLOW = 0x7fff0000;
-const KILL = 0x80000000;
-const errno = (number: number) => 0x00050000 | number;
-
-const LOAD = 0x20;
-const IF_EQUAL = 0x15;
-const IF_AT_LEAST = 0x35;
-const IF_ANY_BIT = 0x45;
-const RETURN = 0x06;
-const OFFSET = { number: 0, arch: 4, arg0: 16, arg1: 24 };
-
-type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, operand: number];
 
 /** The classic BPF program, one row per instruction: jumps count the instructions to skip. */
 function program(pid: number): Instruction[] {
@@ -80,22 +80,5 @@ function program(pid: number): Instruction[] {
   return rows;
 }
 
-const SECCOMP_SET_MODE_FILTER = 1;
-const FLAG_TSYNC = 1;
-
 /** Applies to all threads of this process, those of the runtime included. Needs no_new_privs. */
-export function filterSystemCalls(): boolean {
-  const rows = program(process.pid);
-  const code = new DataView(new ArrayBuffer(8 * rows.length));
-  rows.forEach(([opcode, ifTrue, ifFalse, operand], i) => {
-    code.setUint16(i * 8, opcode, true);
-    code.setUint8(i * 8 + 2, ifTrue);
-    code.setUint8(i * 8 + 3, ifFalse);
-    code.setUint32(i * 8 + 4, operand, true);
-  });
-  const bytes = new Uint8Array(code.buffer);
-  const header = new DataView(new ArrayBuffer(16));
-  header.setUint16(0, rows.length, true);
-  header.setBigUint64(8, BigInt(addressOf(bytes)), true);
-  return syscall(NR.seccomp, SECCOMP_SET_MODE_FILTER, FLAG_TSYNC, addressOf(new Uint8Array(header.buffer))) === 0;
-}
+export const filterSystemCalls = (): boolean => installFilter(program(process.pid));

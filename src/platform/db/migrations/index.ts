@@ -51,6 +51,7 @@ import m0074 from "./0074_annotation_sums.sql" with { type: "text" };
 import m0075 from "./0075_machines.sql" with { type: "text" };
 import m0076 from "./0076_hub_pushes.sql" with { type: "text" };
 import m0077 from "./0077_internal_deployments.sql" with { type: "text" };
+import m0078 from "./0078_custom_jobs.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -108,11 +109,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 75, name: "0075_machines", sql: m0075 },
   { version: 76, name: "0076_hub_pushes", sql: m0076 },
   { version: 77, name: "0077_internal_deployments", sql: m0077 },
+  { version: 78, name: "0078_custom_jobs", sql: m0078 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "b36fbac1d7535d9e5136fd6305f5e09dd4619cceb7f112b8823e04d0f87469ed";
-export const FRESH_TEXTS = "2d7fb844a72275bee6e45faa15c90311f375b86a8f09265033370931539abaec";
+export const SCHEMA = "e45f60c4aeb425c042c0189763729703a9ba381039b6e7d53bfab013b8994456";
+export const FRESH_TEXTS = "ca8363e851910b29701631e1df6a2a68ee9a4ac060bbb49dd82015891239dce3";

@@ -1,3 +1,4 @@
+import { type Driver, readDriver } from "../../../platform/machine/gpu_nodes.ts";
 import { listGpus } from "../../../platform/machine/hardware.ts";
 import { newInventory } from "./inventory.ts";
 import type { Kind } from "./service.ts";
@@ -19,4 +20,6 @@ export class GpuState {
   /** Holders that have ended, until that is committed: on a full disk it may take more than one try. */
   readonly leaving = new Set<string>();
   inventory = newInventory(listGpus);
+  /** Says which device nodes the cards have. */
+  driver: () => Driver = readDriver;
 }

@@ -25,6 +25,8 @@ export type Lease = {
   priority: number;
   pinned: boolean;
   createdAt: number;
+  /** Main memory of the holder; 0 on its other devices, and where the device is main memory. */
+  mainBytes?: number;
 };
 
 export type Request = {
@@ -33,6 +35,8 @@ export type Request = {
   workspaceId: string;
   /** The sum over all its devices. */
   bytes: number;
+  /** Main memory that a holder of GPUs needs beside them. Absent: it is not counted. */
+  mainBytes?: number;
   /** Absent or null: any type. */
   gpuType?: string | null;
   gpuCount: number;
@@ -60,6 +64,8 @@ export type Ledger = {
   waits: readonly Waiter[];
   /** Holders that do nothing and may be parked, and since when (epoch ms). */
   idle: ReadonlyMap<string, number>;
+  /** Main memory that holders of GPUs may lease together. */
+  mainCapacityBytes?: number;
 };
 
 export type Placement =
@@ -74,6 +80,8 @@ export function place(ledger: Ledger, request: Request): Placement {
   const offered = ledger.devices.filter((device) => isOffered(ledger, device, request));
   const impossible = whyNever(offered, request);
   if (impossible) return { outcome: "never", reason: impossible };
+  const lacking = whyNoMainMemory(ledger, request);
+  if (lacking) return lacking;
   const share = shareOf(request);
   const devices = offered.filter((device) => fitsType(device, request));
   const ahead = ledger.waits.filter((wait) => isAhead(wait, ledger.waits, request));
@@ -126,6 +134,21 @@ function whyNever(devices: readonly Device[], request: Request): string | undefi
   if (request.gpuCount > most)
     return `Needs ${request.gpuCount} equal devices, and this machine has ${most} that can give ${sizeOf(share)}`;
   return undefined;
+}
+
+/** Main memory is not a device of a machine with GPUs. Its holders are few, and none of them is idle. */
+function whyNoMainMemory({ leases, mainCapacityBytes = 0 }: Ledger, request: Request): Placement | undefined {
+  const { mainBytes = 0 } = request;
+  if (mainBytes === 0) return undefined;
+  if (mainBytes > mainCapacityBytes)
+    return {
+      outcome: "never",
+      reason: `Needs ${sizeOf(mainBytes)} of main memory, and this machine can give ${sizeOf(mainCapacityBytes)}`,
+    };
+  const free = mainCapacityBytes - leases.reduce((total, lease) => total + (lease.mainBytes ?? 0), 0);
+  if (mainBytes <= free) return undefined;
+  const reason = `waits for ${sizeOf(mainBytes)} of main memory, of which ${sizeOf(Math.max(0, free))} are free`;
+  return { outcome: "wait", reason };
 }
 
 /** The leases to evict from this device so that `share` fits; undefined: it would not fit even then. */

@@ -8,6 +8,7 @@ import type { Ctx } from "../../../context.ts";
 import type { PageQuery } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { afterCommit, openCommit, type Tx, write } from "../../../platform/db/db.ts";
+import { memoryLimitBytes } from "../../../platform/machine/hardware.ts";
 import { offersIn } from "../regions/service.ts";
 import { type DeviceReading, devicesFresh, devicesKnown, devicesSeen, type Leased, probeWith } from "./inventory.ts";
 import { type Device, type Placement, place, type Request } from "./policy.ts";
@@ -107,7 +108,7 @@ function decide(ctx: Ctx, seen: DeviceReading[], request: Request, { refused, qu
     if (queued && waits.every(({ holder }) => holder !== request.holder))
       return { outcome: "wait", reason: "was released meanwhile" };
     const idle = new Map([...idleHolders(ctx)].filter(([holder]) => !refused.has(holder)));
-    const placement = place({ devices: seen, leases, waits, idle }, request);
+    const placement = place({ devices: seen, leases, waits, idle, mainCapacityBytes: mainCapacity(ctx) }, request);
     if (placement.outcome === "granted") lease(tx, ctx.clock.now(), placement.devices, request);
     if (placement.outcome === "granted" || placement.outcome === "never")
       tx.delete(gpuWaits).where(eq(gpuWaits.holder, request.holder)).run();
@@ -134,16 +135,23 @@ const grantOf = (devices: readonly Device[]): Grant => ({
   deviceIds: devices.map(({ id }) => id),
 });
 
+/** Main memory that holders of GPUs may lease together. */
+export const mainCapacity = ({ config }: Pick<Ctx, "config">): number =>
+  Math.floor(memoryLimitBytes() * config.gpu.cpu_share);
+
 const devicesOf = (leases: readonly LeaseRow[], seen: readonly DeviceReading[]) =>
   leases.flatMap((each) => seen.find(({ id }) => id === each.device) ?? []);
 
 function lease(tx: Tx, now: number, devices: readonly Device[], request: Request) {
   const { holder, kind, workspaceId, priority, pinned } = request;
   const bytes = Math.ceil(request.bytes / devices.length);
-  for (const { id } of devices)
+  for (const [i, { id }] of devices.entries()) {
+    const mainBytes = i === 0 ? (request.mainBytes ?? 0) : 0;
+    const times = { createdAt: now, updatedAt: now };
     tx.insert(gpuLeases)
-      .values({ holder, device: id, kind, workspaceId, bytes, priority, pinned, createdAt: now, updatedAt: now })
+      .values({ holder, device: id, kind, workspaceId, bytes, mainBytes, priority, pinned, ...times })
       .run();
+  }
 }
 
 function enqueue(tx: Tx, now: number, request: Request, reason: string) {

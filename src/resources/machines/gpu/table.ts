@@ -8,6 +8,8 @@ export const gpuLeases = sqliteTable(
     kind: text("kind").notNull(),
     workspaceId: text("workspace_id").notNull(),
     bytes: integer("bytes").notNull(),
+    /** Main memory of the holder, on the first of its devices. 0 if the device is main memory. */
+    mainBytes: integer("main_bytes").notNull(),
     priority: integer("priority").notNull(),
     pinned: integer("pinned", { mode: "boolean" }).notNull(),
     createdAt: integer("created_at").notNull(),

@@ -85,19 +85,20 @@ async function build(ctx: Ctx, row: SessionRow, live: LiveSession) {
   const dir = dirOf(ctx, row.id);
   await makeSandboxDir(dir, sessionOwner(ctx.config.data_dir));
   for (const [i, mount] of row.volumes.entries()) {
-    const at = isInWorkspace(mount.mountPath) ? mount.mountPath.slice("/workspace/".length) : i;
+    const below = isInWorkspace(mount.mountPath) ? mount.mountPath.slice("/workspace/".length) : undefined;
+    const at = below === undefined || mount.readOnly ? i : below;
     const hashes = await fill(ctx, { dir, mount, at, share: isShared(ctx, mount), live });
     if (!mount.readOnly) await recordCopy(ctx, row, i, hashes);
+    else if (below !== undefined) openStage(dir, below, sessionOwner(ctx.config.data_dir)).close(); // its mount point
   }
   await syncTree(dir);
   await syncTree(sessionsDir(ctx));
 }
 
-/** Files outside /workspace are mounted read-only, so they can share the stored bytes and take no space. */
-const isShared = (ctx: Ctx, { mountPath }: Mount) =>
-  !isInWorkspace(mountPath) && sessionOwner(ctx.config.data_dir) === undefined;
+/** Read-only volumes are mounted as such, so their files can share the stored bytes and take no space. */
+const isShared = (ctx: Ctx, { readOnly }: Mount) => readOnly && sessionOwner(ctx.config.data_dir) === undefined;
 
-/** All copied volumes count against the quota, also those outside /workspace. */
+/** All copied volumes count against the quota, also those that are read-only. */
 function requireDisk(ctx: Ctx, row: SessionRow) {
   const copied = row.volumes.filter((each) => ctx.config.storage.kind !== "local" || !isShared(ctx, each));
   const bytes = copied.map((each) => volumes.findAny(ctx, each.volumeId)?.totalBytes ?? 0).reduce((a, b) => a + b, 0);

@@ -4,6 +4,8 @@ import { isoTime } from "../../../lib/time.ts";
 import { type SessionRow, STATUSES } from "./table.ts";
 import { isInWorkspace, mountPathFault } from "./workspace/mount_paths.ts";
 
+export { isInWorkspace };
+
 const MOST_VARIABLES = 100;
 const MOST_ENV_BYTES = 65_536;
 const MOST_ARGUMENT_BYTES = 100_000; // the kernel takes 128 KiB each
@@ -21,7 +23,7 @@ const text = (name: string) =>
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
-const Env = later(() =>
+export const Env = later(() =>
   z
     .record(z.string(), text("a variable"))
     .superRefine((env, { addIssue }) => {
@@ -33,7 +35,7 @@ const Env = later(() =>
       (env) => Buffer.byteLength(JSON.stringify(env)) <= MOST_ENV_BYTES,
       `must have at most ${MOST_ENV_BYTES} bytes`,
     )
-    .describe("Environment variables of its commands; stored encrypted, never shown"),
+    .describe("Environment variables; stored encrypted, and only their names are shown"),
 );
 
 export const MountPath = later(() =>
@@ -54,7 +56,9 @@ const Mount = later(() =>
       read_only: z
         .boolean()
         .default(true)
-        .describe("If false, changes are written back to the volume; needs a mount_path below /workspace"),
+        .describe(
+          "If true, every write fails. If false, changes are written back to the volume, which needs a mount_path below /workspace",
+        ),
     })
     .refine(({ mount_path, read_only }) => read_only || isInWorkspace(mount_path), {
       path: ["mount_path"],

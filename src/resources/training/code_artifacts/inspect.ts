@@ -6,10 +6,16 @@ import { FromInspector, type ToInspector } from "../../../workers/protocol_inspe
 import type { CodeArtifactRow } from "./table.ts";
 
 const LONGEST_MS = 2 * MINUTE_MS;
+const LONGEST_OF_JOB_MS = 60 * MINUTE_MS; // large volumes
 
 type Target = { dir: string; owner: { uid: number; gid: number } | null };
 /** With `into`, the archive is also unpacked. */
-export type Archive = { path: string; format: CodeArtifactRow["format"]; into?: Target };
+export type Archive = {
+  path: string;
+  format: CodeArtifactRow["format"] | "tar";
+  into?: Target;
+  limits?: { entries: number; bytes: number };
+};
 export type Contents = Pick<CodeArtifactRow, "fileCount" | "unpackedBytes">;
 
 /** 422 with the entry's name if the archive is refused. */
@@ -22,7 +28,7 @@ export async function inspect(ctx: Ctx, workspaceId: string, archive: Archive): 
   }
 }
 
-async function runInspector({ supervisor }: Ctx, { path, format, into }: Archive): Promise<Contents> {
+async function runInspector({ supervisor }: Ctx, { path, format, into, limits }: Archive): Promise<Contents> {
   const over = Promise.withResolvers<Contents>();
   const worker = supervisor.spawn<FromInspector, ToInspector>({
     kind: "inspector",
@@ -36,9 +42,12 @@ async function runInspector({ supervisor }: Ctx, { path, format, into }: Archive
     onExit: ({ message }) =>
       over.reject(new AppError("worker_failed", `The archive could not be read: ${message}. Try again`)),
   });
-  const late = setTimeout(() => void worker.stop("reading the archive took too long"), LONGEST_MS);
+  const late = setTimeout(
+    () => void worker.stop("reading the archive took too long"),
+    limits ? LONGEST_OF_JOB_MS : LONGEST_MS,
+  );
   try {
-    worker.send({ type: "unpack", path, format, into: into ?? null });
+    worker.send({ type: "unpack", path, format, into: into ?? null, ...(limits ? { limits } : {}) });
     return await over.promise;
   } finally {
     clearTimeout(late);

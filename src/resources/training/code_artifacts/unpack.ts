@@ -35,3 +35,11 @@ export async function unpack(ctx: Ctx, artifact: CodeArtifactRow, { dir, owner }
     await rm(path, { force: true });
   }
 }
+
+type FromNode = Target & { path: string; limits: { entries: number; bytes: number } };
+
+/** The same for an archive that a node made of a job's files. */
+export async function unpackFromNode(ctx: Ctx, workspaceId: string, { path, dir, owner, limits }: FromNode) {
+  const into = { dir: pathForWorker(dir), owner };
+  await inspect(ctx, workspaceId, { path, format: "tar", into, limits });
+}

@@ -4,10 +4,11 @@ import { formatBytes } from "../../../lib/bytes.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
-import { TIME_LIMIT } from "../../../platform/providers/protocol.ts";
+import { CUSTOM_ENDS, TIME_LIMIT } from "../../../platform/providers/protocol.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../../workers/protocol_trainer.ts";
+import { isInWorkspace } from "../../machines/sessions/schema.ts";
 import type { Shortage } from "../../money/billing/service.ts";
-import type { CheckpointRow, FailureCode, JobError, JobRow } from "./table.ts";
+import type { CheckpointRow, FailureCode, JobError, JobRow, JobVolume } from "./table.ts";
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {
@@ -95,6 +96,7 @@ const FINAL_ENDS: Readonly<Record<string, FailureCode>> = {
   reward: "reward_error",
   config: "provisioning_failed",
   lied: "worker_crashed",
+  ...CUSTOM_ENDS,
 };
 
 /** The worker reports no cause for these ends: its standard error is all there is. */
@@ -271,3 +273,8 @@ export function superfluous<T extends Scored>(
   const newest = checkpoints.toSorted((a, b) => b.step - a.step).slice(0, Math.max(1, keep.last));
   return checkpoints.filter((each) => !newest.includes(each) && each.id !== keep.best && !keep.needed.has(each.id));
 }
+
+type VolumeMount = Pick<JobVolume, "mount_path"> & { read_only?: boolean | undefined };
+
+/** Volumes of older jobs do not say it: commands could write below /workspace. */
+export const isReadOnly = ({ read_only, mount_path }: VolumeMount): boolean => read_only ?? !isInWorkspace(mount_path);

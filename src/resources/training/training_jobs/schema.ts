@@ -5,11 +5,12 @@ import { isoTime } from "../../../lib/time.ts";
 import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
 import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
+import { NETWORKS } from "../../../lib/training/resources.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { snapshotId } from "../../data/datasets/schema.ts";
 import { costOf } from "../../money/billing/service.ts";
 import { wattHours } from "../../money/energy/watts.ts";
-import { rankedBy } from "./policy.ts";
+import { isReadOnly, rankedBy } from "./policy.ts";
 import { FAILURE_CODES, JOB_METHODS, type JobRow } from "./table.ts";
 
 export const PRIORITIES = { low: -1, normal: 0, high: 1 } as const;
@@ -63,7 +64,18 @@ export const TrainingJob = later(() =>
       code_artifact_id: z.string().nullable(),
       command: z.string().nullable(),
       secrets: z.array(z.string()).describe("Names"),
-      volumes: z.array(z.object({ name: z.string(), mount_path: z.string() })),
+      volumes: z.array(z.object({ name: z.string(), mount_path: z.string(), read_only: z.boolean() })),
+      resources: z
+        .object({
+          memory_mib: z.int(),
+          cpus: z.int().nullable().describe("Null: all"),
+          disk_mib: z.int(),
+          gpu_memory_mib: z.int().nullable().describe("Null: the whole GPU"),
+        })
+        .nullable()
+        .describe("What the command of a custom job may use; null for other jobs"),
+      network: z.enum(NETWORKS).nullable().describe("Of the command of a custom job; null for other jobs"),
+      env: z.array(z.string()).describe("Names of the variables of a custom job"),
       checkpoint: z.object({ save_steps: z.int(), keep_last: z.int() }),
       max_runtime_minutes: z.number().nullable(),
       max_cost_usd: z.number().nullable(),
@@ -179,7 +191,10 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   code_artifact_id: row.codeArtifactId,
   command: row.command,
   secrets: row.secrets,
-  volumes: row.volumes,
+  volumes: row.volumes.map((volume) => ({ ...volume, read_only: isReadOnly(volume) })),
+  resources: row.resources,
+  network: row.network,
+  env: row.envNames,
   checkpoint: { save_steps: row.saveSteps, keep_last: row.keepLast },
   max_runtime_minutes: row.maxRuntimeMs === null ? null : row.maxRuntimeMs / MINUTE_MS,
   max_cost_usd: row.maxCostMicros === null ? null : usdOf(row.maxCostMicros),

@@ -2,6 +2,7 @@ import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite
 import type { Language } from "../../../lib/rewards/contract.ts";
 import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
+import { type JobResources, NETWORKS } from "../../../lib/training/resources.ts";
 import type { RewardPart } from "../../../sandbox/reward/scorer_types.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import type { ResolvedRows } from "../../data/datasets/stream/resolved.ts";
@@ -67,7 +68,8 @@ export type JobResolver = {
 export type Reading = { credentials: boolean; save_steps: number | null };
 export type Warning = { message: string; param: string | null };
 export type Gpu = { type: string; count: number };
-export type JobVolume = { name: string; mount_path: string };
+/** Without `read_only`: of an older version, see `isReadOnly`. */
+export type JobVolume = { name: string; mount_path: string; read_only?: boolean };
 
 export const HUB_VARIANTS = ["adapter", "merged", "gguf"] as const;
 const PAUSE_REASONS = ["by request", "out of credit", "out of budget", "out of storage"] as const;
@@ -113,6 +115,13 @@ export const trainingJobs = sqliteTable("training_jobs", {
   resumeFrom: text("resume_from"),
   codeArtifactId: text("code_artifact_id"),
   command: text("command"),
+  /** Null for jobs that are not custom, and for those of older versions. */
+  resources: text("resources", { mode: "json" }).$type<JobResources>(),
+  network: text("network", { enum: NETWORKS }),
+  /** Names of the variables. */
+  envNames: text("env_names", { mode: "json" }).$type<string[]>().notNull(),
+  /** Their values too. Empty without variables. */
+  envSealed: text("env_sealed").notNull(),
   secrets: text("secrets", { mode: "json" }).$type<string[]>().notNull(),
   volumes: text("volumes", { mode: "json" }).$type<JobVolume[]>().notNull(),
   saveSteps: integer("save_steps").notNull(),

@@ -5,7 +5,7 @@ import { AppError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import type { SseMessage } from "../../../../lib/net/sse.ts";
 import { MIB, SECOND_MS } from "../../../../lib/units.ts";
-import { openWorkspace, volumeOf, workspaceOf } from "../../../../sandbox/files/sandbox_dir.ts";
+import { volumeOf, workspaceOf } from "../../../../sandbox/files/sandbox_dir.ts";
 import { startJailed } from "../../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../../sandbox/jail/session_jail.ts";
 import { SESSION_ENV, sessionMounts } from "../../../../sandbox/jail/session_root.ts";
@@ -13,8 +13,8 @@ import type { JailEnd, JailSpec } from "../../../../sandbox/jail/types.ts";
 import type { CreateExec, Exec } from "../schema.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
-import { isInWorkspace } from "../workspace/mount_paths.ts";
 import { dirOf } from "../workspace/paths.ts";
+import { openAt, readOnlyVolumes } from "../workspace/read_only.ts";
 import { diskLimits } from "../workspace/usage.ts";
 import { writeBack } from "../workspace/write_back.ts";
 import { textOutput, textQueue } from "./output.ts";
@@ -72,7 +72,7 @@ async function takePermit(ctx: Ctx, workspaceId: string, signal: AbortSignal): P
 /** Gives a missing directory a clear error. The jail checks again, but can only report that the setup failed. */
 function requireDirectory(ctx: Ctx, row: SessionRow, cwd: string) {
   if (cwd !== "/workspace" && !cwd.startsWith("/workspace/")) return;
-  const beneath = openWorkspace(dirOf(ctx, row.id));
+  const beneath = openAt(ctx, row, cwd);
   try {
     closeSync(beneath.openDirectory(cwd));
   } catch (error) {
@@ -203,9 +203,11 @@ function specOf(ctx: Ctx, { row, body, seconds, disk }: SpecInput): JailSpec {
   const dir = dirOf(ctx, row.id);
   const network = row.network && ctx.config.sessions.allow_network ? "host" : "none";
   const memoryBytes = memory_mib * MIB;
-  const aside = row.volumes.flatMap(({ mountPath }, i) =>
-    isInWorkspace(mountPath) ? [] : [{ from: volumeOf(dir, i), to: mountPath, writable: false }],
-  );
+  const aside = readOnlyVolumes(ctx, row).map(({ index, mountPath }) => ({
+    from: volumeOf(dir, index),
+    to: mountPath,
+    writable: false,
+  }));
   return {
     // A list goes through the shell too: it searches PATH and reports a missing program.
     argv:

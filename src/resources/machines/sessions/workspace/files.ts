@@ -6,25 +6,27 @@ import { contentLength, receive } from "../../../../http/body/receive.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { type Chunks, writeTemp } from "../../../../platform/files.ts";
 import { streamOf } from "../../../../sandbox/files/chunks.ts";
-import { type Beneath, incomingPath, openWorkspace } from "../../../../sandbox/files/sandbox_dir.ts";
+import { type Beneath, incomingPath } from "../../../../sandbox/files/sandbox_dir.ts";
 import { discard, makeTheirs } from "../../../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../../../sandbox/jail/session_jail.ts";
 import { spaceMeter } from "../../../data/storage_usage/service.ts";
 import type { LiveSession } from "../live.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
-import { isInWorkspace } from "./mount_paths.ts";
 import { dirOf } from "./paths.ts";
+import { mustBeWritable, openAt } from "./read_only.ts";
 import { addUsage, noRoom, roomFor } from "./usage.ts";
 import { writeBack } from "./write_back.ts";
 
 const MOST_LEVELS = 200;
 
-/** Opens the workspace for one call and closes it at the end. */
-function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: LiveSession) => Promise<T>): Promise<T> {
+type Work<T> = (beneath: Beneath, live: LiveSession) => Promise<T>;
+
+/** Opens what is at the path for one call, and closes it at the end. */
+function using<T>(ctx: Ctx, row: SessionRow, path: string, work: Work<T>): Promise<T> {
   const live = ctx.state.sessions.of(row);
   return live.use(ctx.clock, async () => {
-    const beneath = openWorkspace(dirOf(ctx, row.id), sessionOwner(ctx.config.data_dir));
+    const beneath = openAt(ctx, row, path);
     try {
       return await work(beneath, live);
     } finally {
@@ -34,7 +36,10 @@ function using<T>(ctx: Ctx, row: SessionRow, work: (beneath: Beneath, live: Live
 }
 
 export const list = (ctx: Ctx, row: SessionRow, path: string) =>
-  using(ctx, row, async (beneath) => ({ object: "session.file_listing" as const, ...(await beneath.list(path)) }));
+  using(ctx, row, path, async (beneath) => ({
+    object: "session.file_listing" as const,
+    ...(await beneath.list(path)),
+  }));
 
 export function mustHavePath(path: string | undefined): string {
   if (path !== undefined) return path;
@@ -43,7 +48,7 @@ export function mustHavePath(path: string | undefined): string {
 
 /** Answers GET and HEAD. */
 export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request): Promise<Response> =>
-  using(ctx, row, async (beneath) => {
+  using(ctx, row, path, async (beneath) => {
     const { fd, path: at, stat } = beneath.openFile(path);
     let taken = false;
     try {
@@ -66,9 +71,9 @@ export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request):
   });
 
 export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =>
-  using(ctx, row, async (beneath, live) => {
+  using(ctx, row, path, async (beneath, live) => {
     const target = beneath.target(path);
-    requireWritable(row, target);
+    mustBeWritable(row, target);
     requireShallow(target);
     const maxBytes = await roomFor(ctx, row, contentLength(request));
     const temp = incomingPath(dirOf(ctx, row.id));
@@ -95,8 +100,8 @@ export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =
   });
 
 export const remove = (ctx: Ctx, row: SessionRow, path: string, recursive: boolean) =>
-  using(ctx, row, async (beneath, live) => {
-    requireWritable(row, beneath.target(path));
+  using(ctx, row, path, async (beneath, live) => {
+    mustBeWritable(row, beneath.target(path));
     const removed = await beneath.remove(path, { recursive });
     live.usage = undefined;
     const volume_errors = await writeBack(ctx, row);
@@ -137,16 +142,4 @@ function requireStillReady(ctx: Ctx, row: SessionRow) {
 function requireShallow(path: string) {
   if (path.split("/").length > MOST_LEVELS)
     throw new AppError("invalid_request", `path: must have at most ${MOST_LEVELS} levels`, { param: "path" });
-}
-
-/** Compares the path as written. A symlink into a read-only volume changes the session's copy, never the volume. */
-function requireWritable({ volumes }: SessionRow, path: string) {
-  const mount = volumes.find(
-    ({ mountPath, readOnly }) =>
-      readOnly && isInWorkspace(mountPath) && (path === mountPath || path.startsWith(`${mountPath}/`)),
-  );
-  if (mount)
-    throw new AppError("invalid_request", `path: ${mount.mountPath} is the volume ${mount.name}, mounted read-only`, {
-      param: "path",
-    });
 }

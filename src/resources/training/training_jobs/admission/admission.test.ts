@@ -106,8 +106,11 @@ const CASES: Case[] = [
   ["a provider elsewhere", { provider: "moon" }, 422, "/provider", /local/],
   ["a checkpoint that is not here", { resume_from: none }, 404, "/resume_from", /No checkpoint/],
   ["a job that is not here", { source_job: none }, 404, "/source_job", /No training job/],
-  ["a secret that is not here", { secrets: ["NOPE"] }, 404, "/secrets/0", /NOPE/],
-  ["a volume that is not here", { volumes: [{ name: "nope", mount_path: "/data" }] }, 404, "/volumes/0/name", /nope/],
+  ["a secret for grpo", { secrets: ["TOKEN"] }, 422, "/secrets", /only for the method custom/],
+  ["a volume for grpo", { volumes: [{ name: "v", mount_path: "/v" }] }, 422, "/volumes", /only for the method custom/],
+  ["variables for grpo", { env: { A: "b" } }, 422, "/env", /reward code and data resolvers cannot use it/],
+  ["a network for grpo", { network: "guarded" }, 422, "/network", /leave it out/],
+  ["limits for grpo", { resources: { memory_mib: 64 } }, 422, "/resources", /only for the method custom/],
   [
     "a place that is taken",
     { volumes: [{ name: "v", mount_path: "/etc/x" }] },

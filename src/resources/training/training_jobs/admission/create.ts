@@ -13,6 +13,8 @@ import * as models from "../../../serving/models/service.ts";
 import type { ModelRow } from "../../../serving/models/table.ts";
 import { abortCause } from "../../reward_functions/check.ts";
 import * as tracker from "../../tracker/service.ts";
+import { sealEnv } from "../custom/resources.ts";
+import { isReadOnly } from "../policy.ts";
 import { PRIORITIES, type TrainingJob } from "../schema.ts";
 import { note, noteCreated } from "../state/notes.ts";
 import { mustHaveHours, mustHaveRoom } from "../state/queue.ts";
@@ -60,7 +62,8 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
   });
 }
 
-function mustSize({ training, hardware }: Draft, model: ModelRow | null, { train }: JobRows): Size {
+function mustSize({ training, custom, hardware }: Draft, model: ModelRow | null, { train }: JobRows): Size {
+  if (custom) return { ...UNKNOWN_SIZE, memoryBytes: custom.leaseBytes };
   if (!training || !model?.shape) return UNKNOWN_SIZE;
   if (!train) throw new AppError("resource_not_found", "The dataset was deleted meanwhile", { param: "/dataset" });
   const size = sizeOf({ ...training, shape: model.shape }, hardware, train);
@@ -102,7 +105,7 @@ type Facts = {
 };
 
 export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 }: Facts): JobRow {
-  const { id, request, method, seed, hardware, training, rewards, resolver, payer } = job;
+  const { id, request, method, seed, hardware, training, custom, rewards, resolver, payer } = job;
   const now = ctx.clock.now();
   const totalSteps = unread ? 0 : (size.totalSteps ?? 0);
   const hasCredentials = Object.keys(request.credentials ?? {}).length > 0;
@@ -147,7 +150,10 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
     codeArtifactId: request.code_artifact_id ?? null,
     command: request.command ?? null,
     secrets: request.secrets ?? [],
-    volumes: request.volumes ?? [],
+    volumes: (request.volumes ?? []).map((volume) => ({ ...volume, read_only: isReadOnly(volume) })),
+    resources: custom?.resources ?? null,
+    network: custom?.network ?? null,
+    ...sealEnv(ctx, id, custom?.env ?? {}),
     publish: request.publish ?? false,
     hubRepo: request.hub_repo ?? null,
     hubVariant: request.hub_variant ?? null,

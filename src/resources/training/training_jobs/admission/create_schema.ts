@@ -5,7 +5,8 @@ import { Credentials } from "../../../../lib/source.ts";
 import { METHODS } from "../../../../lib/training/fields.ts";
 import { hyperparametersSchema } from "../../../../lib/training/hyperparameters.ts";
 import { LoraSettings } from "../../../../lib/training/lora.ts";
-import { MountPath } from "../../../machines/sessions/schema.ts";
+import { NETWORKS } from "../../../../lib/training/resources.ts";
+import { Env, isInWorkspace, MountPath } from "../../../machines/sessions/schema.ts";
 import { RewardRef } from "../../reward_functions/schema.ts";
 import { HubRepo } from "../schema.ts";
 import { HUB_VARIANTS, JOB_METHODS } from "../table.ts";
@@ -60,6 +61,42 @@ const Command = later(() =>
     .refine((text) => Buffer.byteLength(text) <= MAX_COMMAND_BYTES, `takes at most ${MAX_COMMAND_BYTES} bytes`)
     .refine((text) => !text.includes("\0"), "must not contain a NUL")
     .refine((text) => text.isWellFormed(), "must be well-formed Unicode"),
+);
+
+const JobMount = later(() =>
+  z
+    .object({
+      name: z.string().min(1).max(80).describe("Name or id of a volume"),
+      mount_path: MountPath,
+      read_only: z
+        .boolean()
+        .optional()
+        .describe("If true, every write fails. Default: false below /workspace, and true elsewhere"),
+    })
+    .refine(({ mount_path, read_only }) => read_only !== false || isInWorkspace(mount_path), {
+      path: ["mount_path"],
+      message: "must be below /workspace if read_only is false",
+    }),
+);
+
+const Resources = later(() =>
+  z
+    .object({
+      memory_mib: z
+        .int()
+        .min(16)
+        .optional()
+        .describe("Memory of all processes together, /tmp included. Default: sessions.memory_mib"),
+      cpus: z.int().min(1).max(1024).nullable().optional().describe("Processors. Default: all, or custom_jobs.cpus"),
+      disk_mib: z.int().min(1).optional().describe("Content of /workspace. Default: sessions.disk_mib"),
+      gpu_memory_mib: z
+        .int()
+        .min(1)
+        .nullable()
+        .optional()
+        .describe("Memory to lease on each GPU. Default: the whole GPU, so that nothing else uses it meanwhile"),
+    })
+    .describe("What the command of a custom job may use; it is killed beyond that"),
 );
 
 /** No defaults here: with source_job, a missing field is inherited from that job. */
@@ -137,9 +174,20 @@ export const CreateTrainingJob = later(() =>
         .optional()
         .describe("Names of secrets; environment variables of a custom job"),
       volumes: z
-        .array(z.object({ name: z.string().min(1).max(80), mount_path: MountPath }))
+        .array(JobMount)
         .max(16)
-        .optional(),
+        .optional()
+        .describe("Of a custom job. Changes of a volume that is not read-only are written back when the command ends"),
+      resources: Resources.optional(),
+      network: z
+        .enum(NETWORKS)
+        .optional()
+        .describe(
+          "Of a custom job. guarded: connections through an HTTP proxy that checks every address; needs custom_jobs.network. Default: none",
+        ),
+      env: Env.optional().describe(
+        "Environment variables of a custom job; stored encrypted, and only their names are shown",
+      ),
       max_runtime_minutes: z.number().min(1).optional().describe("Default and maximum: training.max_runtime_minutes"),
       max_cost_usd: z.number().positive().max(1e9).nullable().optional(),
       priority: z.enum(["low", "normal", "high"]).optional(),

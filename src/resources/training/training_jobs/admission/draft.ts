@@ -14,6 +14,7 @@ import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
 import { type JobRequest, requestOf } from "./clone.ts";
 import { type CreateTrainingJob, MAX_SEED } from "./create_schema.ts";
+import { admitCustom, type CustomJob, refuseCustomFields } from "./custom.ts";
 import { type Errors, Faults } from "./faults.ts";
 import { fitLora, readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
@@ -31,8 +32,13 @@ export type Training = {
   given: HyperparameterInput<Method>;
 };
 
-/** The parts of a request that its size follows from. `training` is null for a custom job. */
-export type Sizable = { request: JobRequest; hardware: Hardware; training: Training | null };
+/** The parts of a request that its size follows from. `training` is null for a custom job, and `custom` for others. */
+export type Sizable = {
+  request: JobRequest;
+  hardware: Hardware;
+  training: Training | null;
+  custom: CustomJob | null;
+};
 
 export type Draft = Sizable & {
   id: string;
@@ -74,15 +80,15 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
   sizing.checkLimits(ctx, request, faults);
   references.checkCode(ctx, workspaceId, request, faults);
-  references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
-  if (method === "custom") checkCustom(request, faults);
+  const custom = method === "custom" ? commandOf(ctx, workspaceId, { request, hardware, faults }) : null;
+  if (managed) refuseCustomFields(request, faults);
   checkHub(ctx, workspaceId, request, lora, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
   const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
   const isWhole = managed && base && lora !== undefined && hyperparameters;
   const trained = isWhole ? { method: managed, base, lora, given: hyperparameters } : undefined;
   const training = method === "custom" ? null : trained;
-  const sizable = training === undefined ? undefined : { request, hardware, training };
+  const sizable = training === undefined ? undefined : { request, hardware, training, custom };
   const { warnings } = faults;
   const payer = { workspaceId, keyId };
   const id = newId("job", ctx.clock.now());
@@ -184,8 +190,12 @@ function checkHub(
   if ("refusal" in access) faults.refuse("/hub_repo", access.refusal);
 }
 
-function checkCustom(request: JobRequest, faults: Faults) {
+type Command = { request: JobRequest; hardware: Hardware; faults: Faults };
+
+function commandOf(ctx: Ctx, workspaceId: string, { request, hardware, faults }: Command): CustomJob {
+  references.checkSecretsAndVolumes(ctx, workspaceId, request, faults);
   if (request.resume_from) faults.refuse("/resume_from", "is not used by custom jobs: leave it out");
   if (Object.keys(request.hyperparameters ?? {}).length > 0)
     faults.refuse("/hyperparameters", "are not used by custom jobs: put them into the command");
+  return admitCustom(ctx, request, { workspaceId, hardware }, faults);
 }

@@ -150,7 +150,7 @@ async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { t
   const faults = new Faults();
   const { method, provider, region } = job;
   const gpu = { gpu_type: job.gpuType, gpu_count: job.gpuCount };
-  const hardware = await hardwareFor(ctx, job.workspaceId, { method, gpu, provider, region }, faults);
+  const hardware = await hardwareFor(ctx, job.workspaceId, { gpu, provider, region }, faults);
   const lora = fitLora(job.lora, shape.architecture, faults);
   if (lora === undefined) throw faults.errors[0];
   const size = sizeOf({ method: method as Method, shape, lora, given: job.given ?? {} }, hardware, train);

@@ -112,9 +112,6 @@ export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: J
     if (isTaken)
       faults.refuse(`/volumes/${i}/mount_path`, "must not be the mount_path of another volume, nor lie inside it");
   }
-  const unused = (["secrets", "volumes"] as const).filter((field) => (request[field]?.length ?? 0) > 0);
-  if (request.method !== "custom")
-    for (const field of unused) faults.warn(`/${field}`, `${field}: only custom jobs use them`);
 }
 
 /** A command could send the value anywhere. */

@@ -12,6 +12,12 @@ afterAll(() => app.close().then(app.remove));
 
 const keyWith = (...scopes: Scope[]) => app.keyOf("alpha", scopes).key;
 const CUSTOM = { method: "custom", base_model: undefined, reward_source: undefined, command: "env" };
+const code = async () => {
+  const form = new FormData();
+  form.append("name", "code");
+  form.append("file", new File([tarGz({ name: "readme", content: "nothing" })], "code.tar.gz"));
+  return { code_artifact_id: (await app.call("POST", "/v1/code_artifacts", undefined, { raw: form })).body.id };
+};
 const post = async (key: string, more: object, path = "/v1/training_jobs") => {
   const { status, body } = await app.call("POST", path, await app.request(more), { key });
   return [status, body.error?.code ?? null, body.error?.param ?? null, body.error?.message ?? ""];
@@ -31,11 +37,12 @@ test.each([
 });
 
 test("L4: a clone with another command does not inherit secrets by a key that cannot attach them", async () => {
-  const { status, body } = await app.post({ secrets: ["TOPSECRET"] });
+  const { status, body } = await app.post({ ...CUSTOM, ...(await code()), secrets: ["TOPSECRET"] });
   expect(status).toBe(201);
   const key = keyWith("training");
-  expect(await post(key, { source_job: body.id, output_name: "copy" })).toEqual(REFUSED);
-  expect((await post(key, { source_job: body.id, output_name: "copy", secrets: [] }))[0]).toBe(201);
+  const clone = { ...CUSTOM, source_job: body.id, output_name: "copy" };
+  expect(await post(key, clone)).toEqual(REFUSED);
+  expect((await post(key, { ...clone, secrets: [] }))[0]).toBe(201);
 });
 
 test("conformance note: a custom job whose secret has a scope_host is refused at its creation", async () => {
@@ -51,7 +58,8 @@ test("conformance note: a custom job whose secret has a scope_host is refused at
 });
 
 test("L4: ordinary keys attach secrets as before, and narrow ones make jobs without", async () => {
-  const all = await app.post({ secrets: ["TOPSECRET"], output_name: "all" }, { key: keyWith("*") });
+  const custom = { ...CUSTOM, ...(await code()), output_name: "all" };
+  const all = await app.post({ ...custom, secrets: ["TOPSECRET"] }, { key: keyWith("*") });
   expect([all.status, all.body.secrets]).toEqual([201, ["TOPSECRET"]]);
   expect((await app.post({ output_name: "narrow" }, { key: keyWith("training") })).status).toBe(201);
   expect((await app.post({ output_name: "none", secrets: [] }, { key: keyWith("training") })).status).toBe(201);

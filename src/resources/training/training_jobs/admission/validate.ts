@@ -68,7 +68,8 @@ function currentRows(ctx: Ctx, workspaceId: string, request: JobRequest, faults:
 }
 
 /** Undefined if the rows are unknown, or if they lead to errors, which are collected. */
-function sizeFrom({ training, hardware }: Sizable, { train }: JobRows, faults: Faults): Size | undefined {
+function sizeFrom({ training, custom, hardware }: Sizable, { train }: JobRows, faults: Faults): Size | undefined {
+  if (custom) return { ...UNKNOWN_SIZE, memoryBytes: custom.leaseBytes };
   if (!training) return UNKNOWN_SIZE;
   const { base, ...rest } = training;
   if (!base.model?.shape) {

@@ -6,12 +6,12 @@ import { manyTrainings, type TrainingApp } from "../../../../../test/fake_traine
 import { jobPaths } from "../../../../../test/foreign_paths.ts";
 import { until } from "../../../../../test/harness.ts";
 import { LONGEST_TURN_MS, longestTurnMsOf } from "../../../../../test/turns.ts";
+import { limitPoints, linesOf, pointOf } from "../../../../sandbox/jail/command_output.ts";
 import { startJailed } from "../../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../../sandbox/jail/support.ts";
 import * as jobs from "../service.ts";
 import type { JobRow } from "../table.ts";
-import { limitPoints, linesOf, pointOf } from "./output.ts";
 
 setDefaultTimeout(120_000);
 const support = await jailSupport(sessionJail("/tmp")).catch((error) => ({

@@ -6,10 +6,11 @@ import { takingTurns } from "../../../../lib/turns.ts";
 import { StorageError } from "../../../../platform/files.ts";
 import { type Collection, openCollection, type Scan } from "../../../../sandbox/files/collect.ts";
 import type { ForeignDir } from "../../../../sandbox/files/foreign_dir.ts";
+import { OUTPUT } from "../../../../sandbox/jail/custom_jail.ts";
 import * as mounting from "../../../data/volumes/materialize.ts";
 import * as volumes from "../../../data/volumes/service.ts";
 import type { JobRow, JobVolume } from "../table.ts";
-import { OUTPUT, type VolumeCopy } from "./files.ts";
+import type { VolumeCopy } from "./files.ts";
 
 const MOST_FAULTS = 20; // lines in the log
 const HIDDEN = "some directories cannot be read or are too deep; their files were not kept";

@@ -7,10 +7,11 @@ import { type TarEntry, tarBytes, tarChunks } from "../../../../lib/archive/tar_
 import { AppError, UsageError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { write } from "../../../../platform/db/db.ts";
+import { limitPoints, linesOf, pointsOf, throttled } from "../../../../sandbox/jail/command_output.ts";
+import { type Cards, failureOf } from "../../../../sandbox/jail/custom_jail.ts";
 import { startJailed } from "../../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../../sandbox/jail/session_jail.ts";
 import { jailSupport } from "../../../../sandbox/jail/support.ts";
-import type { JailEnd } from "../../../../sandbox/jail/types.ts";
 import * as secrets from "../../../access/secrets/service.ts";
 import * as looseKeys from "../../../data/loose_keys/service.ts";
 import { meterOf } from "../../../data/storage_usage/service.ts";
@@ -26,9 +27,10 @@ import { recordStep } from "../state/progress.ts";
 import { currentJob } from "../state/rows.ts";
 import type { JobError, JobRow } from "../table.ts";
 import { buildJobDir, type JobDir, removeJobDir } from "./files.ts";
-import { limitPoints, linesOf, type Point, pointOf, throttled } from "./output.ts";
+import { openNetwork } from "./network.ts";
+import { envOf } from "./resources.ts";
 import { outputOf, writeBack } from "./results.ts";
-import { type Gpu, nodesOf, specOf } from "./spec.ts";
+import { nodesOf, specOf } from "./spec.ts";
 
 const LAST_LINES = 20;
 
@@ -90,12 +92,12 @@ const ENDED = { ...UNREPORTED_END, kind: "stopped", message: "The command was st
 async function attempt(ctx: Ctx, job: JobRow, { log, cards, signal }: CustomRun): Promise<Outcome> {
   try {
     await requireJail(ctx);
-    const nodes = nodesOf(cards);
+    const nodes = nodesOf(cards, ctx.state.gpu.driver);
     const dir = await buildJobDir(ctx, job);
     if (signal.aborted) return "ended";
     const device = job.gpuType === "cpu" ? "the CPU" : job.gpuType;
     moves.markRunning(ctx, job.id, { device, memoryBytes: job.memoryBytes });
-    const { end, last } = await runCommand(ctx, job, { dir, gpu: { cards, nodes }, log, signal });
+    const { end, last } = await runCommand(ctx, job, { dir, cards: { uuids: cards, nodes }, log, signal });
     for (const fault of await writeBackAll(ctx, job, dir)) log.add("stderr", fault);
     if (signal.aborted && end.reason === "stopped") return "ended";
     if (end.reason !== "exited" || end.exitCode !== 0) return failureOf(end, last);
@@ -124,9 +126,9 @@ async function requireJail(ctx: Ctx) {
   }
 }
 
-type Command = Pick<CustomRun, "log" | "signal"> & { dir: JobDir; gpu: Gpu };
+type Command = Pick<CustomRun, "log" | "signal"> & { dir: JobDir; cards: Cards };
 
-async function runCommand(ctx: Ctx, job: JobRow, { dir, gpu, log, signal }: Command) {
+async function runCommand(ctx: Ctx, job: JobRow, { dir, cards, log, signal }: Command) {
   const hidden = Object.fromEntries(job.secrets.map((name) => [name, secrets.reveal(ctx, job.workspaceId, name)]));
   const last: string[] = [];
   const limited = limitPoints((message) => {
@@ -142,52 +144,30 @@ async function runCommand(ctx: Ctx, job: JobRow, { dir, gpu, log, signal }: Comm
       if (point) recordStep(ctx, job.id, { type: "step", ...point, eta_ms: null, samples: [], alarms: [] });
     }
   });
-  const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, job, { dir, gpu, secrets: hidden }), {
-    stdin: "ignore",
-    onOutput: throttled(lines.push, signal),
-  });
-  const stop = () => void jail.stop();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
-  const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
-  lines.end();
-  return { end, last: last.join("\n") };
+  const network = await openNetwork(ctx, job, log);
+  try {
+    const spec = specOf(ctx, job, { dir, cards, env: envOf(ctx, job), secrets: hidden, proxy: network.proxy });
+    const onOutput = throttled(lines.push, signal);
+    const jail = startJailed(sessionJail(ctx.config.data_dir), spec, { stdin: "ignore", onOutput });
+    const stop = () => void jail.stop();
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
+    const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
+    lines.end();
+    return { end, last: last.join("\n") };
+  } finally {
+    await network.close();
+  }
 }
 
-/** The last metrics of each step. */
-const pointsOf = (lines: readonly string[]): Iterable<Point> =>
-  new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
-
-async function writeBackAll(ctx: Ctx, job: JobRow, { work, copies }: JobDir): Promise<string[]> {
+export async function writeBackAll(ctx: Ctx, job: JobRow, { work, copies }: JobDir): Promise<string[]> {
   const faults: string[] = [];
   for (const copy of copies) faults.push(...(await writeBack(ctx, job, { work, copy })));
   return faults;
 }
 
-function failureOf({ reason, exitCode, signal, message }: JailEnd, last: string): JobError {
-  const output = last === "" ? "" : `\n${last}`;
-  if (reason === "timeout")
-    return {
-      code: "timeout",
-      message: `The command reached its time limit: raise max_runtime_minutes${output}`,
-      param: "/max_runtime_minutes",
-    };
-  if (reason === "memory")
-    return { code: "out_of_memory", message: `Command killed: ${message}${output}`, param: null };
-  if (reason === "setup")
-    return { code: "provisioning_failed", message: `The command could not be started: ${message}`, param: null };
-  const ended = (code: JobError["code"], how: string): JobError => ({
-    code,
-    message: `The command ${how}${output}`,
-    param: "/command",
-  });
-  if (reason === "exited") return ended("command_failed", `exited with code ${exitCode}`);
-  if (reason === "signalled") return ended("command_failed", `was killed by signal ${signal}`);
-  return ended("worker_crashed", `was killed: ${message}`);
-}
-
 /** Stores the archive of the output before the job completes. Returns the job's failure if that is impossible. */
-async function storeOutput(ctx: Ctx, job: JobRow, { dir, log }: { dir: JobDir; log: JobLog }) {
+export async function storeOutput(ctx: Ctx, job: JobRow, { dir, log }: { dir: JobDir; log: JobLog }) {
   let output: Awaited<ReturnType<typeof outputOf>>;
   try {
     output = await outputOf(dir.work);

@@ -1,24 +1,18 @@
-/** The jail of a custom job: mounts, environment and limits of its command. */
+/** The jail of a custom job on this machine. */
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
-import { MIB, MINUTE_MS } from "../../../../lib/units.ts";
-import { type Driver, gpuNodes, readDriver } from "../../../../platform/machine/gpu_nodes.ts";
-import { volumeOf, workspaceOf } from "../../../../sandbox/files/sandbox_dir.ts";
-import { SESSION_ENV, sessionMounts } from "../../../../sandbox/jail/session_root.ts";
+import { MINUTE_MS } from "../../../../lib/units.ts";
+import { type Driver, gpuNodes } from "../../../../platform/machine/gpu_nodes.ts";
+import { type Cards, customJail } from "../../../../sandbox/jail/custom_jail.ts";
 import type { JailSpec } from "../../../../sandbox/jail/types.ts";
 import { runTime } from "../../../money/billing/run_time.ts";
 import { runtimeMs } from "../policy.ts";
 import type { JobRow } from "../table.ts";
-import { DATASET, type JobDir, OUTPUT } from "./files.ts";
-
-const OPEN_FILES = 4096;
-const TMP_SHARE = 4;
-
-/** UUIDs of the leased cards, and their device nodes. */
-export type Gpu = { cards: readonly string[]; nodes: readonly string[] };
+import type { JobDir } from "./files.ts";
+import { resourcesOf } from "./resources.ts";
 
 /** Throws if the nodes cannot be matched to the cards: the job must not get the cards of others. */
-export function nodesOf(cards: readonly string[], driver: () => Driver = readDriver): string[] {
+export function nodesOf(cards: readonly string[], driver: () => Driver): string[] {
   if (cards.length === 0) return [];
   try {
     return gpuNodes(cards, driver());
@@ -30,55 +24,36 @@ export function nodesOf(cards: readonly string[], driver: () => Driver = readDri
   }
 }
 
-type Inputs = { dir: JobDir; gpu: Gpu; secrets: Record<string, string> };
-
-export function specOf(ctx: Ctx, job: JobRow, { dir: { work, copies }, gpu, secrets }: Inputs): JailSpec {
-  const { memory_mib, processes, disk_mib, disk_entries: entries, allow_network } = ctx.config.sessions;
-  const memoryBytes = Math.max(memory_mib * MIB, job.memoryBytes);
-  const network = allow_network ? "host" : "none";
-  const volumes = copies.flatMap(({ volume, below }, i) =>
-    below === null ? [{ from: volumeOf(work, i), to: volume.mount_path, writable: false }] : [],
-  );
-  const limitMs = Math.min(
+/** How long the command may still run. */
+export const leftMs = (ctx: Ctx, job: JobRow): number => {
+  const most = Math.min(
     job.maxRuntimeMs ?? Number.POSITIVE_INFINITY,
     ctx.config.training.max_runtime_minutes * MINUTE_MS,
   );
-  return {
-    argv: ["/bin/sh", "-c", job.command ?? ""],
-    env: {
-      ...ENV,
-      CUDA_VISIBLE_DEVICES: gpu.cards.join(),
-      ...secrets,
-      VERK_JOB_ID: job.id,
-      VERK_SEED: String(job.seed),
-    },
-    cwd: "/workspace",
-    mounts: [
-      ...sessionMounts({
-        workspace: workspaceOf(work),
-        volumes,
-        network,
-        tmpBytes: Math.floor(memoryBytes / TMP_SHARE),
-      }),
-      ...gpu.nodes.map((node) => ({ kind: "device" as const, from: node, to: node })),
-    ],
-    limits: {
-      processes,
-      memoryBytes,
-      openFiles: OPEN_FILES,
-      cpuSeconds: 0, // wallMs is the limit
-      wallMs: Math.max(1000, limitMs - runtimeMs(job, runTime(ctx, job.id))),
-      fileBytes: disk_mib * MIB,
-      disk: { at: "/workspace", bytes: disk_mib * MIB, entries },
-    },
-    network,
-    filter: "session",
-  };
-}
-
-const ENV = {
-  ...SESSION_ENV,
-  PYTHONUNBUFFERED: "1", // the log must not lag behind
-  VERK_DATASET: `/workspace/${DATASET}`,
-  VERK_OUTPUT: `/workspace/${OUTPUT}`,
+  return Math.max(1000, most - runtimeMs(job, runTime(ctx, job.id)));
 };
+
+type Inputs = {
+  dir: JobDir;
+  cards: Cards;
+  env: Record<string, string>;
+  secrets: Record<string, string>;
+  proxy: string | undefined;
+};
+
+export function specOf(ctx: Ctx, job: JobRow, { dir: { work, copies }, ...inputs }: Inputs): JailSpec {
+  return customJail({
+    job: { id: job.id, seed: job.seed, command: job.command ?? "" },
+    work,
+    resources: resourcesOf(ctx, job),
+    limits: {
+      processes: ctx.config.custom_jobs.processes,
+      entries: ctx.config.sessions.disk_entries,
+      wallMs: leftMs(ctx, job),
+    },
+    readOnly: copies.flatMap(({ volume, below }, index) =>
+      below === null ? [{ index, path: volume.mount_path }] : [],
+    ),
+    ...inputs,
+  });
+}

@@ -37,7 +37,6 @@ test("what cannot be placed", async () => {
     [{ region: "mars" }, "/region", /no region mars/],
     [{ region: "local", provider: "ssh" }, "/provider", /ssh/],
     [{ provider: "ssh", gpu: { gpu_type: "H200" } }, "/gpu", /H200/],
-    [{ provider: "ssh", method: "custom" }, "/provider", /custom jobs run only on local/],
   ];
   for (const [more, param, words] of cases) {
     const { status, body } = await app.post(more);

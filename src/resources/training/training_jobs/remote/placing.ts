@@ -7,11 +7,9 @@ import * as gpu from "../../../machines/gpu/service.ts";
 import * as regions from "../../../machines/regions/service.ts";
 import * as billing from "../../../money/billing/service.ts";
 import { LOCAL } from "../state/queue.ts";
-import type { JobRow } from "../table.ts";
 
 /** The parts of a request that decide where the job runs. */
 type Placeable = {
-  method?: JobRow["method"] | undefined;
   provider?: string | undefined;
   region?: string | undefined;
   gpu?: { gpu_type?: string | undefined; gpu_count?: number | undefined } | undefined;
@@ -80,8 +78,7 @@ export async function hardwareFor(
 }
 
 /** Why the job needs this server while it runs. */
-function onlyHere({ method, reward_functions: rewards, resume_from: from }: Placeable): string | undefined {
-  if (method === "custom") return "custom jobs run";
+function onlyHere({ reward_functions: rewards, resume_from: from }: Placeable): string | undefined {
   if (from) return "jobs with resume_from run";
   return rewards?.some(({ id }) => id.startsWith("evl_")) ? "jobs with evaluators run" : undefined;
 }

@@ -23,6 +23,7 @@ import { bytesBeforeNext, keptCheckpoints } from "../state/checkpoint_files.ts";
 import * as moves from "../state/moves.ts";
 import { pathsOf } from "../state/paths.ts";
 import { currentJob, isFinished } from "../state/rows.ts";
+import { takeResults } from "./custom_results.ts";
 import { NODE_RECORD, type NodeRecord } from "./record_form.ts";
 
 export const handleOf = ({ jobId: job, attempt }: Pick<RemoteRunRow, "jobId" | "attempt">): Handle => ({
@@ -57,7 +58,8 @@ export async function pullRecords(ctx: Ctx, { provider, region, run, observation
     if (taken.isOver) return await concludeRun(ctx, run, end);
   }
   if (state === "running" || state === "ready") return;
-  if (offset > 0 || state === "lost") await pullNewest(ctx, { provider, run });
+  const isCustom = currentJob(ctx.db, run.jobId)?.method === "custom"; // it has no checkpoints
+  if (!isCustom && (offset > 0 || state === "lost")) await pullNewest(ctx, { provider, run });
   await concludeRun(ctx, run, { ...end, ...NO_REPORT, ...lost, killed: (lost ?? NO_REPORT).kind === "crashed" });
 }
 
@@ -87,6 +89,8 @@ async function takeBatch(ctx: Ctx, { provider, region, run, fetched, end: before
       if ("exit" in record) {
         Object.assign(end, record.exit, { tail: withoutInternals(record.exit.tail, region.workDir) });
         if (end.tail.trim() !== "") log.add("stderr", end.tail.trim());
+        const job = currentJob(ctx.db, run.jobId);
+        if (job?.method === "custom") await takeResults(ctx, job, { provider, run, log, end });
         isOver = true;
       } else await takeOne(ctx, { provider, run, log, end, message: record.message });
     }

@@ -16,9 +16,11 @@ import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { baseModelOf, unstartable } from "../state/inputs.ts";
 import { checkpointDir } from "../state/paths.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
+import { customSubmission } from "./custom_submission.ts";
 
 /** Throws `Unstartable` if a file is gone for good. */
 export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promise<Submission> {
+  if (job.method === "custom") return await customSubmission(ctx, job, handle);
   const base = baseModelOf(ctx, job);
   if ("waits" in base) throw unstartable("provisioning_failed", `The job ${base.waits}`, "/base_model");
   const staging = stagingDir(ctx.config.data_dir, job.id);

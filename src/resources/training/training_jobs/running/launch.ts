@@ -1,5 +1,6 @@
 /** Takes a job from the queue to a run: model, memory, newest checkpoint, process. */
 import type { Ctx } from "../../../../context.ts";
+import { MIB } from "../../../../lib/units.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { lacksSpace } from "../../../../platform/machine/disk.ts";
 import { hasResolved } from "../../../data/datasets/stream/resolved.ts";
@@ -75,6 +76,7 @@ async function lease(ctx: Ctx, job: JobRow, { files, checkpoint }: Inputs) {
     kind: "training_job",
     workspaceId: job.workspaceId,
     bytes: job.memoryBytes,
+    mainBytes: job.resources && job.gpuType !== "cpu" ? job.resources.memory_mib * MIB : 0,
     gpuType: job.gpuType,
     gpuCount: job.gpuCount,
     priority: job.priority,

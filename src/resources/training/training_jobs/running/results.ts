@@ -14,6 +14,7 @@ const resultFile = ({ lora }: Pick<JobRow, "lora">) => (lora ? "adapter.gguf" : 
 /** Throws if the model's file is missing; then the job is unchanged. */
 export async function finish(ctx: Ctx, id: string, stoppedEarly: string | null = null): Promise<JobRow | undefined> {
   const job = currentJob(ctx.db, id);
+  if (job?.method === "custom") return completeCustom(ctx, id);
   const newest = keptCheckpoints(ctx.db, id).at(-1);
   // The message about the last checkpoint may be lost: then its directory is the proof.
   const last = job && (newest?.step === job.totalSteps ? newest : await alignCheckpoints(ctx, job));
@@ -29,6 +30,13 @@ export async function finish(ctx: Ctx, id: string, stoppedEarly: string | null =
     return { row };
   }).row;
 }
+
+/** Its output is stored already. */
+const completeCustom = (ctx: Ctx, id: string): JobRow | undefined =>
+  write<{ row: JobRow | undefined }>(ctx.db, (tx) => {
+    const fresh = currentJob(tx, id);
+    return { row: fresh && complete(ctx, tx, fresh) };
+  }).row;
 
 function resultOf(ctx: Ctx, job: JobRow, checkpoint: CheckpointRow): modelResults.Result {
   return {

@@ -1,8 +1,8 @@
 /** Splits the output of a command into lines: all go to the log, and some are metrics. */
-import { KIB } from "../../../../lib/units.ts";
-import type { LogLine } from "../logs/file.ts";
+import { KIB } from "../../lib/units.ts";
+import type { JailOutput } from "./types.ts";
 
-type Stream = LogLine["stream"];
+type Stream = JailOutput["stream"];
 
 export type Point = { step: number; epoch: number; values: Record<string, number> };
 type Output = { stream: Stream; bytes: Uint8Array };
@@ -135,3 +135,7 @@ export function pointOf(line: string): Point | undefined {
   if (values.length === 0) return undefined;
   return { step: step as number, epoch: typeof epoch === "number" ? epoch : 0, values: Object.fromEntries(values) };
 }
+
+/** The last metrics of each step. */
+export const pointsOf = (lines: readonly string[]): Iterable<Point> =>
+  new Map(lines.flatMap((line) => pointOf(line) ?? []).map((point) => [point.step, point])).values();
