@@ -54,7 +54,9 @@ export const MetricsQuery = z.object({
   to_step: step.optional().describe("Inclusive"),
   max_points: numberText(z.int().min(1).max(100_000))
     .default(1000)
-    .describe("The most points of the answer. If there are more, the lowest and highest of neighbouring points are kept"),
+    .describe(
+      "The most points of the answer. If there are more, the lowest and highest of neighbouring points are kept",
+    ),
   format: z.enum(["json", "csv"]).default("json"),
 });
 export type MetricsQuery = z.infer<typeof MetricsQuery>;
