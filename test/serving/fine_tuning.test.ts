@@ -67,8 +67,8 @@ test("openai: a supervised job ends as a deployment that answers", async () => {
   const ofCheckpoint = { model: checkpoint?.fine_tuned_model_checkpoint ?? "", messages, max_tokens: 4 };
   expect((await openai.chat.completions.create(ofCheckpoint)).usage?.completion_tokens).toBeGreaterThan(0);
   expect(await openai.models.delete(model)).toMatchObject({ deleted: true });
-  const gone = await openai.chat.completions.create({ model, messages }).catch((error: unknown) => error);
-  expect(gone).toBeInstanceOf(OpenAI.NotFoundError);
+  const refusal = await openai.chat.completions.create({ model, messages }).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(OpenAI.NotFoundError);
 }, 180_000);
 
 /** The adapter of the job answers at a deployment of its base model too, if a request names it. */

@@ -1,6 +1,4 @@
 /** The files of a push: the file of a model, or the files inside an export of a job's checkpoint. */
-import { statSync } from "node:fs";
-import { basename } from "node:path";
 import { desc, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { tarIndex } from "../../../lib/archive/tar_index.ts";
@@ -16,6 +14,7 @@ import { type ExportKind, requestExport } from "../training_jobs/artifacts/expor
 import { currentJob } from "../training_jobs/state/rows.ts";
 import { type ExportRow, type JobRow, trainingCheckpoints, trainingMetrics } from "../training_jobs/table.ts";
 import { type CardFacts, cardOf } from "./card.ts";
+import { modelFile } from "./model_file.ts";
 import type { PushRow } from "./table.ts";
 
 /** `disk`: the content is this file. Otherwise `open` reads a range of it. */
@@ -90,27 +89,29 @@ async function archived(ctx: Ctx, { storageKey, sizeBytes }: ExportRow): Promise
   const read = async (offset: number, bytes: number) => await new Response(await open(offset, bytes)).bytes();
   const spans = await tarIndex(read, sizeBytes ?? 0);
   return spans
-    .filter(({ name }) => basename(name) !== "README.md") // the card is ours
-    .map(({ name, offset, size }) => ({ path: basename(name), size, open: reader(ctx, key, offset) }));
+    .filter(({ name }) => lastPart(name) !== "README.md") // the card is ours
+    .map(({ name, offset, size }) => ({
+      path: lastPart(name),
+      size,
+      open: reader(ctx, key, offset),
+    }));
 }
 
 function modelContents(ctx: Ctx, row: PushRow): Contents {
   const model = attempt(() => models.mustGet(ctx, row.workspaceId, row.modelId ?? ""));
   if (model.status !== "ready") throw new HubError(`The model ${model.name} is ${model.status}`, false);
-  const disk = models.pathOf(ctx, model);
-  const stats = statSync(disk, { throwIfNoEntry: false });
-  if (!stats) throw new HubError(`The file of the model ${model.name} is gone`, false);
-  const open = async (offset: number, bytes: number) =>
-    Bun.file(disk)
-      .slice(offset, offset + bytes)
-      .stream();
+  const file = modelFile(models.pathOf(ctx, model));
+  if (!file) throw new HubError(`The file of the model ${model.name} is gone`, false);
   const job = model.jobId === null ? undefined : currentJob(ctx.db, model.jobId);
   const card = cardOf(factsOf(ctx, row, job, model));
-  return { files: [{ path: fileNameOf(model), size: stats.size, disk, open }], card };
+  return { files: [{ path: fileNameOf(model), ...file }], card };
 }
 
+/** Of a path inside an archive or a repository. */
+const lastPart = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+
 const fileNameOf = ({ name, hubFile }: ModelRow) => {
-  const stem = basename(hubFile ?? name).replace(/\.gguf$/i, "");
+  const stem = lastPart(hubFile ?? name).replace(/\.gguf$/i, "");
   return `${stem.replaceAll(/[^\w.-]+/g, "-").replace(/^[-.]+/, "") || "model"}.gguf`;
 };
 
