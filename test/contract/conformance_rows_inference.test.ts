@@ -186,8 +186,8 @@ test("conformance note 8: a field that looks like a known one is refused on infe
     const refused = await on.call("POST", route, { model: "base", messages: [USER], temprature: 0.5 });
     expect([refused.status, refused.body.error.param]).toEqual([status, "/temprature"]);
     expect(refused.body.error.message).toContain("Did you mean temperature?");
-    const guided = await on.call("POST", route, { model: "base", messages: [USER], guided_regex: "a+" });
-    expect([guided.status, guided.body.error.param]).toEqual([status, "/guided_regex"]);
+    const constrained = await on.call("POST", route, { model: "base", messages: [USER], ebnf: "root ::= x" });
+    expect([constrained.status, constrained.body.error.param]).toEqual([status, "/ebnf"]);
     const kept = await on.call("POST", route, { model: "base", messages: [USER], store: true, min_tokens: 1 });
     expect([kept.status, kept.headers.get("warning")]).toEqual([
       200,

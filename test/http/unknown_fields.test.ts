@@ -78,8 +78,8 @@ describe("F30 unknown fields of a body", () => {
     };
     expect(await call({ max_tokns: 3 })).toMatchObject({ code: "invalid_value", param: "/max_tokns" });
     expect((await call({ max_tokns: 3 })).message).toContain("Did you mean max_tokens?");
-    expect(await call({ guided_json: {} })).toMatchObject({ code: "invalid_value", param: "/guided_json" });
-    expect(await call({ guided_json: null })).toMatchObject({ code: "model_not_found" });
+    expect(await call({ ebnf: "root ::= x" })).toMatchObject({ code: "invalid_value", param: "/ebnf" });
+    expect(await call({ ebnf: null })).toMatchObject({ code: "model_not_found" });
     const text = [{ type: "text", text: "x", txt: "y" }];
     expect(await call({ messages: [{ role: "user", content: text }] })).toMatchObject({
       param: "/messages/0/content/0/txt",

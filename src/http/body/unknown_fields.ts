@@ -18,16 +18,7 @@ const MOST_OBJECTS = 1_000; // of one body; a list of rows is not walked to its 
 const MOST_UNKNOWN = 100; // that are named, of one body
 const MOST_EDITS = 2;
 /** Fields of other servers that have no effect here and look like a field that has one. */
-const OF_OTHERS = new Set([
-  "store",
-  "min_tokens",
-  "top_a",
-  "typ_p",
-  "n_keep",
-  "n_ctx",
-  "stream_tools",
-  "logprob_token_ids",
-]);
+const OF_OTHERS = new Set(["store", "speed", "min_tokens", "steps", "top_a", "top_k", "stop", "mode", "models"]);
 /** Fields of other servers that make the answer obey a form. To ignore one would answer in another form. */
 const CONSTRAINS = new Set([
   "guided_json",
