@@ -159,7 +159,7 @@ const ATTACKS = {
   "largest file": {
     command: "head -c 200000000 /dev/zero > one",
     resources: { disk_mib: 64 },
-    code: "worker_crashed",
+    code: "command_failed",
     message: "The command",
   },
 } as const;
