@@ -8,5 +8,10 @@ export function readEveryTable(db: Db) {
   const tables = db.$client
     .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
     .all();
-  for (const { name } of tables) db.$client.prepare(`SELECT * FROM "${name}" LIMIT 1`).get();
+  for (const { name } of tables) {
+    const first = db.$client.prepare(`SELECT * FROM "${name}" LIMIT 1`);
+    first.get();
+    first.finalize();
+  }
+  db.$client.run("PRAGMA shrink_memory"); // most of the pages that were read are not needed again soon
 }

@@ -1,10 +1,10 @@
 /** The loop `regions.observe`: asks each node once a minute what it has. A slow node does not hold up the others. */
 
-import { and, asc, eq, getTableColumns, gt, ne } from "drizzle-orm";
+import { and, asc, eq, getTableColumns, gt, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { errorText } from "../../../lib/error_text.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
-import { write } from "../../../platform/db/db.ts";
+import { prepared, write } from "../../../platform/db/db.ts";
 import { Unreachable } from "../../../platform/providers/types.ts";
 import { providerOf } from "./provider.ts";
 import { type RegionRow, regions } from "./table.ts";
@@ -46,16 +46,20 @@ function count(counts: Map<string, number>, key: string, by: 1 | -1) {
   else counts.set(key, next);
 }
 
+const pageAfter = prepared((db) =>
+  db
+    .select({ id: regions.id, workspaceId: regions.workspaceId })
+    .from(regions)
+    .where(and(gt(regions.id, sql.placeholder("last")), ne(regions.kind, "exec"))) // clouds.reconcile follows those
+    .orderBy(asc(regions.id))
+    .limit(PAGE)
+    .prepare(),
+);
+
 /** Only names are read: a row may be long. */
 function nextPage(ctx: Ctx): Due[] {
   const state = ctx.state.regions;
-  const rows = ctx.db
-    .select({ id: regions.id, workspaceId: regions.workspaceId })
-    .from(regions)
-    .where(and(gt(regions.id, state.observedTo), ne(regions.kind, "exec"))) // clouds.reconcile follows those
-    .orderBy(asc(regions.id))
-    .limit(PAGE)
-    .all();
+  const rows = pageAfter(ctx.db).all({ last: state.observedTo });
   state.observedTo = rows.length === PAGE ? (rows.at(-1)?.id ?? "") : "";
   return rows;
 }

@@ -4,7 +4,7 @@
  */
 import { and, eq, isNotNull, ne, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
-import { type Tx, write } from "../../../platform/db/db.ts";
+import { prepared, type Tx, write } from "../../../platform/db/db.ts";
 import * as gpu from "../../machines/gpu/service.ts";
 import { type JobRow, trainingJobs } from "../../training/training_jobs/table.ts";
 import { runTime } from "../billing/run_time.ts";
@@ -13,9 +13,11 @@ import { closed, meanWatts, read } from "./watts.ts";
 
 const onCards = and(isNotNull(trainingJobs.runSince), ne(trainingJobs.gpuType, "cpu"));
 
+const jobsOnCards = prepared((db) => db.select({ id: trainingJobs.id }).from(trainingJobs).where(onCards).prepare());
+
 /** Reads once for every job that runs on a GPU. If no job does, the GPUs are not read. */
 export async function sample(ctx: Ctx): Promise<void> {
-  const running = ctx.db.select({ id: trainingJobs.id }).from(trainingJobs).where(onCards).all();
+  const running = jobsOnCards(ctx.db).all();
   ctx.state.energy.keepOnly(new Set(running.map(({ id }) => id)));
   if (running.length === 0) return;
   const watts = new Map((await gpu.devices(ctx)).map(({ id, powerWatts }) => [id, powerWatts]));

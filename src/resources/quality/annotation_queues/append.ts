@@ -7,7 +7,7 @@ import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import type { Once } from "../../../http/idempotency.ts";
 import { AppError, type ErrorCode } from "../../../lib/errors.ts";
-import { type Db, type Tx, write } from "../../../platform/db/db.ts";
+import { type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { failpoint } from "../../../platform/failpoint.ts";
 import { appendRows } from "../../data/datasets/stream/append.ts";
 import { machine } from "./machine.ts";
@@ -70,14 +70,18 @@ function recordFailure(ctx: Ctx, { id, datasetId, error: last }: ItemRow, cause:
   }
 }
 
-/** The loop `annotation_queues.append`: items that a crash or a full disk left behind. */
-export async function appendLeft(ctx: Ctx, signal?: AbortSignal) {
-  const left = ctx.db
+const leftItems = prepared((db) =>
+  db
     .select({ id: annotationItems.id })
     .from(annotationItems)
     .where(sql`${annotationItems.status} = 'appending'`) // a literal: only then SQLite uses the partial index
     .orderBy(annotationItems.id)
-    .all();
+    .prepare(),
+);
+
+/** The loop `annotation_queues.append`: items that a crash or a full disk left behind. */
+export async function appendLeft(ctx: Ctx, signal?: AbortSignal) {
+  const left = leftItems(ctx.db).all();
   for (let from = 0; from < left.length && !signal?.aborted; from += BATCH)
     await Promise.all(left.slice(from, from + BATCH).map(({ id }) => appendRow(ctx, id)));
 }

@@ -2,7 +2,7 @@
 import { and, eq, inArray, isNotNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { MINUTE_MS, SECOND_MS } from "../../../lib/units.ts";
-import { type Db, durable, write } from "../../../platform/db/db.ts";
+import { type Db, durable, prepared, write } from "../../../platform/db/db.ts";
 import { Semaphore } from "../../../platform/semaphore.ts";
 import type { EvaluationItem, Message } from "../../quality/evaluators/item.ts";
 import { run } from "../../quality/evaluators/run.ts";
@@ -20,6 +20,8 @@ const TURN_MS = 30 * SECOND_MS; // then the other monitors get their turn
 /** A judge waits while live requests need its deployment. Without a limit, one busy deployment would stop all monitors. */
 const EVALUATION_MS = 2 * MINUTE_MS;
 
+const withEvaluator = prepared((db) => db.select().from(monitors).where(isNotNull(monitors.evaluator)).prepare());
+
 /**
  * The loop. A monitor whose evaluation fails does not stop the others. Workspaces whose monitors are done begin another
  * round while those of others still wait for slow judges.
@@ -29,7 +31,7 @@ export async function scoreTraffic(ctx: Ctx, signal: AbortSignal): Promise<void>
   const busy = new Map<string, Promise<void>>();
   const trouble: unknown[] = [];
   const startIdle = () => {
-    const rows = ctx.db.select().from(monitors).where(isNotNull(monitors.evaluator)).all();
+    const rows = withEvaluator(ctx.db).all();
     for (const [workspaceId, ofWorkspace] of Map.groupBy(rows, (row) => row.workspaceId)) {
       if (busy.has(workspaceId)) continue;
       const all = ofWorkspace.map(async ({ id }) => {

@@ -8,7 +8,7 @@ import type { Once } from "../../../../http/idempotency.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { isId } from "../../../../lib/ids.ts";
 import { takingTurns } from "../../../../lib/turns.ts";
-import { openCommit, type Tx, write } from "../../../../platform/db/db.ts";
+import { openCommit, prepared, type Tx, write } from "../../../../platform/db/db.ts";
 import { failpoint } from "../../../../platform/failpoint.ts";
 import type { Digest } from "../../../../platform/rows/hash.ts";
 import { presentSnapshot, type Snapshot, snapshotNumber } from "../schema.ts";
@@ -141,19 +141,19 @@ export function record(tx: Tx, ctx: Ctx, id: string, snapshot: Cut & { headRow: 
   return row;
 }
 
+const dueDatasets = prepared((db) => {
+  const { id, autoSnapshotRows, headRow, snapshotHeadRow } = table;
+  const isDue = gte(sql`${headRow} - ${snapshotHeadRow}`, autoSnapshotRows);
+  return db
+    .select({ id })
+    .from(table)
+    .where(and(isNotNull(autoSnapshotRows), isDue))
+    .prepare();
+});
+
 /** The loop `datasets.snapshots`: cuts snapshots of datasets that reached their `auto_snapshot_rows`. */
 export async function cutDue(ctx: Ctx, signal?: AbortSignal) {
-  const due = ctx.db
-    .select({ id: table.id })
-    .from(table)
-    .where(
-      and(
-        isNotNull(table.autoSnapshotRows),
-        gte(sql`${table.headRow} - ${table.snapshotHeadRow}`, table.autoSnapshotRows),
-      ),
-    )
-    .all();
-  for (const { id } of due) {
+  for (const { id } of dueDatasets(ctx.db).all()) {
     if (signal?.aborted) return;
     await cut(ctx, id, { trigger: "auto" }).catch((error) => {
       if (error instanceof AppError && error.code === "resource_not_found") return; // deleted meanwhile
