@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { makeKey, median, pinned, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
+import { loadOf, makeKey, median, pinned, type Row, remove, startPeer, startVerk, tempDir } from "./tools.ts";
 
 const ROUNDS = 5;
 
@@ -12,16 +12,15 @@ export async function run(): Promise<Row[]> {
   const url = `${verk.url}/v1/workspaces/${list.data[0].id}`;
   const body = await (await fetch(url, { headers })).text();
   await Bun.write(join(dir, "body.json"), body);
-  const script = join(dir, "get.lua");
-  await Bun.write(script, `wrk.headers["authorization"] = "${headers.authorization}"\n`);
   const bare = await startPeer("bare.ts", [join(dir, "body.json")], pinned(0));
   // Let both compile their hot paths.
-  for (const target of [bare.url, url, url]) await wrk(target, { script, seconds: 3, prefix: pinned(1) });
+  const measure = (target: string) => loadOf({ url: target, headers, seconds: 3 }, pinned(1));
+  for (const target of [bare.url, url, url]) await measure(target);
   const ours: number[] = [];
   const floor: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    floor.push((await wrk(bare.url, { script, seconds: 3, prefix: pinned(1) })).perSecond);
-    const load = await wrk(url, { script, seconds: 3, prefix: pinned(1) });
+    floor.push((await measure(bare.url)).perSecond);
+    const load = await measure(url);
     if (load.bad > 0) throw new Error(`${load.bad} requests were refused`);
     ours.push(load.perSecond);
   }

@@ -8,8 +8,19 @@ export const BINARY = process.env["VERK_BINARY"] ?? join(ROOT, "dist/verk");
 /** `figure`: the same value as a number under a name that stays, for `bench compare`. */
 export type Row = { bench: string; what: string; value: string; target: string; ok: boolean | null; figure?: Figure };
 /** More of `/s` is better, less of the others. */
-export type Figure = { name: string; value: number; unit: "/s" | "ms" | "MB" };
+export type Figure = { name: string; value: number; unit: "/s" | "ms" | "µs" | "MB" };
 export type Running = { url: string; pid: number; stop: () => Promise<void> };
+
+/** Processor time that the threads of a process have used, those that have ended included. */
+export function processorSeconds(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const [user, system] = text
+    .slice(text.lastIndexOf(")") + 2)
+    .split(" ")
+    .slice(11, 13);
+  return (Number(user) + Number(system)) / TICKS_PER_SECOND;
+}
+const TICKS_PER_SECOND = 100; // of the kernel, on both architectures
 
 export const tempDir = () => mkdtempSync(join(tmpdir(), "verk-bench-"));
 export const remove = (dir: string) => rmSync(dir, { recursive: true, force: true });
@@ -67,25 +78,25 @@ export async function makeKey(dir: string, scope = "admin"): Promise<string> {
 }
 
 export type Load = { perSecond: number; p50Ms: number; p99Ms: number; bad: number };
+export type LoadRequest = {
+  url: string;
+  connections: number;
+  seconds: number;
+  method: string;
+  headers: Record<string, string>;
+  /** `{n}` in it becomes a number that counts up. */
+  body?: string;
+};
 
-/** wrk in its own process: one thread, so that on a small machine the server keeps a core to itself. */
-export async function wrk(
-  url: string,
-  { connections = 64, seconds = 4, script = "", prefix = [] as string[] } = {},
+/** Requests from a process of its own with one thread, so that on a small machine the server keeps a core to itself. */
+export async function loadOf(
+  request: Pick<LoadRequest, "url"> & Partial<LoadRequest>,
+  prefix: readonly string[] = [],
 ): Promise<Load> {
-  const args = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", ...(script ? ["-s", script] : []), url];
-  const child = Bun.spawn([...prefix, "wrk", ...args], { stdout: "pipe", stderr: "inherit" });
-  const text = await new Response(child.stdout).text();
-  const time = (label: string) => {
-    const [, value = "NaN", unit = "ms"] = new RegExp(`${label}%\\s+([\\d.]+)(us|ms|s)`).exec(text) ?? [];
-    return Number(value) * { us: 0.001, ms: 1, s: 1000 }[unit as "us" | "ms" | "s"];
-  };
-  return {
-    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
-    p50Ms: time("50"),
-    p99Ms: time("99"),
-    bad: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
-  };
+  const whole: LoadRequest = { connections: 64, seconds: 4, method: "GET", headers: {}, ...request };
+  const script = join(ROOT, "bench/peers/load.ts");
+  const child = Bun.spawn([...prefix, process.execPath, script, JSON.stringify(whole)], { stderr: "inherit" });
+  return JSON.parse(await new Response(child.stdout).text()) as Load;
 }
 
 /** The longest time between two turns of the event loop since the last call. */

@@ -3,7 +3,18 @@
  * others.
  */
 import { join } from "node:path";
-import { makeKey, median, ROOT, type Row, type Running, remove, startPeer, startVerk, tempDir } from "./tools.ts";
+import {
+  makeKey,
+  median,
+  processorSeconds,
+  ROOT,
+  type Row,
+  type Running,
+  remove,
+  startPeer,
+  startVerk,
+  tempDir,
+} from "./tools.ts";
 
 const TLS = join(ROOT, "test/fixtures/tls");
 const ENDPOINTS = 20;
@@ -118,10 +129,15 @@ async function throughput(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<
   const { loop: count, slowLoop, warmSeconds } = sizes;
   const found = { ours: [] as number[], kept: [] as number[], fresh: [] as number[] };
   const slow = { ours: [] as number[], kept: [] as number[] };
+  const work: number[] = []; // microseconds of the server's processor time for each delivery
   const quickOnes = await addEndpoints(bench, "hook", ENDPOINTS);
   await warm(bench, sizes);
   for (let round = 0; round < ROUNDS; round++) {
-    for (let i = 0; i < BURSTS; i++) found.ours.push(await burst(bench, sizes.events));
+    for (let i = 0; i < BURSTS; i++) {
+      const usedSeconds = processorSeconds(bench.verk.pid);
+      found.ours.push(await burst(bench, sizes.events));
+      work.push((1e6 * (processorSeconds(bench.verk.pid) - usedSeconds)) / (sizes.events * ENDPOINTS));
+    }
     found.kept.push(await loop(bench, { path: "hook", count, connections: "kept", warmSeconds }));
     found.fresh.push(await loop(bench, { path: "hook", count, connections: "fresh", warmSeconds }));
   }
@@ -146,6 +162,10 @@ async function throughput(bench: Bench, sizes: (typeof SIZES)["full"]): Promise<
     {
       ...row(`signed deliveries to ${ENDPOINTS} endpoints`, `${Math.round(ours)}/s`, "≥ 1500/s", ours >= 1500),
       figure: { name: "signed webhooks", value: ours, unit: "/s" },
+    },
+    {
+      ...row("the same: processor time of the server for each", `${median(work).toFixed(0)} µs`),
+      figure: { name: "processor time of a signed webhook", value: median(work), unit: "µs" },
     },
     against("one after another, a connection each", ours, fresh, "8"),
     against("one after another, the connection kept", ours, kept),

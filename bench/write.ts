@@ -1,17 +1,5 @@
 import { join } from "node:path";
-import { type Load, makeKey, median, type Row, remove, startPeer, startVerk, tempDir, wrk } from "./tools.ts";
-
-/** Each request its own name. The key is put in by the caller; the peers ignore it. */
-const lua = (key: string, tag: string) => `
-wrk.method = "POST"
-wrk.headers["authorization"] = "Bearer ${key}"
-wrk.headers["content-type"] = "application/json"
-local n = 0
-request = function()
-  n = n + 1
-  return wrk.format(nil, nil, nil, '{"name":"${tag}' .. n .. '"}')
-end
-`;
+import { type Load, loadOf, makeKey, median, type Row, remove, startPeer, startVerk, tempDir } from "./tools.ts";
 
 const ROUNDS = 3;
 
@@ -98,7 +86,7 @@ const row = (what: string, value: string, target: string, ok: boolean | null): R
 async function measureVerk(prefix: string[]): Promise<Load> {
   const dir = tempDir();
   const verk = await startVerk(dir, prefix);
-  const load = await post(`${verk.url}/v1/volumes`, dir, await makeKey(dir));
+  const load = await post(`${verk.url}/v1/volumes`, await makeKey(dir));
   await verk.stop();
   remove(dir);
   return load;
@@ -107,18 +95,19 @@ async function measureVerk(prefix: string[]): Promise<Load> {
 async function measurePeer(journal: "wal" | "delete", prefix: string[]): Promise<Load> {
   const dir = tempDir();
   const peer = await startPeer("one_commit.ts", [join(dir, "peer.db"), journal], prefix);
-  const load = await post(peer.url, dir, "none");
+  const load = await post(peer.url, "none");
   await peer.stop();
   remove(dir);
   return load;
 }
 
-async function post(url: string, dir: string, key: string): Promise<Load> {
-  const script = join(dir, "post.lua");
-  await Bun.write(script, lua(key, "warm"));
-  await wrk(url, { script, seconds: 1 });
-  await Bun.write(script, lua(key, "run"));
-  const load = await wrk(url, { script, seconds: 5 });
+/** Each request has its own name. The peers ignore the key. */
+async function post(url: string, key: string): Promise<Load> {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const send = (tag: string, seconds: number) =>
+    loadOf({ url, method: "POST", headers, body: `{"name":"${tag}{n}"}`, seconds });
+  await send("warm", 1);
+  const load = await send("run", 5);
   if (load.bad > 0) throw new Error(`${load.bad} writes were refused`);
   return load;
 }

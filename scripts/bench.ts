@@ -1,13 +1,13 @@
 /**
  * `bun scripts/bench.ts [--quick] [name…]`: runs the named benchmarks (all by default) and prints one table. Needs
- * dist/verk and wrk. `--quick`: small sizes, to check that the benchmarks run.
+ * dist/verk. `--quick`: small sizes, to check that the benchmarks run.
  * `bun scripts/bench.ts compare [--keep] [name…]`: runs the short ones, and prints what moved since the last version
  * (bench/figures.json); `--keep` writes the new figures there.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Row } from "../bench/tools.ts";
-import { compare } from "./bench_figures.ts";
+import { compare, type Measured, measureSpeed } from "./bench_figures.ts";
 import { buildShim } from "./bundle/shim.ts";
 
 const dir = join(import.meta.dir, "../bench");
@@ -28,19 +28,21 @@ if (unknown !== undefined) {
 
 buildShim(join(dir, "..")); // code that runs from source loads it from .stage
 const rows: Row[] = [];
+const measured: Measured[] = [];
+let speed = isComparison ? measureSpeed() : 1;
 const byDefault = isComparison ? SHORT : known;
 for (const name of selected.length > 0 ? selected : byDefault) {
   console.error(`bench: ${name} …`);
   const { run } = (await import(join(dir, `${name}.ts`))) as { run: (options: { quick: boolean }) => Promise<Row[]> };
-  rows.push(...(await run({ quick })));
+  const before = speed;
+  const ofBench = await run({ quick });
+  rows.push(...ofBench);
+  if (!isComparison) continue;
+  speed = measureSpeed(); // other programs may come and go within ten minutes
+  for (const { figure } of ofBench) if (figure) measured.push({ ...figure, speed: (before + speed) / 2 });
 }
 if (isComparison) {
-  console.log(
-    await compare(
-      rows.flatMap(({ figure }) => figure ?? []),
-      { keep },
-    ),
-  );
+  console.log(await compare(measured, { keep }));
   process.exit(0);
 }
 const mark = (ok: boolean | null) => (ok === null ? "" : ok ? "yes" : "NO");
