@@ -63,10 +63,10 @@ export function tableOf(figures: readonly Measured[], before: Version | undefine
     const moved = Math.abs(gain) > NOISE ? `**${percent}, ${word}**` : percent;
     return `| ${name} | ${shown(known.value, unit)} | ${shown(value, unit)} | ${moved} |`;
   });
-  const machine = before
-    ? `, speed of the machine ${before.speed.toFixed(2)} → ${middleSpeed(figures).toFixed(2)}`
-    : "";
-  const title = `Since ${before?.version ?? "no kept version"} (${process.arch}${machine}); moves are by ratio to that speed`;
+  const speed = middleSpeed(figures).toFixed(2);
+  const machine = before ? `${before.speed.toFixed(2)} → ${speed}` : speed;
+  const since = before?.version ?? "no kept version";
+  const title = `Since ${since} (${process.arch}, speed of the machine ${machine}); moves are by ratio to that speed`;
   return [title, "", "| what | before | now | moved |", "|---|---|---|---|", ...rows].join("\n");
 }
 

@@ -12,6 +12,7 @@ const hooks = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   tls: { cert: Bun.file(cert), key: Bun.file(key) },
+  idleTimeout: 60, // seconds: the tarpit must not end before the sender gives up
   async fetch(request) {
     const { pathname, search } = new URL(request.url);
     if (pathname === "/tarpit") return new Promise<Response>(() => {});
