@@ -6,7 +6,7 @@ import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Cloud } from "../../../platform/config/cloud.ts";
-import { afterCommit, type Db, type Tx, write } from "../../../platform/db/db.ts";
+import { afterCommit, type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { serverId } from "../../../platform/providers/leases.ts";
 import { beginRun } from "../../money/billing/run_time.ts";
 import { type RegionRow, regions } from "../regions/table.ts";
@@ -16,8 +16,10 @@ import type { Address } from "./output.ts";
 import { nameFor, pauseMs } from "./policy.ts";
 import { type MachineRow, machines } from "./table.ts";
 
-export const liveMachines = (db: Db | Tx): MachineRow[] =>
-  db.select().from(machines).where(isNull(machines.endedAt)).orderBy(machines.createdAt).all();
+const unended = prepared((db) =>
+  db.select().from(machines).where(isNull(machines.endedAt)).orderBy(machines.createdAt).prepare(),
+);
+export const liveMachines = (db: Db | Tx): MachineRow[] => unended(db).all();
 
 export const machineOf = (db: Db | Tx, regionId: string): MachineRow | undefined =>
   db

@@ -3,7 +3,7 @@ import { and, eq, inArray, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
-import { write } from "../../../platform/db/db.ts";
+import { prepared, write } from "../../../platform/db/db.ts";
 import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { StorageError } from "../../../platform/files.ts";
 import { HubError } from "../../serving/models/hub/hub.ts";
@@ -45,16 +45,20 @@ export async function run(ctx: Ctx): Promise<void> {
   });
 }
 
-/** A job that has completed gets its push in one commit with the note that it was asked for. */
-function askForJobs(ctx: Ctx) {
-  const { completedAt, hubRepo, hubAskedAt, status } = trainingJobs;
-  const due = ctx.db
+const unaskedJobs = prepared((db) => {
+  const { completedAt, hubRepo, hubAskedAt } = trainingJobs;
+  return db
     .select()
     .from(trainingJobs)
     .where(and(sql`${hubRepo} IS NOT NULL AND ${completedAt} IS NOT NULL`, isNull(hubAskedAt)))
     .limit(MOST_ASKED)
-    .all();
-  for (const job of due)
+    .prepare();
+});
+
+/** A job that has completed gets its push in one commit with the note that it was asked for. */
+function askForJobs(ctx: Ctx) {
+  const { hubAskedAt, status } = trainingJobs;
+  for (const job of unaskedJobs(ctx.db).all())
     write(ctx.db, (tx) => {
       const now = ctx.clock.now();
       tx.update(trainingJobs)
