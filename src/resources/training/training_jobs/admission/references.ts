@@ -96,14 +96,14 @@ export function mayAttachSecrets(scopes: readonly string[], { secrets: names }: 
 }
 
 export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {
-  for (const [i, name] of (request.secrets ?? []).entries())
-    faults.attempt(
-      () => {
-        const { scopeHost } = secrets.mustGet(ctx, workspaceId, name);
-        if (request.method === "custom" && scopeHost !== null) throw onlyForHost(name, scopeHost);
-      },
-      { name: `/secrets/${i}` },
-    );
+  for (const [i, name] of (request.secrets ?? []).entries()) {
+    const row = faults.attempt(() => secrets.mustGet(ctx, workspaceId, name), { name: `/secrets/${i}` });
+    if (row && row.scopeHost !== null)
+      faults.refuse(
+        `/secrets/${i}`,
+        `${name} may only be sent to ${row.scopeHost} (scope_host), and a command could send it elsewhere: use a secret without scope_host`,
+      );
+  }
   for (const [i, { name, mount_path: path }] of (request.volumes ?? []).entries()) {
     faults.attempt(() => volumes.mustGet(ctx, workspaceId, name), { name: `/volumes/${i}/name` });
     const isTaken = request.volumes?.some(
@@ -113,14 +113,6 @@ export function checkSecretsAndVolumes(ctx: Ctx, workspaceId: string, request: J
       faults.refuse(`/volumes/${i}/mount_path`, "must not be the mount_path of another volume, nor lie inside it");
   }
 }
-
-/** A command could send the value anywhere. */
-const onlyForHost = (name: string, host: string) =>
-  new AppError(
-    "url_not_allowed",
-    `secrets: ${name} may only be sent to ${host} (scope_host), and a command may send it anywhere: use a secret without scope_host`,
-    { param: "name" },
-  );
 
 /** Custom jobs need code and a command; other jobs must not have them. */
 export function checkCode(ctx: Ctx, workspaceId: string, request: JobRequest, faults: Faults) {

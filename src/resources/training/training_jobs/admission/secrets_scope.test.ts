@@ -53,7 +53,7 @@ test("conformance note: a custom job whose secret has a scope_host is refused at
   const own = { ...CUSTOM, reward_source: null, dataset: undefined, code_artifact_id: code.id };
   const create = (secret: string) => post(app.keyA, { ...own, secrets: [secret] });
   const words = expect.stringContaining("api.example.com");
-  expect(await create("FOR_HOST")).toEqual([400, "url_not_allowed", "/secrets/0", words]);
+  expect(await create("FOR_HOST")).toEqual([422, "schema", "/secrets/0", words]);
   expect((await create("TOPSECRET"))[0]).toBe(201);
 });
 
