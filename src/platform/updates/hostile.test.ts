@@ -97,7 +97,7 @@ const ATTACKS: Record<string, [Attack, string]> = {
   "another product": [{ more: { product: "other" } }, "product"],
   "a version that is none": [{ more: { version: `1.2.3-${"a".repeat(200)}` } }, "version"],
   "a long commit": [{ more: { commit: "a".repeat(101) } }, "commit"],
-  "a field that we do not know": [{ more: { run: "rm -rf /" } }, "Unrecognized"],
+  "a field that we do not know": [{ more: { run: "rm -rf /" } }, 'unknown field "run"'],
   "no JSON": [{ text: "[".repeat(100_000) }, "is not JSON"],
   "a list": [{ text: "[]" }, "cannot be used"],
   "bytes that are not UTF-8": [{ text: "{\udc00" }, "is not JSON"],
