@@ -101,13 +101,13 @@ function modelContents(ctx: Ctx, row: PushRow): Contents {
   const model = attempt(() => models.mustGet(ctx, row.workspaceId, row.modelId ?? ""));
   if (model.status !== "ready") throw new HubError(`The model ${model.name} is ${model.status}`, false);
   const file = modelFile(models.pathOf(ctx, model));
-  if (!file) throw new HubError(`The file of the model ${model.name} is gone`, false);
+  if (!file) throw new HubError(`The file of the model ${model.name} does not exist any more`, false);
   const job = model.jobId === null ? undefined : currentJob(ctx.db, model.jobId);
   const card = cardOf(factsOf(ctx, row, job, model));
   return { files: [{ path: fileNameOf(model), ...file }], card };
 }
 
-/** Of a path inside an archive or a repository. */
+/** The name of a file inside an archive or a repository. */
 const lastPart = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 const fileNameOf = ({ name, hubFile }: ModelRow) => {
