@@ -27,7 +27,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
     "account",
   ],
   [/^\/v1\/account$/, "any"],
-  [/^\/v1\/models\/[^/]+\/template$/, "training"],
+  [/^\/v1\/models\/[^/]+\/(template|push)$/, "training"],
   [/^\/v1\/annotation_queues\/[^/]+\/(items\/|next$)/, "annotate"],
   [
     /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|traces|conversations|otlp)/,
