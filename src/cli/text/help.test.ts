@@ -76,7 +76,7 @@ describe("F28 completion", () => {
   test.each([
     ["verk dep", ["deploy", "deployments"]],
     ["verk jobs c", ["create", "checkpoints", "compare", "cancel"]],
-    ["verk jobs create --me", ["--method"]],
+    ["verk jobs create --me", ["--method", "--memory"]],
     ["verk jobs create --dataset sums.jsonl --wa", ["--watch"]],
     ["verk help dat", ["datasets"]],
     ["verk detect photo.jpg --thr", ["--threshold"]],
