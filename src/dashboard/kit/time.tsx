@@ -1,11 +1,14 @@
 import { signal } from "@preact/signals";
 import { ago, duration, exactTime, NONE } from "../data/format.ts";
 
-/** All times on the page move together. */
+/** All times on the page move together, from `startClock` on. */
 export const now = signal(Date.now());
-setInterval(() => {
-  if (!document.hidden) now.value = Date.now();
-}, 1_000);
+
+export function startClock() {
+  setInterval(() => {
+    if (!document.hidden) now.value = Date.now();
+  }, 1_000);
+}
 
 /** "8 min ago", with the exact time on hover. */
 export const Time = ({ at }: { at: string | null | undefined }) =>
