@@ -170,7 +170,7 @@ test("unknown, negative and absurd values are refused with the name and the allo
 
 test("a broken file stops the start with the name of its key", () => {
   expect(() => priced(FILE.replace("H100 = 4.0", 'H100 = "four"'))).toThrow(
-    /pricing\.toml: providers\.acme\.rates\.H100: expected number.*, not "four"/,
+    /pricing\.toml: providers\.acme\.rates\.H100: must be a number, not "four"/,
   );
   expect(() => open({ flags: { "billing.pricing_file": "/nowhere/p.toml" } })).toThrow(
     /billing\.pricing_file.*no such file/,

@@ -63,7 +63,7 @@ const CASES: Case[] = [
     "/hyperparameters/lerning_rate",
     /Did you mean learning_rate/,
   ],
-  ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", />0/],
+  ["a value out of range", { hyperparameters: { temperature: 0 } }, 422, "/hyperparameters/temperature", /more than 0/],
   [
     "drawing otherwise than from the model",
     { hyperparameters: { repetition_penalty: 1.2 } },
@@ -94,7 +94,7 @@ const CASES: Case[] = [
     "/lora/lora_alpha",
     /another name of alpha/,
   ],
-  ["a value of lora out of range", { lora: { r: 0 } }, 422, "/lora/r", />=1/],
+  ["a value of lora out of range", { lora: { r: 0 } }, 422, "/lora/r", /at least 1/],
   [
     "a GPU that this machine does not have",
     { gpu: { gpu_type: "H100" } },
