@@ -31,6 +31,8 @@ export class RequestState {
   body: unknown;
   /** An inference request has its own record: if it fails, its refusal needs no second one. */
   isRecorded = false;
+  /** The path was one that clients of llama.cpp alone use, as /chat/completions without /v1. */
+  isOfLlama = false;
   /** Parts of the request that the server ignored. */
   readonly warnings: string[] = [];
   /** Memory reserved for the body of this request. */

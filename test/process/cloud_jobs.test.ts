@@ -30,20 +30,26 @@ describeWith("a cloud whose machines are real SSH servers", sshd, () => {
   let app: JobsApp;
   let cloud: TestCloud;
   let home: string;
+  let down = "";
   beforeAll(async () => {
     Bun.spawnSync(["chmod", "755", dir]);
     cloud = testCloud(dir, { idle_minutes: 0, rate_usd_per_hour: 3_600, work_dir: "cloud jobs" });
     const machine = sshdMachine(at);
     home = machine.home;
     cloud.set("up", machine.up);
-    cloud.set("down", machine.down);
+    down = machine.down;
+    cloud.set("down", down);
     app = await jobsApp({
       flags: { "network.allow": ["127.0.0.1"], "sandbox.require": "language", "clouds.files": [cloud.file], ...RICH },
     });
     app.ctx.state.regions.executable = EXECUTABLE;
     await placeExecutable(EXECUTABLE, join(home, "cloud jobs"));
   }, LONG_MS);
-  afterAll(() => app.close().then(app.remove));
+  afterAll(async () => {
+    await app.close();
+    Bun.spawnSync(["sh", "-c", down]); // the machine of the last job
+    await app.remove();
+  });
 
   const turn = async () => {
     await reconcile(app.ctx);

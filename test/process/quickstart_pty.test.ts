@@ -35,7 +35,7 @@ function makeClone() {
   } catch {
     copyFileSync(binary, join(clone, "dist/verk")); // another file system
   }
-  for (const beside of [".verk.inputs", "verk.sha256", "verk.cdx.json"])
+  for (const beside of [".verk.inputs", "verk.sha256", "verk.cdx.json", "verk.licenses.txt"])
     copyFileSync(join(dirname(binary), beside), join(clone, "dist", beside));
   mkdirSync(home);
 }
@@ -68,8 +68,12 @@ function openTerminal(env: Record<string, string>) {
     await Promise.race([shell.exited, Bun.sleep(10_000)]);
     shell.kill("SIGKILL");
   });
-  const promptAfter = (from: number) =>
-    until("the prompt", () => /\{\{(more|\d+)\}\} /.exec(screen.slice(from))?.[1], 300_000);
+  const promptAfter = async (from: number) => {
+    const prompt = () => /\{\{(more|\d+)\}\} /.exec(screen.slice(from))?.[1];
+    return await until("the prompt", prompt, 300_000).catch((cause) => {
+      throw new Error(`no prompt after:\n${screen.slice(from)}`, { cause });
+    });
+  };
   return {
     screen: () => screen,
     start: () => promptAfter(0),

@@ -20,19 +20,22 @@ export function sshdMachine(dir: string): { up: string; down: string; home: stri
     start,
     ["port=$1", `exec env -i ${settings} ${words("$port")} > '${dir}/log' 2>&1 < /dev/null`, ""].join("\n"),
   );
+  const end = `kill -KILL "-$(cat '${dir}/pid')" 2>/dev/null || true`;
   const up = [
     `echo "$VERK_SSH_PUBLIC_KEY" > '${home}/.ssh/authorized_keys'`,
     `port=$((20000 + $$ % 20000))`,
     "while :; do",
     `  setsid sh '${start}' $port & echo $! > '${dir}/pid'`,
-    `  for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do`,
+    "  for i in $(seq 100); do",
     `    if ssh-keyscan -T 1 -p $port 127.0.0.1 2>/dev/null | grep -q ssh-; then echo "${user}@127.0.0.1:$port"; exit 0; fi`,
     `    kill -0 "$(cat '${dir}/pid')" 2>/dev/null || break`,
+    "    sleep 0.1",
     "  done",
+    `  ${end}`,
     "  port=$((port + 1))",
     "done",
     "",
   ].join("\n");
-  const down = `if [ -f '${dir}/pid' ]; then kill -KILL "-$(cat '${dir}/pid')" || true; rm -f '${dir}/pid'; fi\n`;
+  const down = `if [ -f '${dir}/pid' ]; then ${end}; rm -f '${dir}/pid'; fi\n`;
   return { up, down, home };
 }

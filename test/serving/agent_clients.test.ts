@@ -32,37 +32,6 @@ afterAll(async () => {
   if (root) rmSync(root, { recursive: true });
 });
 
-const CODEX = Bun.which("codex"); // 400 MB, so it is no dependency: `npm install -g @openai/codex@0.169.0`
-
-test.skipIf(!CODEX)(
-  `Codex ${CODEX ? "" : "is not installed: it "}calls a tool and reads its result, with the provider of the page alone`,
-  async () => {
-    const dir = tempDir();
-    const said = join(dir, "said.txt");
-    const model = recordedModel(dir, [call("exec_command", { cmd: `echo said > ${said}` }), "It is said."]);
-    const codexServer = await startServing({ files: { recorded: model } });
-    await codexServer.deploy({ model: "recorded", name: "demo", parallel: 1, context_length: 32_768 });
-    const settings = blocksOf("docs/clients.md").find(({ language }) => language === "toml")?.text ?? "";
-    mkdirSync(join(dir, ".codex"));
-    writeFileSync(join(dir, ".codex/config.toml"), settings.replace("http://127.0.0.1:8080", codexServer.url));
-    const flags = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Say it."];
-    const env = { HOME: dir, PATH: process.env["PATH"] ?? "", VERK_API_KEY: codexServer.key };
-    const child = Bun.spawn([CODEX ?? "", ...flags], {
-      cwd: dir,
-      env,
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [out, problem] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-    expect([await child.exited, out.trim()], problem).toEqual([0, "It is said."]);
-    expect(readFileSync(said, "utf8")).toBe("said\n");
-    await codexServer.stop();
-    rmSync(dir, { recursive: true });
-  },
-  120_000,
-);
-
 const [example, ...others] = blocksOf("docs/clients.md").filter(isShell);
 
 test("the page shows the agent in one block of five lines", () => {

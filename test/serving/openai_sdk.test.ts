@@ -77,6 +77,20 @@ test("chat: allowed_tools, constraints, counts of tokens, many answers", async (
   expect(JSON.parse(await said({ guided_json: { type: "boolean" } }))).toBeBoolean();
 }, 60_000);
 
+test("chat: a stream that a stop string ends, with /v1 in the base URL and without", async () => {
+  const messages = [{ role: "user" as const, content: "What is 7 + 5?" }];
+  const request = { model: "tiny", messages, max_tokens: 8, temperature: 0, stop: ["never", "2"] };
+  for (const baseURL of [`${server.url}/v1`, server.url]) {
+    const stream = openai.withOptions({ baseURL }).chat.completions.stream(request);
+    const reasons: (string | null | undefined)[] = [];
+    for await (const { choices } of stream) reasons.push(choices[0]?.finish_reason);
+    const [choice] = (await stream.finalChatCompletion()).choices;
+    expect([choice?.message.content, choice?.finish_reason]).toEqual(["1", "stop"]);
+    expect(reasons.filter((reason) => reason !== null)).toEqual(["stop"]);
+    expect(choice).toMatchObject({ stop_reason: "2" });
+  }
+}, 60_000);
+
 test("chat: cache_prompt: false reads a repeated prompt again", async () => {
   const messages = [{ role: "user" as const, content: "A prompt that is long enough to be in the cache." }];
   const cached = async (fields: object) => {

@@ -4,6 +4,8 @@
  * request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
  */
 import { moveTo, pathOf } from "../../lib/net/request_target.ts";
+import { stateOf } from "../request_state.ts";
+import { clientFormatOf } from "./client_errors.ts";
 
 const ALIASES: Readonly<Record<string, string>> = {
   "/chat/completions": "/v1/chat/completions",
@@ -28,5 +30,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 export function followAlias(request: Request) {
   const path = pathOf(request);
   const route = Object.hasOwn(ALIASES, path) ? ALIASES[path] : undefined;
-  if (route !== undefined) moveTo(request, route);
+  if (route === undefined) return;
+  stateOf(request).isOfLlama = !path.startsWith("/v1/") && clientFormatOf(route) === "openai";
+  moveTo(request, route);
 }

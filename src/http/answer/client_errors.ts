@@ -4,6 +4,7 @@
  */
 import { type AppError, ERRORS, errorBody } from "../../lib/errors.ts";
 import { pathOf } from "../../lib/net/request_target.ts";
+import { stateOf } from "../request_state.ts";
 import { speaksAnthropic } from "./anthropic.ts";
 
 /** `contract`: the chat route of the platform itself. It has the errors of OpenAI, but 422 for a body that is wrong. */
@@ -30,12 +31,12 @@ export function clientFormatFor(request: Request, path = pathOf(request)): Clien
   return SHARED.test(path) && speaksAnthropic(request) ? "anthropic" : clientFormatOf(path);
 }
 
-/** Routes that llama.cpp alone has. Its clients, and those of Anthropic, send the key in X-API-Key. */
+/** Routes that llama.cpp alone has. Its clients, and those of Anthropic, send the key in X-API-Key, also at paths without /v1. */
 const OF_LLAMA = /^\/(?:completion|tokenize|detokenize|apply-template|infill|props|slots|lora-adapters)$/;
 
 export function takesApiKeyHeader(request: Request): boolean {
   const path = pathOf(request);
-  return OF_LLAMA.test(path) || clientFormatFor(request, path) === "anthropic";
+  return stateOf(request).isOfLlama || OF_LLAMA.test(path) || clientFormatFor(request, path) === "anthropic";
 }
 
 type ShownError = Pick<AppError, "code" | "type" | "message" | "param" | "status">;

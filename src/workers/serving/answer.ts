@@ -114,9 +114,14 @@ type ChunkOptions = {
   /** The times so far: in the last chunk of a choice, with the usage, and with `each` in all but the first. */
   timings: () => Timings;
   each: boolean;
+  /** The content beside the role, before the first text. */
+  opening: "" | null;
 };
 
-export function createChunkWriter(head: Head, { samples, withUsage, timings, each }: ChunkOptions): ChunkWriter {
+export function createChunkWriter(
+  head: Head,
+  { samples, withUsage, timings, each, opening }: ChunkOptions,
+): ChunkWriter {
   const { id, ...rest } = head;
   const open = JSON.stringify({ id, object: "chat.completion.chunk", ...rest }).slice(0, -1);
   const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
@@ -132,7 +137,7 @@ export function createChunkWriter(head: Head, { samples, withUsage, timings, eac
   );
   const after = `},"logprobs":null,"finish_reason":null}]${close}`;
   return {
-    role: (index) => untimed(index, '{"role":"assistant","content":""}', "null") + close,
+    role: (index) => untimed(index, JSON.stringify({ role: "assistant", content: opening }), "null") + close,
     content: (index, text, logprobs) =>
       logprobs === undefined && !each
         ? before[index] + JSON.stringify(text) + after

@@ -52,7 +52,13 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
   }
   const withUsage = request.stream_options?.include_usage === true;
   const timings = () => timingsShown(tally);
-  const chunks = createChunkWriter(head, { samples: request.n, withUsage, timings, each: request.timings_per_token });
+  const chunks = createChunkWriter(head, {
+    samples: request.n,
+    withUsage,
+    timings,
+    each: request.timings_per_token,
+    opening: exchange.isOfLlama ? null : "",
+  });
   return streamed(exchange, async (write) => {
     const begun = { chunks, write, exchange };
     if (request.return_progress) await relayProgress(run, begun);

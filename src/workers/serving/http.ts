@@ -153,6 +153,7 @@ async function exchanged(
     id: name.replace(/^req_/, ""),
     signal,
     tally,
+    isOfLlama: request.headers.has("x-verk-llama"),
     streamed: (ends) => {
       stream = ends;
       ends.then(() => over(200, null), failed);

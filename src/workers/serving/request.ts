@@ -127,6 +127,8 @@ export type Exchange = {
   /** Aborts when the client leaves or the worker stops. */
   signal: AbortSignal;
   tally: Tally;
+  /** The client is one of llama.cpp: a streamed chat begins with the content null, where OpenAI sends "". */
+  isOfLlama: boolean;
   /** Must be called for a streamed answer. Other answers are over when they are returned. */
   streamed: (over: Promise<void>) => void;
   /** Converts an error to one that a caller may see. */

@@ -47,6 +47,17 @@ export const CHATS: Case[] = [
     async (post) => streamed(chunksOf((await post(CHAT, { ...question, stream: true })).body)) === "12",
   ],
   [
+    "without /v1, the first part of a stream has the content null",
+    stream("/chat/completions", question, ([{ choices }, second]) => {
+      const { role, content: opening } = choices[0].delta;
+      return role === "assistant" && opening === null && second.choices[0].delta.content !== "";
+    }),
+  ],
+  [
+    'with /v1, the first part of a stream has the content "", as OpenAI sends it',
+    stream(CHAT, question, ([{ choices }]) => choices[0].delta.content === ""),
+  ],
+  [
     "timings_per_token",
     stream(
       CHAT,

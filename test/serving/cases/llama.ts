@@ -40,8 +40,8 @@ export const LLAMA: readonly [name: string, from: readonly Case[], run: string][
   ["chat stream: shape, ids, finish", CHATS, "a stream: ids, role, finish"],
   [
     "chat stream: first delta content is null (llama)",
-    DELIBERATE,
-    'the first part of a stream has the content "", as OpenAI sends it, not null',
+    CHATS,
+    "without /v1, the first part of a stream has the content null",
   ],
   ["chat stream_options include_usage", CHATS, "include_usage"],
   ["chat stream without include_usage sends no usage", CHATS, "no usage unless it is question for"],

@@ -216,8 +216,11 @@ const byName = (ctx: Ctx) => {
 const deploymentOf = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
-const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) =>
-  answer(ctx, row, request, { ...call, conversationId: request.headers.get("x-conversation-id") }, { isLast: true });
+const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) => {
+  const conversationId = request.headers.get("x-conversation-id");
+  const { isOfLlama } = stateOf(request);
+  return answer(ctx, row, request, { ...call, conversationId, isOfLlama }, { isLast: true });
+};
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

@@ -35,6 +35,8 @@ export type InferenceCall = {
   /** The agent whose configuration the request uses. */
   agentId?: string | null;
   agentVersion?: number | null;
+  /** The answer is in the words of llama.cpp where OpenAI has others. */
+  isOfLlama?: boolean;
   /** Called once the request has a record of its own. */
   onBegin?: () => void;
 };
@@ -151,11 +153,17 @@ export class Flight {
     const { body, release } = await withPixels(this.call.body, reader);
     this.#timeline.sentMs = this.elapsedMs;
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
-    const headers = { "content-type": "application/json", "x-verk-request": this.id, "x-verk-checked": "1" };
+    const headers = {
+      "content-type": "application/json",
+      "x-verk-request": this.id,
+      "x-verk-checked": "1",
+      ...(adapter === null ? {} : { "x-verk-adapter": adapter.name }),
+      ...(this.call.isOfLlama ? { "x-verk-llama": "1" } : {}),
+    };
     const answer = await fetch(`http://worker${this.call.path}`, {
       unix: host.worker.socketPath,
       method: "POST",
-      headers: adapter === null ? headers : { ...headers, "x-verk-adapter": adapter.name },
+      headers,
       body,
       signal: this.signal,
       timeout: false, // a long answer takes as long as it takes
