@@ -27,7 +27,7 @@ const OF_LLAMA = [
 const GROUPS: readonly RouteGroup[] = [
   { at: [], load: () => [system, checkRoutes, setup, docs, dashboard] },
   {
-    at: v1("messages", "responses", "files", "batches", "fine_tuning", "evals", "rerank"),
+    at: v1("messages", "responses", "files", "uploads", "batches", "fine_tuning", "evals", "rerank"),
     load: async () => (await import("./route_groups/other_apis.ts")).group,
   },
   {

@@ -1,6 +1,7 @@
 import type { Routes } from "../http/route_groups.ts";
 import { routes as batches } from "../resources/other_apis/batches/routes.ts";
 import { routes as evals } from "../resources/other_apis/evals/routes.ts";
+import { routes as uploads } from "../resources/other_apis/files/part_routes.ts";
 import { routes as files } from "../resources/other_apis/files/routes.ts";
 import { routes as graders } from "../resources/other_apis/fine_tuning/grader_routes.ts";
 import { routes as fineTuning } from "../resources/other_apis/fine_tuning/routes.ts";
@@ -8,4 +9,14 @@ import { routes as messages } from "../resources/other_apis/messages/routes.ts";
 import { routes as rerank } from "../resources/other_apis/rerank.ts";
 import { routes as responses } from "../resources/other_apis/responses/routes.ts";
 
-export const group: readonly Routes[] = [messages, responses, files, batches, fineTuning, graders, evals, rerank];
+export const group: readonly Routes[] = [
+  messages,
+  responses,
+  files,
+  uploads,
+  batches,
+  fineTuning,
+  graders,
+  evals,
+  rerank,
+];

@@ -42,6 +42,8 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/responses": { model: "none", input: "hi" },
   "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
   "POST /v1/batches": { input_file_id: "none", endpoint: "/v1/embeddings", completion_window: "24h" },
+  "POST /v1/uploads": { filename: "a", purpose: "batch", bytes: 1, mime_type: "text/plain" },
+  "POST /v1/uploads/{id}/complete": { part_ids: ["none"] },
   "POST /v1/evals": EVAL,
   "POST /v1/evals/{id}/runs": { data_source: { type: "jsonl", source: { type: "file_id", id: "none" } } },
   "POST /v1/fine_tuning/jobs": { model: "none", training_file: "none" },

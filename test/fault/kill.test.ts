@@ -42,9 +42,20 @@ type Acknowledged = {
   revoked: string[];
   secrets: Map<string, string>;
   files: string[];
+  /** Uploads with one part, and those that were completed. */
+  uploads: string[];
+  completed: string[];
   batches: string[];
 };
-const nothing = (): Acknowledged => ({ workspaces: [], revoked: [], secrets: new Map(), files: [], batches: [] });
+const nothing = (): Acknowledged => ({
+  workspaces: [],
+  revoked: [],
+  secrets: new Map(),
+  files: [],
+  uploads: [],
+  completed: [],
+  batches: [],
+});
 
 async function call(server: Server, key: string, method: string, path: string, body?: object) {
   const isForm = body instanceof FormData;
@@ -72,6 +83,14 @@ async function work(server: Server, key: string, acknowledged: Acknowledged, tag
     acknowledged.secrets.set(stored.id, value);
     const file = await call(server, key, "POST", "/v1/files", batchFile(`${tag}-${i}`));
     acknowledged.files.push(file.id);
+    const parts = { filename: tag, purpose: "user_data", bytes: value.length, mime_type: "text/plain" };
+    const upload = await call(server, key, "POST", "/v1/uploads", parts);
+    const data = new FormData();
+    data.set("data", new File([value], "blob"));
+    const part = await call(server, key, "POST", `/v1/uploads/${upload.id}/parts`, data);
+    acknowledged.uploads.push(upload.id);
+    await call(server, key, "POST", `/v1/uploads/${upload.id}/complete`, { part_ids: [part.id] });
+    acknowledged.completed.push(upload.id);
     const batch = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
     acknowledged.batches.push((await call(server, key, "POST", "/v1/batches", batch)).id);
   }
@@ -101,6 +120,10 @@ function check(dir: string, acknowledged: Acknowledged) {
   expect([...acknowledged.secrets.keys()].filter((id) => !secrets.has(id))).toEqual([]);
   const [files, batches] = [ids("SELECT id FROM client_files"), ids("SELECT id FROM inference_batches")];
   expect(acknowledged.files.filter((id) => !files.has(id))).toEqual([]);
+  const completed = ids("SELECT u.id FROM uploads u JOIN client_files f ON f.id = u.target_id WHERE u.status = 'used'");
+  const withPart = ids("SELECT upload_id AS id FROM upload_parts");
+  expect(acknowledged.uploads.filter((id) => !completed.has(id) && !withPart.has(id))).toEqual([]);
+  expect(acknowledged.completed.filter((id) => !completed.has(id))).toEqual([]);
   expect(acknowledged.batches.filter((id) => !batches.has(id))).toEqual([]);
   expect(db.query("SELECT id FROM inference_batches WHERE completed + failed > total").all()).toEqual([]);
   db.close();

@@ -27,6 +27,24 @@ const file = async (app: TestApp) => {
   const { body } = await app.call("POST", "/v1/files", undefined, { raw: upload() });
   return { id: body.id as string };
 };
+const FILE_UPLOAD = { filename: "in.txt", purpose: "user_data", bytes: 2, mime_type: "text/plain" };
+const fileUpload = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/uploads", FILE_UPLOAD);
+  return { id: body.id as string };
+};
+const chunk = () => {
+  const form = new FormData();
+  form.set("data", new File(["hi"], "blob"));
+  return form;
+};
+/** The only part of the upload that was made last. */
+let lastPart = "";
+const sentUpload = async (app: TestApp) => {
+  const made = await fileUpload(app);
+  const { body } = await app.call("POST", `/v1/uploads/${made.id}/parts`, undefined, { raw: chunk() });
+  lastPart = body.id;
+  return made;
+};
 const tuning = async (app: TestApp) => {
   const form = upload();
   const messages = [...MESSAGES, { role: "assistant", content: "hello" }];
@@ -138,6 +156,10 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "GET /v1/files/{id}", own: file },
   { operation: "GET /v1/files/{id}/content", own: file, bytes: true },
   { operation: "DELETE /v1/files/{id}", own: file },
+  { operation: "POST /v1/uploads", json: FILE_UPLOAD },
+  { operation: "POST /v1/uploads/{id}/parts", own: fileUpload, body: chunk() },
+  { operation: "POST /v1/uploads/{id}/complete", own: sentUpload, make: async () => ({ part_ids: [lastPart] }) },
+  { operation: "POST /v1/uploads/{id}/cancel", own: sentUpload },
   { operation: "POST /v1/batches", make: async (app) => ({ ...BATCH, input_file_id: (await file(app)).id }) },
   { operation: "GET /v1/batches" },
   { operation: "GET /v1/batches/{id}", own: batch },

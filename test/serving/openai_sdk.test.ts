@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText } from "ai";
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 import { tempDir } from "../harness.ts";
 import { recordedModel } from "./recorded_model.ts";
 import { startServing } from "./served.ts";
@@ -152,6 +152,23 @@ test("responses: retrieve with a stream, background with a stream, compact", asy
   expect(compacted.output.map(({ type }) => type)).toEqual(["compaction"]);
   const next = [...compacted.output, { role: "user", content: "Which number?" }] as OpenAI.Responses.ResponseInput;
   expect((await openai.responses.create({ model: "tiny", input: next, max_output_tokens: 4 })).status).toBeString();
+}, 60_000);
+
+test("uploads: parts sent at once become a file in their order, and a cancelled upload takes no more", async () => {
+  const [head, tail] = [Buffer.from("first "), Buffer.from("second")];
+  const mime_type = "text/plain";
+  const fields = { filename: "a.txt", purpose: "user_data" as const, bytes: head.length + tail.length, mime_type };
+  const { id } = await openai.uploads.create(fields);
+  const sent = [tail, head].map(async (data) => openai.uploads.parts.create(id, { data: await toFile(data) }));
+  const [second, first] = await Promise.all(sent);
+  const md5 = new Bun.CryptoHasher("md5").update("first second").digest("hex");
+  const completed = await openai.uploads.complete(id, { part_ids: [first?.id ?? "", second?.id ?? ""], md5 });
+  expect(completed).toMatchObject({ object: "upload", status: "completed", filename: "a.txt" });
+  expect(await (await openai.files.content(completed.file?.id ?? "")).text()).toBe("first second");
+  const other = await openai.uploads.create(fields);
+  expect((await openai.uploads.cancel(other.id)).status).toBe("cancelled");
+  const late = openai.uploads.parts.create(other.id, { data: await toFile(head) });
+  await expect(late).rejects.toThrow(/is cancelled/);
 }, 60_000);
 
 test("graders are validated and run, and an eval is changed", async () => {

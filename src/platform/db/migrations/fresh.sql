@@ -1075,7 +1075,7 @@ CREATE TABLE uploads (
   expires_at   INTEGER NOT NULL,
   created_at   INTEGER NOT NULL,
   updated_at   INTEGER NOT NULL
-) STRICT;
+, file_purpose TEXT, file_lifetime_ms INTEGER) STRICT;
 CREATE TABLE usage_hours (
   workspace_id  TEXT NOT NULL,
   hour          INTEGER NOT NULL, -- hours since 1970
@@ -1501,6 +1501,16 @@ CREATE TRIGGER training_jobs_usage_ended AFTER UPDATE OF completed_at, run_ms, c
     FROM (SELECT OLD.completed_at IS NOT NULL AND OLD.run_ms > 0 AS counted) WHERE true
     ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs, device_ms = device_ms + excluded.device_ms,
       cost_micros = cost_micros + excluded.cost_micros, energy_joules = energy_joules + excluded.energy_joules;
+END;
+CREATE TRIGGER upload_parts_usage_delete AFTER DELETE ON upload_parts BEGIN
+  INSERT INTO storage_usage SELECT workspace_id, 'files', -OLD.size_bytes FROM uploads
+    WHERE id = OLD.upload_id AND purpose = 'file'
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER upload_parts_usage_insert AFTER INSERT ON upload_parts BEGIN
+  INSERT INTO storage_usage SELECT workspace_id, 'files', NEW.size_bytes FROM uploads
+    WHERE id = NEW.upload_id AND purpose = 'file'
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
 END;
 CREATE TRIGGER users_of_unproven_people BEFORE INSERT ON users WHEN EXISTS (
   SELECT 1 FROM people WHERE id = NEW.person_id AND (workspace_id <> NEW.workspace_id OR (workspace_id IS NOT NULL AND NEW.is_operator))

@@ -52,6 +52,7 @@ import m0075 from "./0075_machines.sql" with { type: "text" };
 import m0076 from "./0076_hub_pushes.sql" with { type: "text" };
 import m0077 from "./0077_internal_deployments.sql" with { type: "text" };
 import m0078 from "./0078_custom_jobs.sql" with { type: "text" };
+import m0079 from "./0079_file_parts.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -110,11 +111,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 76, name: "0076_hub_pushes", sql: m0076 },
   { version: 77, name: "0077_internal_deployments", sql: m0077 },
   { version: 78, name: "0078_custom_jobs", sql: m0078 },
+  { version: 79, name: "0079_file_parts", sql: m0079 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "e45f60c4aeb425c042c0189763729703a9ba381039b6e7d53bfab013b8994456";
-export const FRESH_TEXTS = "ca8363e851910b29701631e1df6a2a68ee9a4ac060bbb49dd82015891239dce3";
+export const SCHEMA = "f1189678743cae63ac082960fcacd47e69371b8f1314904c944f5d984d8f5870";
+export const FRESH_TEXTS = "72d3496294b9593f21e50fa97efd554c2bbb730b63cf89a50d107295ca0ac6be";

@@ -78,7 +78,10 @@ function summed(app: TestApp): Record<Kind, number> {
       sum("size_bytes) AS n FROM training_checkpoints WHERE deleted_at IS NULL AND workspace_id = ?") +
       sum("size_bytes) AS n FROM training_exports WHERE workspace_id = ?"),
     volumes: sum("total_bytes) AS n FROM volumes WHERE deleted_at IS NULL AND workspace_id = ?"),
-    files: sum("size_bytes) AS n FROM client_files WHERE workspace_id = ?"),
+    files:
+      sum("size_bytes) AS n FROM client_files WHERE workspace_id = ?") +
+      sum(`p.size_bytes) AS n FROM upload_parts p JOIN uploads u ON u.id = p.upload_id
+           WHERE u.purpose = 'file' AND u.workspace_id = ?`),
   };
 }
 
@@ -116,6 +119,15 @@ test("the sums follow what is kept, whichever way it comes and goes", async () =
   form.set("purpose", "batch");
   form.set("file", new File(["{}"], "in.jsonl"));
   await app.call("POST", "/v1/files", undefined, { raw: form });
+  const parts = { filename: "in.jsonl", purpose: "batch", bytes: 4, mime_type: "text/plain" };
+  const { id: upload } = (await app.call("POST", "/v1/uploads", parts)).body;
+  const data = new FormData();
+  data.set("data", new File(["1234"], "blob"));
+  const { body: part } = await app.call("POST", `/v1/uploads/${upload}/parts`, undefined, { raw: data });
+  expect(used(app, "files")).toBe(6);
+  same("files");
+  expect((await app.call("POST", `/v1/uploads/${upload}/complete`, { part_ids: [part.id] })).status).toBe(200);
+  expect(used(app, "files")).toBe(6);
   const sent = await modelUpload(app, "m");
   await sent.send(model());
   same("datasets", "volumes", "code_artifacts", "models", "files");

@@ -1,8 +1,9 @@
 /**
- * Uploads: one row for each signed upload URL. A request claims the row before it reads a byte, and releases it if the
- * upload fails. Volumes and models decide what happens with the file.
+ * Uploads: one row for each signed upload URL, and for each file that is sent in parts with an API key. A request claims
+ * the row before it reads a byte, and releases it if the upload fails. Volumes, models and files decide what happens with
+ * the content.
  */
-import { and, eq, inArray, isNotNull, lt, sql } from "drizzle-orm";
+import { and, eq, inArray, isNotNull, lt, max, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { AppError } from "../../../lib/errors.ts";
@@ -12,6 +13,7 @@ import { DAY_MS, HOUR_MS } from "../../../lib/units.ts";
 import { type Db, durable, type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
+import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import { machine } from "./machine.ts";
 import { type UploadPartRow, type UploadRow, uploadParts, uploads } from "./table.ts";
@@ -44,6 +46,8 @@ export const create = (tx: Tx, upload: NewUpload, now: number): UploadRow =>
     staging: null,
     receivedBytes: null,
     receivedSha256: null,
+    filePurpose: null,
+    fileLifetimeMs: null,
     ...upload,
     status: machine.initial,
     createdAt: now,
@@ -110,8 +114,35 @@ export function abortAll(tx: Tx, targetId: string, now: number) {
   for (const { id } of rows) abort(tx, id, now);
 }
 
+/** Aborts all uploads of this purpose in a workspace that is deleted. */
+export function abortOf(tx: Tx, { workspaceId, purpose }: Pick<UploadRow, "workspaceId" | "purpose">, now: number) {
+  const rows = tx
+    .select({ id: uploads.id })
+    .from(uploads)
+    .where(and(eq(uploads.workspaceId, workspaceId), isLive, eq(uploads.purpose, purpose)))
+    .all();
+  for (const { id } of rows) abort(tx, id, now);
+}
+
+/** The content of the parts, one after the other. */
+export async function* joined(ctx: Ctx, parts: readonly UploadPartRow[]): AsyncGenerator<Uint8Array> {
+  for (const { storageKey } of parts) {
+    const opened = await ctx.storage.get(storageKey);
+    if (!opened) throw new LostKeyError(storageKey);
+    for await (const chunk of opened.stream) yield chunk;
+  }
+}
+
 export const partsOf = (db: Db, id: string): UploadPartRow[] =>
   db.select().from(uploadParts).where(eq(uploadParts.uploadId, id)).orderBy(uploadParts.number).all();
+
+/** 0 without parts. */
+export const lastNumber = (db: Db, id: string): number =>
+  db
+    .select({ number: max(uploadParts.number) })
+    .from(uploadParts)
+    .where(eq(uploadParts.uploadId, id))
+    .get()?.number ?? 0;
 
 /** A part that is sent again replaces the first one. */
 export function putPart(tx: Tx, part: UploadPartRow, now: number) {

@@ -1,17 +1,18 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { workspaces } from "../../access/workspaces/table.ts";
+import { UPLOAD_PURPOSES } from "../../other_apis/files/table.ts";
 
 export const STATUSES = ["open", "receiving", "used", "expired", "aborted"] as const;
-export const PURPOSES = ["volume", "model"] as const;
+export const PURPOSES = ["volume", "model", "file"] as const;
 
-/** A signed URL that uploads one file. */
+/** One file on its way: to a signed URL, or in parts with an API key. */
 export const uploads = sqliteTable("uploads", {
   id: text("id").primaryKey(),
   workspaceId: text("workspace_id")
     .notNull()
     .references(() => workspaces.id),
   purpose: text("purpose", { enum: PURPOSES }).notNull(),
-  /** A volume or a model. */
+  /** A volume or a model; the id of the file that the parts of `file` become. */
   targetId: text("target_id").notNull(),
   /** Uploads that were created by one request have the same group. */
   groupId: text("group_id"),
@@ -28,6 +29,10 @@ export const uploads = sqliteTable("uploads", {
   staging: text("staging"),
   receivedBytes: integer("received_bytes"),
   receivedSha256: text("received_sha256"),
+  /** Only of the purpose `file`. */
+  filePurpose: text("file_purpose", { enum: UPLOAD_PURPOSES }),
+  /** Null: the file stays until it is deleted. */
+  fileLifetimeMs: integer("file_lifetime_ms"),
   expiresAt: integer("expires_at").notNull(),
   createdAt: integer("created_at").notNull(),
   updatedAt: integer("updated_at").notNull(),

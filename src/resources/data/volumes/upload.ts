@@ -5,7 +5,6 @@ import { AppError } from "../../../lib/errors.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
 import type { Meter, Written } from "../../../platform/files.ts";
 import type { OpenMeter } from "../../../platform/storage/meter.ts";
-import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as looseKeys from "../loose_keys/service.ts";
 import * as signed from "../signed_urls/service.ts";
 import { spaceMeter } from "../storage_usage/service.ts";
@@ -143,7 +142,7 @@ export function mayBeCompleted(ctx: Ctx, key: string): boolean {
 /** Reads the parts once more for the hash of the whole file. */
 async function join(ctx: Ctx, row: UploadRow, key: string, meter: Meter): Promise<Written> {
   const parts = wholeOf(ctx, row);
-  return take(row, (options) => ctx.storage.put(key, joined(ctx, parts), { ...options, meter }));
+  return take(row, (options) => ctx.storage.put(key, uploads.joined(ctx, parts), { ...options, meter }));
 }
 
 async function adopt(ctx: Ctx, row: UploadRow, key: string, staging: string): Promise<Written> {
@@ -171,14 +170,6 @@ function wholeOf(ctx: Ctx, row: UploadRow): UploadPartRow[] {
       `size_bytes is ${row.sizeBytes}, but the parts have ${total} bytes together`,
     );
   return parts;
-}
-
-async function* joined(ctx: Ctx, parts: UploadPartRow[]): AsyncGenerator<Uint8Array> {
-  for (const { storageKey } of parts) {
-    const opened = await ctx.storage.get(storageKey);
-    if (!opened) throw new LostKeyError(storageKey);
-    for await (const chunk of opened.stream) yield chunk;
-  }
 }
 
 function mustGetUpload(ctx: Ctx, volume: VolumeRow, id: string): UploadRow {

@@ -36,18 +36,21 @@ export const present = (row: ClientFileRow): ClientFile => ({
 });
 
 const LONGEST_SECONDS = (30 * DAY_MS) / SECOND_MS;
+export const LONGEST_NAME = 200;
+
+export const Lifetime = later(() =>
+  z
+    .int()
+    .min(HOUR_MS / SECOND_MS)
+    .max(LONGEST_SECONDS),
+);
 
 /** The fields of the form, besides the file. */
 export const FileFields = later(() =>
   z.object({
     purpose: z.enum(UPLOAD_PURPOSES),
     "expires_after[anchor]": z.literal("created_at").optional(),
-    "expires_after[seconds]": numberText(
-      z
-        .int()
-        .min(HOUR_MS / SECOND_MS)
-        .max(LONGEST_SECONDS),
-    ).optional(),
+    "expires_after[seconds]": numberText(Lifetime).optional(),
   }),
 );
 export type FileFields = z.infer<typeof FileFields>;

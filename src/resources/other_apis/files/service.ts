@@ -11,6 +11,7 @@ import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as looseKeys from "../../data/loose_keys/service.ts";
+import * as uploads from "../../data/uploads/service.ts";
 import { inferenceBatches } from "../batches/table.ts";
 import type { FilesQuery } from "./schema.ts";
 import { type ClientFileRow, clientFiles } from "./table.ts";
@@ -21,10 +22,13 @@ const byId = preparedRow(
   and(eq(clientFiles.id, sql.placeholder("id")), eq(clientFiles.workspaceId, sql.placeholder("workspaceId"))),
 );
 
-export const keyFor = (now: number) => `files/${newId("file", now)}`;
+export const keyFor = (now: number) => `files/${idFor(now)}`;
+
+export const find = (ctx: Ctx, workspaceId: string, id: string): ClientFileRow | undefined =>
+  byId(ctx.db, { id, workspaceId });
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string, param = "id"): ClientFileRow {
-  const row = byId(ctx.db, { id, workspaceId });
+  const row = find(ctx, workspaceId, id);
   if (!row) throw new AppError("resource_not_found", `No file ${id.slice(0, 80)}`, { param });
   return row;
 }
@@ -40,8 +44,12 @@ export const list = <P>(
   return page(ctx.db, clientFiles, within, forwardOf(query), present);
 };
 
-export const add = (tx: Tx, file: Omit<ClientFileRow, "id" | "createdAt">, now: number): ClientFileRow =>
-  insert(tx, { ...file, id: newId("file", now), createdAt: now });
+type NewFile = Omit<ClientFileRow, "id" | "createdAt"> & { id?: string };
+
+export const idFor = (now: number) => newId("file", now);
+
+export const add = (tx: Tx, file: NewFile, now: number): ClientFileRow =>
+  insert(tx, { id: idFor(now), ...file, createdAt: now });
 
 export function remove(ctx: Ctx, workspaceId: string, id: string): ClientFileRow {
   const file = mustGet(ctx, workspaceId, id);
@@ -102,6 +110,7 @@ export function removeAll(ctx: Ctx, workspaceId: string) {
   write(ctx.db, (tx) => {
     const rows = tx.select().from(clientFiles).where(eq(clientFiles.workspaceId, workspaceId)).all();
     for (const row of rows) drop(tx, row, ctx.clock.now());
+    uploads.abortOf(tx, { workspaceId, purpose: "file" }, ctx.clock.now());
   });
   ctx.wake("volumes.sweep");
 }

@@ -1,5 +1,5 @@
 /** Uploads: the form is stored as it arrives. A bad field, a client that leaves or a crash leaves a loose key only. */
-
+import { z } from "zod";
 import type { Ctx } from "../../../context.ts";
 import { speaksAnthropic } from "../../../http/answer/anthropic.ts";
 import { deepest, type Issue } from "../../../http/answer/issues.ts";
@@ -9,14 +9,12 @@ import { type Creation, creates } from "../../../http/idempotency.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { issueText } from "../../../lib/text/issue.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
-import type { Written } from "../../../platform/files.ts";
+import type { Meter, Written } from "../../../platform/files.ts";
 import * as looseKeys from "../../data/loose_keys/service.ts";
 import { meterOf } from "../../data/storage_usage/service.ts";
 import { AnthropicFields, fromAnthropic, presentAnthropic } from "./anthropic.ts";
-import { FileFields, present } from "./schema.ts";
+import { FileFields, LONGEST_NAME, present } from "./schema.ts";
 import * as files from "./service.ts";
-
-const LONGEST_NAME = 200;
 
 export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<object> {
   const isAnthropic = speaksAnthropic(call.request);
@@ -26,22 +24,13 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ob
   let filename: string | undefined;
   let fields: FileFields;
   const receive = async (): Promise<Written> => {
-    let written: Written | undefined;
-    const values = await readMultipart(call.request, {
-      minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
-      onField: formFieldCheck(call.request, (isAnthropic ? AnthropicFields : FileFields).unwrap()),
-      maxFileBytes: ctx.config.datasets.max_upload_bytes,
-      silenceMs: ctx.config.http.idle_timeout_seconds * SECOND_MS,
-      async onFile(part) {
-        if (part.name !== "file" || written)
-          throw new AppError("schema", "file: send exactly one file, in the field `file`", { param: "file" });
-        filename = part.filename.split(/[\\/]/).at(-1)?.slice(0, LONGEST_NAME) || "file";
-        written = await ctx.storage.put(key, part.stream, { meter });
-      },
+    const schema = (isAnthropic ? AnthropicFields : FileFields).unwrap();
+    const maxBytes = ctx.config.datasets.max_upload_bytes;
+    const form = await storeForm(ctx, call.request, { field: "file", schema, key, meter, maxBytes }, (values) => {
+      fields = fieldsOf(isAnthropic ? fromAnthropic(values) : values);
     });
-    fields = fieldsOf(isAnthropic ? fromAnthropic(values) : values);
-    if (!written) throw new AppError("schema", "file: is required: send it in the field `file`", { param: "file" });
-    return written;
+    filename = form.filename;
+    return form.written;
   };
   return await looseKeys.store(ctx, {
     key,
@@ -69,6 +58,44 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ob
       return answer;
     },
   });
+}
+
+type Form = {
+  /** The field of the file. */
+  field: "file" | "data";
+  /** The other fields. */
+  schema?: z.ZodObject;
+  key: string;
+  meter: Meter;
+  maxBytes: number;
+};
+
+/** Stores the one file of a form under the key. `onValues` gets the other fields, and may throw. */
+export async function storeForm(
+  ctx: Ctx,
+  request: Request,
+  { field, schema = z.object({ [field]: z.unknown() }), key, meter, maxBytes }: Form,
+  onValues: (values: Readonly<Record<string, string>>) => void = () => {},
+): Promise<{ written: Written; filename: string }> {
+  let written: Written | undefined;
+  let filename = "file";
+  const values = await readMultipart(request, {
+    minBytesPerSecond: ctx.config.http.min_upload_bytes_per_second,
+    onField: formFieldCheck(request, schema),
+    maxFileBytes: maxBytes,
+    silenceMs: ctx.config.http.idle_timeout_seconds * SECOND_MS,
+    async onFile(part) {
+      if (part.name !== field || written) {
+        const message = `${field}: send exactly one file, in the field \`${field}\``;
+        throw new AppError("schema", message, { param: field });
+      }
+      filename = part.filename.split(/[\\/]/).at(-1)?.slice(0, LONGEST_NAME) || "file";
+      written = await ctx.storage.put(key, part.stream, { meter });
+    },
+  });
+  onValues(values);
+  if (written) return { written, filename };
+  throw new AppError("schema", `${field}: is required: send it as a file in the field \`${field}\``, { param: field });
 }
 
 function fieldsOf(values: Readonly<Record<string, string>>): FileFields {
