@@ -36,7 +36,11 @@ const md5 = (text: string) => new Bun.CryptoHasher("md5").update(text).digest("h
 test("the named parts become one file in the named order, and other parts are removed", async () => {
   const upload = await create({ expires_after: { anchor: "created_at", seconds: 7200 } });
   expect(upload).toMatchObject({ object: "upload", status: "pending", bytes: 10, filename: "a.jsonl", file: null });
-  const [second, , first] = [await part(upload.id, "world"), await part(upload.id, "no"), await part(upload.id, "hello")];
+  const [second, , first] = [
+    await part(upload.id, "world"),
+    await part(upload.id, "no"),
+    await part(upload.id, "hello"),
+  ];
   expect(used()).toBe(12);
   const body = { part_ids: [first, second], md5: md5("helloworld") };
   const completed = await complete(upload.id, body);
