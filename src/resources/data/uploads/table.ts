@@ -1,6 +1,5 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { workspaces } from "../../access/workspaces/table.ts";
-import { UPLOAD_PURPOSES } from "../../other_apis/files/table.ts";
 
 export const STATUSES = ["open", "receiving", "used", "expired", "aborted"] as const;
 export const PURPOSES = ["volume", "model", "file"] as const;
@@ -30,7 +29,7 @@ export const uploads = sqliteTable("uploads", {
   receivedBytes: integer("received_bytes"),
   receivedSha256: text("received_sha256"),
   /** Only of the purpose `file`. */
-  filePurpose: text("file_purpose", { enum: UPLOAD_PURPOSES }),
+  filePurpose: text("file_purpose"),
   /** Null: the file stays until it is deleted. */
   fileLifetimeMs: integer("file_lifetime_ms"),
   expiresAt: integer("expires_at").notNull(),

@@ -29,7 +29,7 @@ import { storeForm } from "./upload.ts";
 
 const LIFETIME_MS = HOUR_MS;
 
-type FileUploadRow = UploadRow & { sizeBytes: number; filePurpose: NonNullable<UploadRow["filePurpose"]> };
+type FileUploadRow = UploadRow & { sizeBytes: number; filePurpose: CreateUpload["purpose"] };
 
 function mustGet(ctx: Ctx, workspaceId: string, id: string): FileUploadRow {
   const row = uploads.find(ctx, id);

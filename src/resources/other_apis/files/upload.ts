@@ -26,9 +26,8 @@ export async function upload(ctx: Ctx, call: Omit<Creation, "body">): Promise<ob
   const receive = async (): Promise<Written> => {
     const schema = (isAnthropic ? AnthropicFields : FileFields).unwrap();
     const maxBytes = ctx.config.datasets.max_upload_bytes;
-    const form = await storeForm(ctx, call.request, { field: "file", schema, key, meter, maxBytes }, (values) => {
-      fields = fieldsOf(isAnthropic ? fromAnthropic(values) : values);
-    });
+    const form = await storeForm(ctx, call.request, { field: "file", schema, key, meter, maxBytes });
+    fields = fieldsOf(isAnthropic ? fromAnthropic(form.values) : form.values);
     filename = form.filename;
     return form.written;
   };
@@ -70,13 +69,12 @@ type Form = {
   maxBytes: number;
 };
 
-/** Stores the one file of a form under the key. `onValues` gets the other fields, and may throw. */
+/** Stores the one file of a form under the key. */
 export async function storeForm(
   ctx: Ctx,
   request: Request,
   { field, schema = z.object({ [field]: z.unknown() }), key, meter, maxBytes }: Form,
-  onValues: (values: Readonly<Record<string, string>>) => void = () => {},
-): Promise<{ written: Written; filename: string }> {
+): Promise<{ written: Written; filename: string; values: Readonly<Record<string, string>> }> {
   let written: Written | undefined;
   let filename = "file";
   const values = await readMultipart(request, {
@@ -93,8 +91,7 @@ export async function storeForm(
       written = await ctx.storage.put(key, part.stream, { meter });
     },
   });
-  onValues(values);
-  if (written) return { written, filename };
+  if (written) return { written, filename, values };
   throw new AppError("schema", `${field}: is required: send it as a file in the field \`${field}\``, { param: field });
 }
 
