@@ -204,6 +204,13 @@ export const LISTS: readonly ListCase[] = [
     row: () => ({ monitor_id: MONITOR, severity: "ok", previous_severity: "alert", event_type: null }),
   },
   {
+    route: "/v1/hub_pushes",
+    table: "hub_pushes",
+    prefix: "psh",
+    row: () => ({ variant: "merged", status: "completed", repo: "o/r", sent: "[]", upload: null }),
+  },
+  { route: "/v1/machines", table: "machines", prefix: "mch", row: (_, i) => ({ name: `m${i}`, status: "ended" }) },
+  {
     route: "/v1/reward_functions",
     table: "reward_functions",
     prefix: "rf",

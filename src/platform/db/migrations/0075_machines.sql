@@ -40,3 +40,4 @@ CREATE TRIGGER ledger_entries_stay BEFORE DELETE ON ledger_entries
   WHEN OLD.kind <> 'charge' OR OLD.subject_kind NOT IN ('deployment', 'machine') OR OLD.subject_kind IS NULL
     OR NOT EXISTS (SELECT 1 FROM ledger_merge)
   BEGIN SELECT RAISE(ABORT, 'the ledger is append-only: an entry is never deleted'); END;
+CREATE INDEX machines_list ON machines (workspace_id, created_at, id);

@@ -1260,6 +1260,7 @@ CREATE INDEX ledger_entries_page ON ledger_entries (workspace_id, created_at DES
 CREATE INDEX ledger_entries_unmerged ON ledger_entries (subject_id, created_at)
   WHERE subject_kind IN ('deployment', 'machine') AND merged_entries IS NULL;
 CREATE INDEX machines_ended ON machines (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX machines_list ON machines (workspace_id, created_at, id);
 CREATE INDEX machines_live ON machines (region_id, created_at) WHERE ended_at IS NULL;
 CREATE INDEX models_base ON models (base_model_id) WHERE base_model_id IS NOT NULL;
 CREATE INDEX models_job ON models (job_id) WHERE job_id IS NOT NULL;

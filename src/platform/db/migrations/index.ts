@@ -118,5 +118,5 @@ export const MIGRATIONS: readonly Migration[] = [
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "f1189678743cae63ac082960fcacd47e69371b8f1314904c944f5d984d8f5870";
-export const FRESH_TEXTS = "72d3496294b9593f21e50fa97efd554c2bbb730b63cf89a50d107295ca0ac6be";
+export const SCHEMA = "35bee0c100543cf8600cf521dab0f2a2e2377291f45e10af1b08a2e48bb8a9aa";
+export const FRESH_TEXTS = "b4679f92192c0d01e0a0d06db38bde5690187be2098ca4b6448f2c4a9f57a783";
