@@ -35,7 +35,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
-  [/^\/v1\/files/, "files"],
+  [/^\/v1\/(files|uploads)/, "files"],
   [/^\/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create|v0\/models)$/, "inference"],
   [/^\/api\/|^\/v1\/(detect|config|stats|usage|feedback|results)/, "detect"],
   [/^\/v1\//, "training"],
