@@ -30,7 +30,7 @@ const WAIT_MS = 1_500;
 const TRIES = 3; // the quickest counts: the first one also compiles
 /** Tables that no call of the journey leaves a row in that can be copied. */
 const NO_ROWS = [
-  ...["annotation_item_sources", "api_key_spending", "idempotency_keys", "inference_batch_items", "inference_batches"],
+  ...["annotation_item_sources", "api_key_spending", "conversations", "idempotency_keys", "inference_batch_items"],
   ...["person_identities", "training_checkpoints", "webhook_attempts"],
 ];
 allowLongTurns("the turns are compared here, and the first try of a call does not count");
