@@ -89,7 +89,8 @@ describe.each(canCompute ? (["own", "library"] as const) : (["library"] as const
       expect([said.text, said.finish]).toEqual(["né⚓🙂x", "stop"]);
       expect(said.parts.join("|")).not.toContain("\ufffd");
     }
-    expect((await sayOne(engine, { prompt, grammar, maxTokens: 4 })).text).toBe("né\ufffd");
+    // The limit cuts the third character: its first bytes are not shown.
+    expect((await sayOne(engine, { prompt, grammar, maxTokens: 4 })).text).toBe("né");
   });
 
   test("the end token ends the text, is not shown and not counted; ignoreEos continues", async () => {

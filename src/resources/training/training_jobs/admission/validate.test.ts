@@ -60,7 +60,12 @@ test("a dry run samples the model, runs the reward, and leaves nothing behind", 
   const { status, body } = await app.call("POST", "/v1/training_jobs/validate", request);
   expect([status, body.errors, body.valid]).toEqual([200, [], true]);
   expect(body.resolved_hyperparameters).toMatchObject({ max_steps: 50, num_generations: 8 });
-  expect(body.estimate).toEqual({ vram_bytes_peak: 1_000_000, duration_seconds: 0.6, cost_usd: 0.00001 });
+  expect(body.estimate).toEqual({
+    vram_bytes_peak: 1_000_000,
+    duration_seconds: 0.6,
+    total_steps: 50,
+    cost_usd: 0.00001,
+  });
   expect(body.reward_preview.mean).toBeGreaterThan(0);
   expect(body.reward_preview.samples[0]).toMatchObject({
     reward: expect.any(Number),

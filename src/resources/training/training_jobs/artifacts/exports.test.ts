@@ -33,8 +33,9 @@ const fetched = async (on: TrainingApp, url: string, headers = {}) => {
 };
 
 test("the adapter of the last or the best checkpoint can be downloaded without a key, whole or in part", async () => {
-  const on = await app();
-  const id = await finished(on);
+  const on = await app({ lives: [{ bestAt: 3 }] });
+  const hyperparameters = { metric_for_best_model: "eval_loss", greater_is_better: false };
+  const id = await finished(on, { saveSteps: 1, hyperparameters });
   const body = await ready(on, id, "");
   expect(body).toMatchObject({ object: "model_download", job_id: id, variant: "adapter", status: "ready" });
   expect(body.checkpoint_id).toBe(modelResults.byJob(on.ctx, on.workspaceA, id)?.checkpointId);
