@@ -47,6 +47,6 @@ test("those that wait go on one after another, each behind what the one before h
 test("work that waited for something else has a whole turn again", async () => {
   const turn = takingTurns();
   burn(20);
-  await new Promise((resolve) => setTimeout(resolve, 0));
+  for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve)); // a timer may come before these
   expect(turn()).toBeUndefined();
 });

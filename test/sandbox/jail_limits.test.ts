@@ -105,8 +105,8 @@ describe("memory", () => {
   test("a command that takes the guard's descriptors away gains nothing", async () => {
     expect((await yard.attacked("blind", 48)).lines["prlimit"]).toBe("EPERM");
     const ran = await yard.attacked("blind", 48, { filter: "none" });
+    // The guard says this only when the call was let through. It may end the command before the command says so itself.
     expect(ran).toMatchObject({ reason: "memory", message: "its limits cannot be checked any more" });
-    expect(ran.lines["prlimit"]).toBe("ok");
   });
 
   test("buffers of sockets count", async () => {
