@@ -45,7 +45,7 @@ export function beginTurns({ db, log, config: { watchdog }, state }: Deps) {
  */
 export function reportTo(log: Pick<Log, "warn">, now: () => number = () => performance.now()) {
   const lines = new Map<string, { at: number; hasStack: boolean; more: number }>();
-  return ({ ms, last: cause = "", underWay, samples }: LongTurn) => {
+  return ({ ms, systemMs, ended, last: cause = "", underWay, samples }: LongTurn) => {
     const line = lines.get(cause);
     const hasStack = samples.length > 0;
     const isNews = line === undefined || now() - line.at >= LINE_EVERY_MS || (hasStack && !line.hasStack);
@@ -58,6 +58,8 @@ export function reportTo(log: Pick<Log, "warn">, now: () => number = () => perfo
     const more = line === undefined || line.more === 0 ? {} : { not_shown: line.more };
     log.warn(LONG_TURN, {
       ms: Math.round(ms),
+      system_ms: Math.round(systemMs),
+      ended_workers: ended,
       last_begun: cause,
       under_way: underWay,
       ...more,

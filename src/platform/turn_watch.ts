@@ -15,6 +15,10 @@ type NameOf<T> = (work: T) => string;
 
 export type LongTurn = {
   ms: number;
+  /** The part of it that the kernel used. */
+  systemMs: number;
+  /** Workers that ended in the turn: the kernel can spin while it removes one. */
+  ended: number;
   /** Requests and ticks that began in the turn. */
   begun: number;
   /** The request or tick that began last; often it is the cause. */
@@ -46,6 +50,7 @@ const underWay = new Map<object, NameOf<never>>();
 let last: object | undefined;
 let nameOfLast: NameOf<never> = () => "";
 let begun = 0;
+let ended = 0;
 let isWatched = false;
 
 /** `work` begins: a request, or a tick of a loop. `leave` with the same object ends it. */
@@ -55,6 +60,10 @@ export function enter<T extends object>(work: T, nameOf: NameOf<T>) {
   underWay.set(work, nameOf as NameOf<never>);
   last = work;
   nameOfLast = nameOf as NameOf<never>;
+}
+
+export function noteEnded() {
+  ended += 1;
 }
 
 export function leave(work: object) {
@@ -68,17 +77,21 @@ export function watchTurns(options: WatchOptions): { stop: () => void } {
   isWatched = true;
   const everyMs = Math.max(1, Math.floor(longMs / PAUSES_PER_LONG_TURN));
   const sampler = openSampler(options);
-  let usedUs = threadUs();
+  let before = process.threadCpuUsage();
   let begunAt = performance.now();
 
   function measure() {
     const lateMs = performance.now() - begunAt - everyMs;
-    const ms = Math.min(lateMs, (threadUs() - usedUs) / 1000);
+    const now = process.threadCpuUsage();
+    const systemMs = (now.system - before.system) / 1000;
+    const ms = Math.min(lateMs, systemMs + (now.user - before.user) / 1000);
     if (ms >= COUNTED_MS) onTurn(ms);
     if (ms >= longMs) {
       const names = [...underWay].slice(0, MOST_SHOWN).map(([work, nameOf]) => nameOf(work as never));
       onLong({
         ms,
+        systemMs: Math.min(ms, systemMs),
+        ended,
         begun,
         last: last && nameOfLast(last as never),
         underWay: names,
@@ -87,7 +100,8 @@ export function watchTurns(options: WatchOptions): { stop: () => void } {
       sampler.noteLongTurn();
     } else sampler.discard();
     begun = 0;
-    usedUs = threadUs(); // a report is not part of the next turn
+    ended = 0;
+    before = process.threadCpuUsage(); // a report is not part of the next turn
     begunAt = performance.now();
   }
   const timer = setInterval(measure, everyMs);
@@ -137,9 +151,4 @@ function openSampler({ sampleMs, sampling: when }: WatchOptions) {
     },
     stop: () => sampling?.stop(),
   };
-}
-
-function threadUs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return user + system;
 }

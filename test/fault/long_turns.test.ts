@@ -9,7 +9,7 @@ import { LONG_TURN, reportTo } from "../../src/platform/turn_report.ts";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { until } from "../harness.ts";
-import { isFault, isServerSample, takeLongTurns } from "../long_turns.ts";
+import { isFault, isServerSample, noteLongTurns, takeLongTurns } from "../long_turns.ts";
 
 const sampleOf = (...urls: string[]): StackSample => ({
   timestamp: 0,
@@ -60,7 +60,7 @@ test("a cause has one line a minute, and the next line counts what was not shown
   const lines: string[] = [];
   let now = 0;
   const report = reportTo(createLog({ write: (line) => void lines.push(line) }), () => now);
-  const turn = { ms: 300, begun: 1, underWay: ["GET /a"], samples: [sampleOf("src/a.ts")] };
+  const turn = { ms: 300, systemMs: 20, ended: 0, begun: 1, underWay: ["GET /a"], samples: [sampleOf("src/a.ts")] };
   for (const last of ["GET /a", "GET /a", "GET /b", "GET /a"]) report({ ...turn, last });
   now = 60_000;
   report({ ...turn, last: "GET /a" });
@@ -96,6 +96,16 @@ test("the executable warns of a long turn with its route and its stack, and coun
   expect(Number(scraped)).toBeGreaterThan(0);
   await server.kill();
   takeLongTurns(); // caused on purpose
+});
+
+test("the kernel's time does not count in a turn in which a worker ended", () => {
+  const line = (more: object) => JSON.stringify({ msg: LONG_TURN, ms: 900, last_begun: "GET /a", ...more });
+  const labels = new Set(["GET /a"]);
+  noteLongTurns(line({ system_ms: 880, ended_workers: 1 }), labels);
+  expect(takeLongTurns()).toEqual([]);
+  noteLongTurns(line({ system_ms: 880, ended_workers: 0 }), labels);
+  noteLongTurns(line({ system_ms: 10, ended_workers: 1 }), labels);
+  expect(takeLongTurns()).toHaveLength(2);
 });
 
 test("the first long turn of a label may compile, the next may not", () => {

@@ -10,6 +10,8 @@ import { createTail } from "../../lib/text/tail.ts";
 import { nextTurn, takingTurns } from "../../lib/turns.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Log } from "../log.ts";
+import { hurryEnd } from "../machine/priority.ts";
+import { noteEnded } from "../turn_watch.ts";
 import { marks, workerEnv } from "./env.ts";
 import { makeFolder, type WorkerFolder } from "./folder.ts";
 import { killMarked } from "./orphans.ts";
@@ -178,12 +180,12 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
         return;
       case "failed":
         this.#ending = { kind: message.kind ?? "crashed", message: `failed: ${message.message ?? ""}` };
-        return void this.#killAfter(this.#options.graceMs);
+        return void this.#endAfter(this.#options.graceMs);
     }
     if (!isReady) return this.#convict("lied", `sent "${message.type}" before ready`);
     if (message.type === "done") {
       this.#ending = { kind: "done", message: "finished" };
-      void this.#killAfter(this.#options.graceMs);
+      void this.#endAfter(this.#options.graceMs);
     }
     void this.#tell("message", () => this.#options.onMessage?.(message));
   }
@@ -205,7 +207,14 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   #kill() {
     if (this.#gone.signal.aborted) return;
     this.#forced = true;
+    hurryEnd(this.pid);
     killGroup(this.pid);
+  }
+
+  /** It has said its last word, and ends by itself. */
+  async #endAfter(ms: number) {
+    hurryEnd(this.pid);
+    await this.#killAfter(ms);
   }
 
   async #killAfter(ms: number) {
@@ -241,6 +250,7 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
 
   async #finish(): Promise<Exit<ExitKind<In>>> {
     await this.#child.exited;
+    noteEnded();
     this.#gone.abort();
     killGroup(this.pid);
     await killMarked(marks.worker(this.id));

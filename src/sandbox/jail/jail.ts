@@ -4,6 +4,7 @@
  */
 import { closeSync, readSync, statSync, writeSync } from "node:fs";
 import { memoryFile, neverBlock, pipe, widenPipe } from "../../native/jail/jail.ts";
+import { noteEnded } from "../../platform/turn_watch.ts";
 import { openShare } from "./share.ts";
 import { encodeSpec, type JailOwner } from "./spec.ts";
 import { JAIL_REASONS, type JailEnd, type JailOutput, type JailRun, type JailSpec } from "./types.ts";
@@ -84,6 +85,7 @@ export function spawnPrepared<In extends Stdio, Out extends Stdio, Err extends S
   try {
     const child = Bun.spawn(prepared.cmd, { env: {}, cwd: "/", stdio: [stdin, stdout, stderr, ...prepared.stdio] });
     prepared.spawned();
+    void child.exited.then(noteEnded);
     return child;
   } catch (error) {
     prepared.discard();
