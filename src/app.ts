@@ -35,6 +35,7 @@ import { authenticateSession } from "./resources/access/browser_sessions/authent
 import * as setup from "./resources/access/setup/service.ts";
 import * as gpu from "./resources/machines/gpu/service.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
+import { hurryEnd } from "./sandbox/confinement/hurry.ts";
 import { createRewardPool } from "./sandbox/reward/pool.ts";
 import type { LoopName } from "./schedules.ts";
 import { newState } from "./state.ts";
@@ -199,6 +200,7 @@ function supervisorOf(config: Config, parts: SupervisorParts): Supervisor {
   return createSupervisor({
     ...parts,
     confine: createConfinement({ dataDir: config.data_dir, require: config.sandbox.require }),
+    hurryEnd,
     env: ambientEnv(),
     ...config.workers,
   });

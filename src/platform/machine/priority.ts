@@ -4,10 +4,8 @@
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
-import { NR, syscall } from "../../native/syscalls.ts";
 
 const NICE = -10;
-const PRIO_PGRP = 1;
 const CLIENT = "HTTP Client\n"; // Bun's thread for outgoing requests, which inherits the priority of the server
 
 export function raisePriority() {
@@ -27,13 +25,4 @@ export function lowerClientThread() {
       if (readFileSync(`/proc/self/task/${task}/comm`, "latin1") === CLIENT && getPriority(Number(task)) < 0)
         setPriority(Number(task), 0);
   } catch {} // a thread that ended meanwhile
-}
-
-/**
- * Gives a process group that is about to end the priority of the server. Linux removes the entries of its threads in
- * /proc at the priority of each thread, and wait4() of the server spins until they are gone: that was up to 0.9 s of
- * processor time on a busy machine when the threads had a low priority.
- */
-export function hurryEnd(group: number) {
-  syscall(NR.setpriority, PRIO_PGRP, group, getPriority()); // refused without the right: then the server has no priority either
 }

@@ -10,7 +10,6 @@ import { createTail } from "../../lib/text/tail.ts";
 import { nextTurn, takingTurns } from "../../lib/turns.ts";
 import { failpoint } from "../failpoint.ts";
 import type { Log } from "../log.ts";
-import { hurryEnd } from "../machine/priority.ts";
 import { noteEnded } from "../turn_watch.ts";
 import { marks, workerEnv } from "./env.ts";
 import { makeFolder, type WorkerFolder } from "./folder.ts";
@@ -207,13 +206,13 @@ class WorkerProcess<In extends WorkerMessage, Out> implements Worker<In, Out> {
   #kill() {
     if (this.#gone.signal.aborted) return;
     this.#forced = true;
-    hurryEnd(this.pid);
+    this.#options.hurryEnd?.(this.pid);
     killGroup(this.pid);
   }
 
   /** It has said its last word, and ends by itself. */
   async #endAfter(ms: number) {
-    hurryEnd(this.pid);
+    this.#options.hurryEnd?.(this.pid);
     await this.#killAfter(ms);
   }
 

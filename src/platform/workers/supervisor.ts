@@ -10,7 +10,7 @@ import { spawnWorker } from "./process.ts";
 import type { Confine, Worker, WorkerMessage, WorkerOptions } from "./types.ts";
 
 type Limits = "silenceMs" | "readyTimeoutMs" | "graceMs" | "tailBytes";
-type OwnOptions = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "env";
+type OwnOptions = "log" | "clock" | "socketDir" | "givenDir" | "confine" | "hurryEnd" | "env";
 export type SpawnOptions<In extends WorkerMessage> = Omit<WorkerOptions<In>, Limits | OwnOptions> &
   Partial<Pick<WorkerOptions<In>, Limits>>;
 
@@ -34,6 +34,7 @@ type Deps = {
   socketDir: string;
   givenDir?: string;
   confine?: Confine | undefined;
+  hurryEnd?: (group: number) => void;
   silence_ms: number;
   stop_grace_ms: number;
   stderr_tail_bytes: number;
@@ -54,7 +55,7 @@ export function createSupervisor(deps: Deps): Supervisor {
     graceMs: deps.stop_grace_ms,
     tailBytes: deps.stderr_tail_bytes,
   };
-  const { confine, givenDir = join(socketDir, "given"), program } = deps;
+  const { confine, hurryEnd, givenDir = join(socketDir, "given"), program } = deps;
   const shared = {
     log,
     clock,
@@ -63,6 +64,7 @@ export function createSupervisor(deps: Deps): Supervisor {
     env,
     ...(program ? { program } : {}),
     ...(confine ? { confine } : {}),
+    ...(hurryEnd ? { hurryEnd } : {}),
   };
 
   return {

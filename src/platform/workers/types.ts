@@ -66,6 +66,8 @@ export type WorkerOptions<In extends WorkerMessage> = {
   givenDir: string;
   /** Without it, a worker may do whatever this process may. */
   confine?: Confine;
+  /** Called with the process group of a worker that is about to end. */
+  hurryEnd?: (group: number) => void;
   /** The server's environment; a worker gets a few names of it. */
   env?: Record<string, string | undefined>;
   /** Only this process ends it, not a SIGTERM from elsewhere. */
