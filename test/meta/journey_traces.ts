@@ -56,6 +56,7 @@ export const TRACES: Step[] = [
   { operation: "POST /v1/traces", json: { resourceSpans: [{ scopeSpans: [{ spans: [SPAN] }] }] }, plain: true },
   { operation: "GET /v1/traces" },
   { operation: "GET /v1/traces/export", bytes: true },
+  { operation: "GET /v1/traces/facets" },
   { operation: "GET /v1/traces/{id}", own: trace },
   { operation: "POST /v1/traces/{id}/scores", own: trace, json: { name: "quality", value: 0.5 } },
   { operation: "GET /v1/conversations" },

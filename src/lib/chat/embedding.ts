@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { orElse } from "./messages.ts";
-import { TraceMetadata } from "./sampling.ts";
+import { TraceMetadata, TraceUser } from "./sampling.ts";
 import { textsSchema } from "./texts.ts";
 
 const MAX_INPUTS = 2_048;
@@ -16,6 +16,7 @@ export const EmbeddingRequest = later(() =>
         "base64 encodes little-endian float32 values",
       ),
       metadata: TraceMetadata,
+      user: TraceUser,
       dimensions: z.int().min(1).nullish().describe("Shortens the vectors to this many numbers, of length 1 again"),
     })
     .meta({ id: "EmbeddingRequest" }),

@@ -38,7 +38,15 @@ export const tokenLimit = (...limits: readonly (number | null | undefined)[]): n
 export const TraceMetadata = z
   .record(z.string(), z.unknown())
   .nullish()
-  .describe("Kept with the trace if the deployment captures it. `conversation_id` puts the trace into a conversation");
+  .describe(
+    "Kept with the trace if the deployment captures it. `conversation_id` puts the trace into a conversation, and `tags` (a list, or a text with commas) are counted by GET /v1/traces/facets",
+  );
+
+export const TraceUser = z
+  .string()
+  .max(1_000)
+  .nullish()
+  .describe("Who sends the request, by any name. Kept with the trace if the deployment captures it");
 
 const MAX_LORAS = 8;
 
@@ -90,6 +98,7 @@ export const samplingFields = () => ({
   timings_per_token: orElse(z.boolean(), false).describe("Every part of a stream has timings, except the first"),
   return_progress: orElse(z.boolean(), false).describe("A stream begins with the progress of reading the prompt"),
   metadata: TraceMetadata,
+  user: TraceUser,
 });
 
 export const Fingerprint = z

@@ -834,6 +834,15 @@ CREATE TABLE storage_usage (
   bytes        INTEGER NOT NULL,
   PRIMARY KEY (workspace_id, kind)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE trace_counts (
+  workspace_id TEXT NOT NULL,
+  facet        TEXT NOT NULL,
+  hour         INTEGER NOT NULL,
+  source       TEXT NOT NULL,
+  value        TEXT NOT NULL,
+  n            INTEGER NOT NULL,
+  PRIMARY KEY (workspace_id, facet, hour, source, value)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE trace_scores (
   id           TEXT PRIMARY KEY,
   workspace_id TEXT NOT NULL,
@@ -882,7 +891,7 @@ CREATE TABLE traces (
   spans             TEXT NOT NULL,
   input             TEXT,
   output            TEXT
-) STRICT;
+, user TEXT, tags TEXT NOT NULL DEFAULT '[]', input_start TEXT, output_start TEXT, cost_micros REAL) STRICT;
 CREATE TABLE tracker_integrations (
   workspace_id TEXT PRIMARY KEY REFERENCES workspaces (id),
   type TEXT NOT NULL,
@@ -1302,9 +1311,12 @@ CREATE INDEX traces_failed ON traces (workspace_id, created_at, seq, status, dep
 CREATE INDEX traces_job ON traces (job_id, step) WHERE job_id IS NOT NULL;
 CREATE INDEX traces_job_newest ON traces (job_id, created_at) WHERE job_id IS NOT NULL;
 CREATE INDEX traces_key ON traces (key_id, created_at, seq, workspace_id, deployment_id);
+CREATE INDEX traces_model ON traces (workspace_id, model, created_at) WHERE model IS NOT NULL;
 CREATE INDEX traces_newest ON traces (workspace_id, created_at, seq, duration_ms);
+CREATE INDEX traces_requests ON traces (workspace_id, created_at, seq) WHERE source NOT IN ('rollout', 'evaluation');
 CREATE INDEX traces_source ON traces (workspace_id, source, created_at) WHERE source <> 'chat';
 CREATE INDEX traces_status ON traces (workspace_id, status, created_at) WHERE status <> 200;
+CREATE INDEX traces_user ON traces (workspace_id, user, created_at) WHERE user IS NOT NULL;
 CREATE INDEX tracker_runs_due ON tracker_runs (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX tracker_runs_workspace ON tracker_runs (workspace_id);
 CREATE INDEX training_checkpoints_page ON training_checkpoints (job_id, created_at, id);

@@ -53,6 +53,7 @@ import m0076 from "./0076_hub_pushes.sql" with { type: "text" };
 import m0077 from "./0077_internal_deployments.sql" with { type: "text" };
 import m0078 from "./0078_custom_jobs.sql" with { type: "text" };
 import m0079 from "./0079_file_parts.sql" with { type: "text" };
+import m0084 from "./0084_trace_facets.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -112,11 +113,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 77, name: "0077_internal_deployments", sql: m0077 },
   { version: 78, name: "0078_custom_jobs", sql: m0078 },
   { version: 79, name: "0079_file_parts", sql: m0079 },
+  { version: 84, name: "0084_trace_facets", sql: m0084 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "35bee0c100543cf8600cf521dab0f2a2e2377291f45e10af1b08a2e48bb8a9aa";
-export const FRESH_TEXTS = "b4679f92192c0d01e0a0d06db38bde5690187be2098ca4b6448f2c4a9f57a783";
+export const SCHEMA = "0f7dccd77d3e63c0e52ec5ea50eb408aa8f1ef37c21e6d8f2bfea60dfc43f57b";
+export const FRESH_TEXTS = "8817cd32ebaaab68e06c2116abdabc26c44fad78e25f0c5e5b565da522c93c2f";

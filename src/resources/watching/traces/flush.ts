@@ -9,7 +9,7 @@ import { durable, isClosed, isDirty, write } from "../../../platform/db/db.ts";
 import { counter } from "../../../platform/metrics.ts";
 import { spaceMeter } from "../../data/storage_usage/service.ts";
 import type { NewTrace } from "./new_trace.ts";
-import { insertTrace, type NewRow, toRow } from "./store.ts";
+import { insertTraces, type NewRow, toRow } from "./store.ts";
 
 export const FLUSH_MS = 50;
 const MAX_ROWS = 500; // of one commit
@@ -71,9 +71,7 @@ function flushSome(ctx: Ctx, workspaceId: string, until: number) {
   try {
     using meter = spaceMeter(ctx);
     meter.take(bytes);
-    write(ctx.db, (tx) => {
-      for (const row of rows) insertTrace(tx, row);
-    });
+    write(ctx.db, (tx) => void insertTraces(tx, rows));
   } catch (error) {
     for (const { workspaceId } of rows) dropped.add(ctx.db, workspaceId, []);
     ctx.log.error("traces were not stored", { traces: rows.length, error });

@@ -10,7 +10,7 @@ type Optional =
   | "agentId"
   | "agentVersion"
   | "externalId";
-type Counted = "errorCode" | "ttftMs" | "promptTokens" | "cachedTokens" | "completionTokens";
+type Counted = "errorCode" | "ttftMs" | "promptTokens" | "cachedTokens" | "completionTokens" | "costMicros";
 
 /** A request that has ended. `capture` decides how much of it is stored. */
 export type NewTrace = Pick<TraceRow, "workspaceId" | "source" | "status" | "startedAt" | "durationMs"> &
@@ -22,6 +22,8 @@ export type NewTrace = Pick<TraceRow, "workspaceId" | "source" | "status" | "sta
     redact?: readonly string[];
     spans: readonly Span[];
     conversationId?: string | null | undefined;
+    /** Default: `user_id` or `user` of the metadata. */
+    user?: string | null | undefined;
     metadata?: Readonly<Record<string, unknown>> | null | undefined;
     parameters?: Readonly<Record<string, unknown>> | null | undefined;
     /** Read when the trace is stored, not in the request. Undefined: there is more content than a trace may keep. */

@@ -4,8 +4,9 @@ import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
 import type { Tx } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
+import { countScores } from "./counts.ts";
 import { removeWhere } from "./remove.ts";
-import { insertTrace, toRow } from "./store.ts";
+import { insertTraces, toRow } from "./store.ts";
 import { traceScores, traces } from "./table.ts";
 
 export type Rollouts = {
@@ -51,7 +52,7 @@ export function storeRollouts(ctx: Ctx, tx: Tx, { workspaceId, jobId, step, mode
       },
       now,
     );
-    const traceSeq = insertTrace(tx, row);
+    const [traceSeq] = insertTraces(tx, [row]);
     if (reward === null || traceSeq === undefined) continue;
     insertScore(tx, {
       id: newId("scr", now),
@@ -69,5 +70,6 @@ export function storeRollouts(ctx: Ctx, tx: Tx, { workspaceId, jobId, step, mode
       comment: null,
       createdAt: now,
     });
+    countScores(tx, [{ workspaceId, name: "reward", traceAt: now, source: "rollout" }], 1);
   }
 }

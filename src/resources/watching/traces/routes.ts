@@ -12,10 +12,21 @@ import * as conversations from "./conversations/conversations.ts";
 import { replay } from "./conversations/replay.ts";
 import { Conversation, ConversationSummary, Replay, ReplayConversation } from "./conversations/schema.ts";
 import { exported } from "./export.ts";
+import { facets } from "./facets.ts";
 import { settled } from "./flush.ts";
 import { ExportedTraces, ExportTraces } from "./otlp/ingest.ts";
 import { receiveSpans } from "./otlp/receive.ts";
-import { CreateScore, presentScore, Score, Trace, TraceFilter, TraceList, TraceQuery } from "./schema.ts";
+import {
+  CreateScore,
+  presentScore,
+  Score,
+  Trace,
+  TraceFacets,
+  TraceFacetsQuery,
+  TraceFilter,
+  TraceList,
+  TraceQuery,
+} from "./schema.ts";
 import * as traces from "./service.ts";
 
 export const routes = (ctx: Ctx) =>
@@ -45,6 +56,20 @@ const traceRoutes = (ctx: Ctx) => {
       ...asks(TraceFilter),
       detail: describe("Export traces as JSON lines, oldest first", { 200: "application/x-ndjson" }),
     })
+    .get(
+      "/facets",
+      ({ principal, query }) => settled(ctx, principal.workspaceId, () => facets(ctx, principal.workspaceId, query)),
+      {
+        ...asks(TraceFacetsQuery),
+        detail: describe(
+          "Count traces by status, deployment, model, user, tag and score",
+          { 200: TraceFacets },
+          {
+            description: "Counts are exact and of whole hours. They cost the same for a thousand traces and a million.",
+          },
+        ),
+      },
+    )
     .get(
       "/:id",
       ({ principal: { workspaceId }, params: { id } }) =>

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { PageQuery } from "../../../http/answer/pagination.ts";
+import { usdOf } from "../../../lib/money.ts";
 import { DateTime, Label, later, numberText } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { AnnotationLink } from "../../quality/annotation_queues/schema.ts";
@@ -58,10 +59,27 @@ const summary = () => ({
   cached_tokens: z.int(),
   completion_tokens: z.int(),
   metadata: z.record(z.string(), z.string()),
+  user: z.string().nullable().describe("user of the request, or user_id or user of its metadata, if captured"),
+  tags: z.array(z.string()).describe("tags of the metadata, if captured: a list, or a text with commas"),
+  input_start: z.string().nullable().describe("The first words of the last message of the user, if content is kept"),
+  output_start: z.string().nullable().describe("The first words of the answer, if content is kept"),
+  cost_usd: z
+    .number()
+    .nullable()
+    .describe("An estimate: the price of the deployment for the time of the request, shared with those beside it"),
   created_at: DateTime.describe("The time at which the trace was recorded: the end of the request"),
 });
 
-export const TraceSummary = later(() => z.object(summary()).meta({ id: "TraceSummary" }));
+export const TraceSummary = later(() =>
+  z
+    .object({
+      ...summary(),
+      scores: z
+        .array(z.object({ name: z.string(), value: z.union([z.number(), z.boolean(), z.string()]) }))
+        .describe("The newest score of each name"),
+    })
+    .meta({ id: "TraceSummary" }),
+);
 
 export const TraceList = later(() =>
   z
@@ -127,11 +145,22 @@ const Status = later(() =>
     .describe("An HTTP status, or ok (under 400), or error (400 and more)"),
 );
 
+/** Sources of traces that the server caused by itself. */
+export const REQUESTS = "requests";
+const Source = later(() =>
+  z
+    .enum([...TRACE_SOURCES, REQUESTS])
+    .describe("requests: all but rollouts of trainings and the requests of experiments and judges"),
+);
+
 const filters = () => ({
   deployment_id: z.string().optional(),
   key_id: z.string().optional(),
   job_id: z.string().optional(),
-  source: z.enum(TRACE_SOURCES).optional(),
+  model: z.string().max(300).optional(),
+  user: z.string().max(200).optional(),
+  tag: z.string().max(64).optional(),
+  source: Source.optional(),
   status: Status.optional(),
   min_duration_ms: Millis.optional(),
   max_duration_ms: Millis.optional(),
@@ -153,6 +182,38 @@ export const TraceQuery = later(() =>
   }),
 );
 export type TraceQuery = z.infer<typeof TraceQuery>;
+
+export const TraceFacetsQuery = later(() => {
+  const { source, since, until } = filters();
+  return z.object({
+    source,
+    since: since.describe("Recorded in the hour of this time or later"),
+    until: until.describe("Recorded before the end of the hour of this time"),
+  });
+});
+export type TraceFacetsQuery = z.infer<typeof TraceFacetsQuery>;
+
+const FacetValues = z.array(z.object({ value: z.string(), count: z.int() }));
+export const TraceFacets = later(() =>
+  z
+    .object({
+      object: z.literal("trace.facets"),
+      total: z.int(),
+      not_kept: z.int().describe("Traces without content: the capture of their deployment was none or metadata"),
+      source: FacetValues.describe("Of all sources, whatever source is asked for"),
+      status: FacetValues.describe("HTTP statuses"),
+      deployment: z.array(
+        z.object({ value: z.string(), count: z.int(), name: z.string().nullable().describe("Null: it was deleted") }),
+      ),
+      model: FacetValues,
+      user: FacetValues,
+      tag: FacetValues,
+      score: FacetValues.describe("Names of scores, and how many scores of the name there are"),
+    })
+    .describe("The most frequent first, at most 50 of each")
+    .meta({ id: "TraceFacets" }),
+);
+export type TraceFacets = z.infer<typeof TraceFacets>;
 
 export const CreateScore = later(() =>
   z
@@ -182,9 +243,20 @@ export type CreateScore = z.infer<typeof CreateScore>;
 
 export type SummaryRow = Omit<TraceRow, "parameters" | "spans" | "input" | "output" | "externalId">;
 
-export const presentSummary = (row: SummaryRow): z.infer<typeof TraceSummary> => ({
+type ShortScore = Pick<ScoreRow, "name" | "kind" | "value" | "label">;
+
+/** `scores`: oldest first. */
+export const presentSummary = (row: SummaryRow, scores: readonly ShortScore[]): z.infer<typeof TraceSummary> => ({
+  ...presentFacts(row),
+  scores: [...new Map(scores.map((score) => [score.name, score])).values()].map((score) => ({
+    name: score.name,
+    value: scoreValue(score),
+  })),
+});
+
+const presentFacts = (row: SummaryRow) => ({
   id: row.id,
-  object: "trace",
+  object: "trace" as const,
   source: row.source,
   deployment_id: row.deploymentId,
   job_id: row.jobId,
@@ -205,11 +277,16 @@ export const presentSummary = (row: SummaryRow): z.infer<typeof TraceSummary> =>
   cached_tokens: row.cachedTokens,
   completion_tokens: row.completionTokens,
   metadata: row.metadata,
+  user: row.user,
+  tags: row.tags,
+  input_start: row.inputStart,
+  output_start: row.outputStart,
+  cost_usd: row.costMicros === null ? null : usdOf(row.costMicros),
   created_at: isoTime(row.createdAt),
 });
 
 export const presentTrace = (row: TraceRow, scores: readonly ScoreRow[]): z.infer<typeof Trace> => ({
-  ...presentSummary(row),
+  ...presentFacts(row),
   parameters: row.parameters,
   spans: row.spans,
   input: row.input,
@@ -217,7 +294,7 @@ export const presentTrace = (row: TraceRow, scores: readonly ScoreRow[]): z.infe
   scores: scores.map(presentScore),
 });
 
-const scoreValue = ({ kind, value, label }: ScoreRow) =>
+const scoreValue = ({ kind, value, label }: ShortScore) =>
   kind === "boolean" ? value === 1 : kind === "number" ? (value ?? 0) : (label ?? "");
 
 export const presentScore = (row: ScoreRow): z.infer<typeof Score> => ({

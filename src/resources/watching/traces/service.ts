@@ -2,14 +2,16 @@ import { and, asc, eq, gte, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
+import { takingTurns } from "../../../lib/turns.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { deployments } from "../../serving/deployments/table.ts";
+import { countScores } from "./counts.ts";
 import { dropped, flush, scheduleFlush } from "./flush.ts";
 import type { NewTrace } from "./new_trace.ts";
 import { removeWhere } from "./remove.ts";
-import { presentSummary, presentTrace, type TraceFilter, type TraceQuery } from "./schema.ts";
-import { cursorOf, positionOf, type Slice, summariesAt } from "./search/positions.ts";
+import { presentSummary, presentTrace, type SummaryRow, type TraceFilter, type TraceQuery } from "./schema.ts";
+import { cursorOf, type Position, positionOf, type Slice, summariesAt } from "./search/positions.ts";
 import { search } from "./search/search.ts";
 import { collect, type ListPage } from "./search/slices.ts";
 import { walk } from "./search/walk.ts";
@@ -49,8 +51,33 @@ export async function list(ctx: Ctx, workspaceId: string, { limit, after, ...fil
   mustNameScore(filter);
   const from = after === undefined ? undefined : positionOf(ctx.db, after);
   const { page, next } = await find(ctx, workspaceId, filter, { order: "newest", after: from, limit }, until);
-  const data = summariesAt(ctx.db, page).map(presentSummary);
+  const data = await summaries(ctx, page);
   return { object: "list" as const, data, has_more: next !== undefined, next_after: next ? cursorOf(next) : null };
+}
+
+const ROWS = 10; // read at a time: behind a large content, a row takes long to read
+
+async function summaries(ctx: Ctx, page: readonly Position[]) {
+  const turn = takingTurns();
+  const rows: SummaryRow[] = [];
+  for (let i = 0; i < page.length; i += ROWS) {
+    await turn();
+    rows.push(...summariesAt(ctx.db, page.slice(i, i + ROWS)));
+  }
+  const { traceId, name, kind, value, label } = traceScores;
+  const scores = ctx.db
+    .select({ traceId, name, kind, value, label })
+    .from(traceScores)
+    .where(
+      inArray(
+        traceId,
+        rows.map(({ id }) => id),
+      ),
+    )
+    .orderBy(asc(traceScores.createdAt), asc(traceScores.id))
+    .all();
+  const ofTrace = Map.groupBy(scores, (score) => score.traceId);
+  return rows.map((row) => presentSummary(row, ofTrace.get(row.id) ?? []));
 }
 
 /** A page under all filters. It is short if the time `until` passes first. */
@@ -121,7 +148,10 @@ export function addScore(ctx: Ctx, score: NewScore): ScoreRow {
     comment: typeof score.comment === "string" ? clean(score.comment) : null,
     createdAt: now,
   };
-  write(ctx.db, (tx) => insertScore(tx, row));
+  write(ctx.db, (tx) => {
+    insertScore(tx, row);
+    countScores(tx, [{ ...row, source: trace.source }], 1);
+  });
   return row;
 }
 

@@ -6,6 +6,8 @@ import type { Ctx } from "../../../context.ts";
 import { newId } from "../../../lib/ids.ts";
 import { type Db, generationOf, prepared, type Tx } from "../../../platform/db/db.ts";
 import * as secrets from "../../access/secrets/service.ts";
+import { countTraces } from "./counts.ts";
+import { firstWords } from "./first_words.ts";
 import type { Content, NewTrace } from "./new_trace.ts";
 import { Redactor, secretForms } from "./redact.ts";
 import { insertText, textOf } from "./search/text.ts";
@@ -14,6 +16,8 @@ import { conversations, type Span, type TraceRow, traces } from "./table.ts";
 const MAX_CONTENT = 1024 * 1024; // characters of JSON; larger content is not stored
 const MAX_METADATA = 16;
 const LONGEST_NAME = 200;
+const MAX_TAGS = 16;
+const LONGEST_TAG = 64;
 const LONGEST_VALUE = 512;
 const MAX_REDACTORS = 200;
 /** Names that a client may give a conversation. Others are ignored. */
@@ -33,11 +37,30 @@ export function toRow(ctx: Ctx, trace: NewTrace, createdAt: number): NewRow {
     capture: trace.capture === "full" && !content ? "metadata" : trace.capture,
     conversationId: keepsMetadata ? conversationOf(trace.conversationId, clean) : null,
     metadata: keepsMetadata ? pairsOf(trace.metadata, clean) : {},
+    user: keepsMetadata ? userOf(trace, clean) : null,
+    tags: keepsMetadata ? tagsOf(trace.metadata, clean) : [],
     parameters: keepsMetadata && trace.parameters ? parametersOf(trace.parameters, clean) : null,
     spans: spansOf(trace, content?.toolCalls ?? [], clean),
     input: content?.input ?? null,
     output: content?.output ?? null,
+    inputStart: content ? firstWords(content.input) : null,
+    outputStart: content ? firstWords(content.output) : null,
   };
+}
+
+function userOf({ user, metadata }: NewTrace, clean: Clean): string | null {
+  const named = [user, metadata?.["user_id"], metadata?.["user"]].find(
+    (each) => typeof each === "string" && each !== "",
+  );
+  return typeof named === "string" ? clean(named).slice(0, LONGEST_NAME) : null;
+}
+
+/** Texts of `metadata.tags`: a list, or one text with commas, as clients whose metadata holds texts alone send it. */
+function tagsOf(metadata: NewTrace["metadata"], clean: Clean): string[] {
+  const { tags } = metadata ?? {};
+  const texts = typeof tags === "string" ? tags.split(",") : Array.isArray(tags) ? tags : [];
+  const named = texts.flatMap((each) => (typeof each === "string" && each.trim() !== "" ? [each.trim()] : []));
+  return [...new Set(named.slice(0, MAX_TAGS).map((each) => clean(each).slice(0, LONGEST_TAG)))];
 }
 
 const cleanNames = ({ model, errorCode, agentId }: ReturnType<typeof base>, clean: Clean) => ({
@@ -70,6 +93,7 @@ const base = (trace: NewTrace, createdAt: number) => ({
   promptTokens: trace.promptTokens ?? 0,
   cachedTokens: trace.cachedTokens ?? 0,
   completionTokens: trace.completionTokens ?? 0,
+  costMicros: trace.costMicros ?? null,
   createdAt,
 });
 
@@ -176,8 +200,18 @@ const touch = prepared((db: Db) => {
   return db.insert(conversations).values(values).onConflictDoUpdate({ target, set }).prepare();
 });
 
-/** The result is its `seq`. Undefined: the span was sent before. */
-export function insertTrace(tx: Tx, row: NewRow): number | undefined {
+/** The result has the `seq` of each row. Undefined: the span was sent before. */
+export function insertTraces(tx: Tx, rows: readonly NewRow[]): (number | undefined)[] {
+  const seqs = rows.map((row) => insertTrace(tx, row));
+  countTraces(
+    tx,
+    rows.filter((_, i) => seqs[i] !== undefined),
+    1,
+  );
+  return seqs;
+}
+
+function insertTrace(tx: Tx, row: NewRow): number | undefined {
   const values = row as Record<string, unknown>;
   const bound = COLUMNS.map(([key, column]) => (values[key] === null ? null : column.mapToDriverValue(values[key])));
   const { changes, lastInsertRowid } = insertRow(tx).run(...(bound as SQLQueryBindings[]));

@@ -1,6 +1,8 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-export const TRACE_SOURCES = ["chat", "completion", "embedding", "rollout", "otlp"] as const;
+/** `evaluation`: requests of experiments and judges. */
+export const TRACE_SOURCES = ["chat", "completion", "embedding", "rollout", "evaluation", "otlp"] as const;
+export type TraceSource = (typeof TRACE_SOURCES)[number];
 export const CAPTURES = ["none", "metadata", "full"] as const;
 export type Capture = (typeof CAPTURES)[number];
 export const SPAN_NAMES = ["queue", "wake", "template", "prompt", "decode", "tool_call"] as const;
@@ -45,6 +47,13 @@ export const traces = sqliteTable("traces", {
   spans: text("spans", { mode: "json" }).$type<Span[]>().notNull(),
   input: text("input", { mode: "json" }).$type<unknown>(),
   output: text("output", { mode: "json" }).$type<unknown>(),
+  user: text("user"),
+  tags: text("tags", { mode: "json" }).$type<string[]>().notNull(),
+  /** The first words of input and output. Null: nothing was kept. */
+  inputStart: text("input_start"),
+  outputStart: text("output_start"),
+  /** An estimate. Null: nothing served the request, or another program did not say. */
+  costMicros: real("cost_micros"),
 });
 export type TraceRow = typeof traces.$inferSelect;
 
@@ -87,3 +96,20 @@ export const conversations = sqliteTable(
   (t) => [primaryKey({ columns: [t.workspaceId, t.id] })],
 );
 export type ConversationRow = typeof conversations.$inferSelect;
+
+export const FACETS = ["status", "capture", "model", "deployment", "user", "tag", "score"] as const;
+export type Facet = (typeof FACETS)[number];
+
+/** How many traces of an hour and a source have a value of a facet. */
+export const traceCounts = sqliteTable(
+  "trace_counts",
+  {
+    workspaceId: text("workspace_id").notNull(),
+    facet: text("facet", { enum: FACETS }).notNull(),
+    hour: integer("hour").notNull(),
+    source: text("source", { enum: TRACE_SOURCES }).notNull(),
+    value: text("value").notNull(),
+    n: integer("n").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.workspaceId, t.facet, t.hour, t.source, t.value] })],
+);

@@ -186,16 +186,21 @@ export class Flight {
     live.usedAt = ctx.clock.steady();
     if (outcome.status < 400) this.prove(); // a client that gives up waiting proves nothing
     const chosen = this.#choices.map(({ model }) => model.name).join("+") || null;
+    const together = this.#replica?.inflight;
     this.#releaseLora();
     this.#replica?.release();
     admitBackground(ctx);
     if (this.#replica?.inflight === 0) ctx.wake("deployments.reconcile");
-    this.#record(outcome, this.elapsedMs, chosen).catch((error) =>
+    this.#record(outcome, this.elapsedMs, { chosen, together }).catch((error) =>
       ctx.log.error("a request was not recorded", { request: this.id, error }),
     );
   }
 
-  async #record(outcome: Outcome, latencyMs: number, chosen: string | null) {
+  async #record(
+    outcome: Outcome,
+    latencyMs: number,
+    { chosen, together }: { chosen: string | null; together: number | undefined },
+  ) {
     const used = await (outcome.status < 400 ? this.#usage : this.#usageSoon());
     this.#replica?.host.pendingUsage.delete(this.id);
     const { id, ctx, row } = this;
@@ -216,6 +221,7 @@ export class Flight {
         output: this.#output,
         adapter: chosen ?? this.#replica?.adapter?.name ?? null,
         model: this.#replica?.model.model ?? row.model,
+        together,
       }),
     );
   }

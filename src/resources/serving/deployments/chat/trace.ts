@@ -1,4 +1,5 @@
 /** The trace of a request that has ended: its stages, and as much of the request as the deployment captures. */
+import { HOUR_MS } from "../../../../lib/units.ts";
 import type { NewTrace } from "../../../watching/traces/new_trace.ts";
 import type { Capture, Span } from "../../../watching/traces/table.ts";
 import type { Usage } from "../fleet/fleet.ts";
@@ -30,6 +31,8 @@ type Ended = {
   adapter: string | null;
   /** The model of the replica that answered. */
   model: string;
+  /** Requests in the replica at the end of this one, with this one. Undefined: no replica had it. */
+  together: number | undefined;
 };
 
 const SOURCES = {
@@ -57,6 +60,7 @@ export function toTrace({
   output,
   adapter,
   model,
+  together,
 }: Ended): NewTrace {
   const body: Readonly<Record<string, unknown>> = call.body;
   const metadata = (body["metadata"] ?? null) as Record<string, unknown> | null;
@@ -66,7 +70,7 @@ export function toTrace({
   return {
     id,
     workspaceId: row.workspaceId,
-    source: SOURCES[call.path as ModelPath],
+    source: call.background ? "evaluation" : SOURCES[call.path as ModelPath],
     deploymentId: row.id,
     keyId: call.keyId === "" ? null : call.keyId,
     model,
@@ -83,6 +87,8 @@ export function toTrace({
     promptTokens: used?.prompt_tokens ?? 0,
     cachedTokens: used?.cached_tokens ?? 0,
     completionTokens: used?.completion_tokens ?? 0,
+    costMicros: together === undefined ? null : costOf(row, durationMs - (timeline.attachedMs ?? 0), together),
+    user: typeof body["user"] === "string" ? body["user"] : null,
     spans: spansOf(timeline, used, durationMs),
     conversationId: typeof named === "string" ? named : call.conversationId,
     metadata,
@@ -90,6 +96,10 @@ export function toTrace({
     ...(capture === "full" ? contentOf(call, outcome.status < 400 ? output : undefined) : {}),
   };
 }
+
+/** The request's part of the replica's price. Finer than a micro-dollar: many requests cost less. */
+const costOf = ({ costPerHourMicros }: DeploymentRow, ms: number, together: number): number =>
+  ((costPerHourMicros ?? 0) * Math.max(0, ms)) / HOUR_MS / Math.max(1, together);
 
 /** A trace without content does not keep its request in memory. */
 function contentOf({ path, body }: InferenceCall, output: CapturedOutput | undefined) {
@@ -128,7 +138,7 @@ function spansOf({ waitsFor, attachedMs, sentMs }: Timeline, used: Usage | undef
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
 
 /** Content has its own place. With `metadata` only plain values are kept: tools and stop strings are content. */
-const NOT_PARAMETERS = new Set(["model", "messages", "prompt", "input", "metadata"]);
+const NOT_PARAMETERS = new Set(["model", "messages", "prompt", "input", "metadata", "user"]);
 
 function parametersOf(body: Readonly<Record<string, unknown>>, capture: Capture): Record<string, unknown> | null {
   if (capture === "none") return null;

@@ -8,7 +8,7 @@ import { AppError } from "../../../../lib/errors.ts";
 import { type Turn, takingTurns } from "../../../../lib/turns.ts";
 import { write } from "../../../../platform/db/db.ts";
 import type { NewTrace } from "../new_trace.ts";
-import { insertTrace, type NewRow, toRow } from "../store.ts";
+import { insertTraces, type NewRow, toRow } from "../store.ts";
 import type { Span } from "../table.ts";
 import { type Attributes, type OtelSpan, ResourceSpans, readSpan, toObject } from "./attributes.ts";
 import { contentOf } from "./content.ts";
@@ -43,7 +43,7 @@ export async function ingest(
   const tools = toolsOf(calls, received);
   const now = ctx.clock.now();
   const rows: NewRow[] = [];
-  const store = () => write(ctx.db, (tx) => rows.splice(0).forEach((row) => void insertTrace(tx, row)));
+  const store = () => write(ctx.db, (tx) => void insertTraces(tx, rows.splice(0)));
   for (const call of calls) {
     const pause = turn();
     if (pause) store();
@@ -127,6 +127,8 @@ function toTrace({ span, resource }: Received, { workspaceId, keyId }: Caller, s
     model: textOf(attributes, "gen_ai.response.model", "gen_ai.request.model"),
     agentId: textOf(attributes, "gen_ai.agent.id"),
     conversationId: textOf(attributes, "gen_ai.conversation.id", "session.id"),
+    user: textOf(attributes, "user.id", "enduser.id", "langfuse.user.id"),
+    costMicros: costOf(attributes["gen_ai.usage.cost"]),
     capture: content ? "full" : "metadata",
     status: isStatus(status) ? status : span.failed ? 500 : 200,
     errorCode: textOf(attributes, "error.type"),
@@ -142,11 +144,16 @@ function toTrace({ span, resource }: Received, { workspaceId, keyId }: Caller, s
       operation: attributes["gen_ai.operation.name"],
       provider: attributes["gen_ai.provider.name"] ?? attributes["gen_ai.system"],
       service: resource["service.name"],
+      tags: attributes["langfuse.trace.tags"],
     },
     parameters: parametersOf(attributes),
     ...(content ? { content: () => content } : {}),
   };
 }
+
+/** Dollars as micro-dollars. */
+const costOf = (usd: unknown): number | null =>
+  typeof usd === "number" && Number.isFinite(usd) && usd >= 0 ? usd * 1e6 : null;
 
 const isStatus = (value: unknown): value is number =>
   Number.isInteger(value) && Number(value) >= 100 && Number(value) < 600;

@@ -21,6 +21,7 @@ export function withLangfuse(attributes: Attributes): Attributes {
     "gen_ai.request.model": model,
     "gen_ai.usage.input_tokens": usage["input"] ?? usage["input_tokens"] ?? usage["prompt_tokens"],
     "gen_ai.usage.output_tokens": usage["output"] ?? usage["output_tokens"] ?? usage["completion_tokens"],
+    "gen_ai.usage.cost": objectOf(attributes[`${PREFIX}cost_details`])["total"],
     "gen_ai.input.messages": attributes[`${PREFIX}input`],
     "gen_ai.output.messages": attributes[`${PREFIX}output`],
     ...Object.fromEntries(parameters.map(([name, value]) => [`gen_ai.request.${name}`, value])),

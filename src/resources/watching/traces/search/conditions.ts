@@ -6,7 +6,7 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Db } from "../../../../platform/db/db.ts";
-import type { TraceFilter } from "../schema.ts";
+import { REQUESTS, type TraceFilter } from "../schema.ts";
 import { traceScores, traces } from "../table.ts";
 
 const FEW = 5_000; // rows that are looked up
@@ -38,18 +38,22 @@ const equal = (index: string, column: SQLiteColumn, value: string | number, isSh
 });
 
 export function conditions(db: Db, workspaceId: string, filter: TraceFilter): Condition[] {
-  const { conversation_id, job_id, score, status, source, key_id, deployment_id } = filter;
+  const { conversation_id, job_id, score, status, source, key_id, deployment_id, user, model, tag } = filter;
   return [
     conversation_id === undefined
       ? undefined
       : equal("traces_conversation", traces.conversationId, conversation_id, false),
     job_id === undefined ? undefined : equal("traces_job_newest", traces.jobId, job_id, true),
+    user === undefined ? undefined : equal("traces_user", traces.user, user, false),
     score === undefined ? undefined : byScore(db, workspaceId, filter),
     status === undefined ? undefined : byStatus(status),
     byDuration(db, workspaceId, filter),
-    source === undefined ? undefined : bySource(source),
+    source === undefined || source === REQUESTS ? undefined : bySource(source),
     key_id === undefined ? undefined : equal("traces_key", traces.keyId, key_id, true),
     deployment_id === undefined ? undefined : equal("traces_deployment", traces.deploymentId, deployment_id, true),
+    model === undefined ? undefined : equal("traces_model", traces.model, model, false),
+    tag === undefined ? undefined : byTag(tag),
+    source === REQUESTS ? BY_REQUESTS : undefined,
   ].filter((each) => each !== undefined);
 }
 
@@ -73,6 +77,25 @@ const bySource = (source: string): Condition => ({
   chooses: sql`${traces.source} = ${source} AND ${traces.source} <> 'chat'`,
   checks: sql`${hidden(traces.source)} = ${source}`,
   mayChoose: source !== "chat",
+});
+
+/** The text of the partial index. */
+const BY_REQUESTS: Condition = {
+  index: "traces_requests",
+  chooses: sql`${traces.source} NOT IN ('rollout', 'evaluation')`,
+  checks: sql`${hidden(traces.source)} NOT IN ('rollout', 'evaluation')`,
+  mayChoose: true,
+};
+
+/** Does the same as the condition, for one value. */
+export const passesSource = (source: string, wanted: TraceFilter["source"]): boolean =>
+  wanted === undefined || (wanted === REQUESTS ? source !== "rollout" && source !== "evaluation" : source === wanted);
+
+const byTag = (tag: string): Condition => ({
+  index: "",
+  chooses: sql`true`,
+  checks: sql`EXISTS (SELECT 1 FROM json_each(${hidden(traces.tags)}) WHERE json_each.value = ${tag})`,
+  mayChoose: false,
 });
 
 function byDuration(db: Db, workspaceId: string, filter: TraceFilter): Condition | undefined {
