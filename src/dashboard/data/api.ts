@@ -26,7 +26,12 @@ export type CallOptions = {
 /** The answer's JSON. Throws `ApiError`. An answer of 401 ends the session: the shell shows the sign-in page. */
 export async function api<T>(path: string, options: CallOptions = {}): Promise<T> {
   const response = await send(path, options);
-  return (await response.json()) as T;
+  try {
+    return (await response.json()) as T;
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new ApiError(0, null, "The connection to the server broke before its answer was complete. Try again.");
+  }
 }
 
 /** The answer itself, for streams and downloads. */

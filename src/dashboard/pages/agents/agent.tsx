@@ -14,8 +14,8 @@ import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
 import { navigate, queryOf } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
+import { playgroundHref } from "../playground/link.ts";
 import type { PageProps } from "../spec.ts";
-import { playgroundOf } from "./form.ts";
 
 export function Page({ params }: PageProps) {
   const name = params["name"] ?? "";
@@ -101,7 +101,7 @@ const Versions = ({ of: list, shown }: { of: List<Agent>; shown: string }) => (
 
 function Actions({ agent, isLast }: { agent: Agent; isLast: boolean }) {
   const [isAsking, setIsAsking] = useState(false);
-  const { id, name, version } = agent;
+  const { id, name, version, deployment, system_prompt: system, tools, sampling } = agent;
   const page = `/agents/${encodeURIComponent(name)}`;
   const remove = async () => {
     if ((await attempt(() => deleteResource(`/v1/agents/${id}`), "Deleted")) === undefined) return;
@@ -110,7 +110,9 @@ function Actions({ agent, isLast }: { agent: Agent; isLast: boolean }) {
   };
   return (
     <>
-      <LinkButton href={playgroundOf(agent)}>Open in playground</LinkButton>
+      <LinkButton href={playgroundHref({ models: [deployment], system, tools, sampling })}>
+        Open in playground
+      </LinkButton>
       {may("training", false) && (
         <>
           <LinkButton href={`${page}/edit`}>Edit</LinkButton>

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bodyOf, EMPTY, faultsOf, fieldOf, formOf, playgroundOf } from "./form.ts";
+import { bodyOf, EMPTY, faultsOf, fieldOf, formOf } from "./form.ts";
 
 const AGENT = {
   object: "agent" as const,
@@ -32,9 +32,4 @@ test("mistakes are shown at their fields, also those of the server", () => {
   expect(["/sampling/temperature", "/sampling/stop", "/system_prompt", "/name", null].map(fieldOf)).toEqual([
     ...(["temperature", "more", "prompt", "name", undefined] as const),
   ]);
-});
-
-test("the playground opens with the settings of the agent", () => {
-  const query = new URL(playgroundOf(AGENT), "http://x").searchParams;
-  expect([query.get("models"), query.get("system"), query.get("max_tokens")]).toEqual(["demo", "Be brief.", "64"]);
 });

@@ -82,14 +82,3 @@ export function fieldOf(param: string | null): keyof Form | undefined {
   if (first === "sampling") return (Object.keys(FIGURES) as Figure[]).find((key) => FIGURES[key] === second) ?? "more";
   return first !== undefined && Object.hasOwn(EMPTY, first) ? (first as keyof Form) : undefined;
 }
-
-/** The playground with the agent's settings, ready to be tried and changed. */
-export function playgroundOf({ deployment, system_prompt: prompt, tools, sampling }: Agent): string {
-  const { temperature, max_completion_tokens: most, seed } = sampling;
-  const query = new URLSearchParams({ models: deployment });
-  if (prompt !== null) query.set("system", prompt);
-  if (tools.length > 0) query.set("tools", JSON.stringify(tools));
-  for (const [name, value] of Object.entries({ temperature, max_tokens: most, seed }))
-    if (typeof value === "number") query.set(name, String(value));
-  return `/playground?${query}`;
-}

@@ -1,8 +1,7 @@
 /** One streamed answer of a deployment. */
 import type { ChatCompletionChunk, ToolCallDelta } from "../../../lib/chat/chat_completion.ts";
-import type { Usage } from "../../../lib/chat/sampling.ts";
-import { errorText } from "../../../lib/error_text.ts";
-import { send } from "../../data/api.ts";
+import type { Timings, Usage } from "../../../lib/chat/sampling.ts";
+import { ApiError, send } from "../../data/api.ts";
 import { sseParser } from "../../data/follow.ts";
 import type { Token } from "./tokens.ts";
 
@@ -17,6 +16,7 @@ export type Answer = {
   model: string;
   fingerprint: string | null;
   usage: Usage | undefined;
+  timings: Timings | undefined;
   finish: string | null;
   error: string;
   firstMs: number | undefined;
@@ -32,21 +32,20 @@ const EMPTY: Answer = {
   model: "",
   fingerprint: null,
   usage: undefined,
+  timings: undefined,
   finish: null,
   error: "",
   firstMs: undefined,
   lastMs: 0,
 };
 
-const LEAST_TOKENS = 8;
+/** Below this many tokens a speed says more about the first token than about the model. */
+const LEAST_TOKENS = 20;
 
-/** Tokens per second after the first one. A short answer comes in one piece: its whole time counts. */
-export function speedOf({ tokens, usage, firstMs, lastMs }: Answer): number | undefined {
-  const count = usage?.completion_tokens ?? tokens.length;
-  if (firstMs === undefined || count === 0 || lastMs === 0) return undefined;
-  return count >= LEAST_TOKENS && lastMs > firstMs
-    ? ((count - 1) * 1000) / (lastMs - firstMs)
-    : (count * 1000) / lastMs;
+/** Tokens per second after the first one, as the server measured them. Undefined: too few, or the answer failed. */
+export function speedOf({ state, timings }: Pick<Answer, "state" | "timings">): number | undefined {
+  if (state !== "done" || !timings || timings.predicted_n < LEAST_TOKENS || timings.predicted_ms <= 0) return undefined;
+  return timings.predicted_per_second;
 }
 
 /** `onChange` gets a new answer at most once a frame, and at the end. */
@@ -82,11 +81,16 @@ export async function ask(
     }
     change({ state: answer.error === "" ? "done" : "failed" });
   } catch (error) {
-    change(signal.aborted ? { state: "stopped" } : { state: "failed", error: errorText(error) });
+    change(signal.aborted ? { state: "stopped" } : { state: "failed", error: whyBroken(error) });
   }
   cancelAnimationFrame(frame ?? 0);
   flush();
 }
+
+const BROKEN = "The connection to the server broke before the answer was complete. Try again.";
+
+/** The message of the server. For a broken connection, each browser has another message, which does not help. */
+const whyBroken = (error: unknown): string => (error instanceof ApiError ? error.message : BROKEN);
 
 type Chunk = Partial<ChatCompletionChunk> & { error?: { message?: string } };
 
@@ -103,6 +107,7 @@ function read(answer: Answer, chunk: Chunk, now: number): Partial<Answer> {
     model: chunk.model ?? answer.model,
     fingerprint: chunk.system_fingerprint ?? answer.fingerprint,
     usage: chunk.usage ?? answer.usage,
+    timings: chunk.timings ?? answer.timings,
     finish: choice?.finish_reason ?? answer.finish,
     ...(isNew ? { firstMs: answer.firstMs ?? now, lastMs: now } : {}),
     ...(text === "" ? {} : { text: answer.text + text }),

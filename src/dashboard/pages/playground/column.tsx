@@ -61,7 +61,7 @@ export function AnswerColumn({ column, deployment, answer, isColoured, onRemove,
           ) : (
             <Text answer={answer} isColoured={isColoured} />
           )}
-          {answer && <Foot answer={answer} deployment={deployment} />}
+          {answer && <Foot column={column} answer={answer} deployment={deployment} />}
         </>
       )}
     </section>
@@ -106,7 +106,9 @@ function Text({ answer, isColoured }: { answer: Answer; isColoured: boolean }) {
   );
 }
 
-function Foot({ answer, deployment }: { answer: Answer; deployment: Deployment }) {
+type FootProps = { column: Column; answer: Answer; deployment: Deployment };
+
+function Foot({ column, answer, deployment }: FootProps) {
   const { usage, firstMs, finish, state } = answer;
   const speed = speedOf(answer);
   const parts = [
@@ -119,20 +121,20 @@ function Foot({ answer, deployment }: { answer: Answer; deployment: Deployment }
   return (
     <footer class="playground-foot">
       <span class="n">{parts.join(" · ")}</span>
-      {answer.fingerprint !== null && <AnsweredBy answer={answer} deployment={deployment} />}
+      {answer.fingerprint !== null && <AnsweredBy column={column} answer={answer} deployment={deployment} />}
     </footer>
   );
 }
 
 /** The proof: what the answer itself says it was decoded with, against what the column names. */
-function AnsweredBy({ answer: { fingerprint }, deployment }: { answer: Answer; deployment: Deployment }) {
+function AnsweredBy({ column, answer: { fingerprint }, deployment }: FootProps) {
   const answered = answeredBy(fingerprint);
   const path = (id: string | null | undefined) => (id ? `/v1/models/${encodeURIComponent(id)}` : null);
   const base = useResource<Model>(path(answered?.base)).data;
   const adapter = useResource<Model>(path(answered?.adapter)).data;
   const model = answered?.adapter ? adapter : base;
   if (!answered || !base || !model) return null;
-  const isRight = isExpected(deployment, answered, model);
+  const isRight = isExpected(column, deployment, answered, model);
   return (
     <span class={isRight ? "playground-proof" : "playground-proof bad"} title={`system_fingerprint: ${fingerprint}`}>
       {isRight ? "" : "Not what this column names. "}

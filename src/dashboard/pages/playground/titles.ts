@@ -17,6 +17,7 @@ export function titleOf(
   const saved = checkpoints?.data.find(({ id }) => id === checkpoint);
   const step = saved ? stepOf(saved) : (checkpoint ?? "result");
   const from = job ? `${job.output_name}, ${step}` : step;
+  if (column.kind === "agent") return { title: column.name, note: "agent" };
   if (column.kind === "model")
     return { title: column.name, note: deployment ? "base model" : "base model, not served" };
   if (column.kind === "run")
@@ -33,7 +34,7 @@ const IDLE_SECONDS = 600;
 
 /** It parks when idle, so that a forgotten column holds no memory. */
 export function deployBody(column: Column, title: string): object | undefined {
-  if (column.kind === "deployment") return undefined;
+  if (column.kind === "deployment" || column.kind === "agent") return undefined;
   const name = title
     .replaceAll(/[^\w.-]+/g, "-")
     .replaceAll(/^-+|-+$/g, "")
