@@ -132,7 +132,7 @@ export function testApp(options: Options = {}) {
     const text = await response.text();
     const isJson = text !== "" && response.headers.get("content-type")?.startsWith("application/json");
     const answer = { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
-    if (isJson && !path.startsWith("/openapi.json"))
+    if (isJson && !/^\/(openapi\.json|docs\/chapters)/.test(path))
       conforms(await handle.routes(), method, path, answer.status, answer.body);
     return answer;
   }

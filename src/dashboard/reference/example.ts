@@ -43,7 +43,8 @@ const singular = (folder: string) => (SINGULAR[folder] ?? folder.replace(/s$/, "
 export function variableOf(path: string, name: string): string {
   const resource = singular(path.split(`/{${name}}`)[0]?.split("/").at(-1) ?? "");
   if (name === "id" || name === "jobId" || name === resource) return `$${resource.toUpperCase()}_ID`;
-  return name === "name" ? `$${resource.toUpperCase()}_NAME` : `$${name.toUpperCase()}`;
+  const isCommon = name === "name" || name === "path"; // a shell has a PATH of its own
+  return isCommon ? `$${resource.toUpperCase()}_${name.toUpperCase()}` : `$${name.toUpperCase()}`;
 }
 
 /** The variable for the id of what a route creates: `$DATASET_ID` for `POST /v1/datasets`. */
@@ -120,9 +121,12 @@ export function curlOf(operation: Operation, origin: string, values: Values, bod
   return commands.join("\n");
 }
 
-/** Variables that a reader sets before the command works. */
-export const missingIn = (command: string): string[] => [
-  ...new Set([...command.matchAll(/\$[A-Z_]+/g)].map(([name]) => name).filter((name) => name !== "$VERK_API_KEY")),
-];
+const VARIABLE = /\$([A-Z][A-Z_]+)|os\.environ\["([A-Z_]+)"\]|process\.env\.([A-Z_]+)/g;
+
+/** Variables that a reader sets before the code works, as a shell names them. */
+export const missingIn = (code: string): string[] => {
+  const names = [...code.matchAll(VARIABLE)].map(([, shell, python, javascript]) => shell ?? python ?? javascript);
+  return [...new Set(names.filter((name) => name !== "VERK_API_KEY").map((name) => `$${name}`))];
+};
 
 const join = (words: readonly string[]) => words.join(" \\\n  ");

@@ -1,28 +1,27 @@
-/** Routes by group, with a filter. `/` opens it, arrows move, Enter opens, Escape clears. */
+/** Chapters, with the routes of the open one, and a filter. `/` opens it, arrows move, Enter opens, Escape clears. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Operation } from "./contract.ts";
+import type { Chapter, ChapterEntry } from "../../resources/server/docs/chapters.ts";
 import { Verb } from "./operation.tsx";
 
-type Group = readonly [tag: string, operations: readonly Operation[]];
-
-export function Navigation({
-  groups,
-  current,
-  onPick,
-}: {
-  groups: readonly Group[];
+type NavigationProps = {
+  chapters: readonly Chapter[];
+  /** The name of the open chapter. */
+  chapter: string | undefined;
   current: string;
   onPick: () => void;
-}) {
+};
+
+export function Navigation({ chapters, chapter, current, onPick }: NavigationProps) {
   const [query, setQuery] = useState("");
   const nav = useRef<HTMLElement>(null);
   const input = useRef<HTMLInputElement>(null);
-  const shown = useMemo(() => filtered(groups, query), [groups, query]);
+  const shown = useMemo(() => filtered(chapters, query), [chapters, query]);
   useEffect(() => focusOnSlash(() => input.current?.focus()), []);
   useEffect(() => keepInView(nav.current), [current]);
 
   const move = (event: KeyboardEvent) => {
-    const links = [...(nav.current?.querySelectorAll("a") ?? [])];
+    const some = query.trim() === "" ? "a" : "li a"; // the matches are routes
+    const links = [...(nav.current?.querySelectorAll<HTMLAnchorElement>(some) ?? [])].filter(isVisible);
     const at = links.indexOf(document.activeElement as HTMLAnchorElement);
     if (event.key === "ArrowDown") links[Math.min(at + 1, links.length - 1)]?.focus();
     else if (event.key === "ArrowUp") (at > 0 ? links[at - 1] : input.current)?.focus();
@@ -47,10 +46,15 @@ export function Navigation({
         spellcheck={false}
         onInput={(event) => setQuery(event.currentTarget.value)}
       />
-      {shown.map(([tag, operations]) => (
-        <section key={tag} aria-label={tag}>
-          <h2>{tag}</h2>
-          <ul>
+      {shown.map(({ name, title, operations }) => (
+        <section key={name} aria-label={title}>
+          <h2>
+            <a href={`#${name}`} aria-current={name === chapter ? "page" : undefined} onClick={onPick}>
+              {title}
+              <small>{operations.length}</small>
+            </a>
+          </h2>
+          <ul hidden={query.trim() === "" && name !== chapter}>
             {operations.map(({ id, method, path, summary }) => (
               <li key={id}>
                 <a
@@ -72,17 +76,24 @@ export function Navigation({
   );
 }
 
-const textOf = ({ tag, method, path, summary, id }: Operation) =>
-  `${tag} ${method} ${path} ${summary} ${id}`.toLowerCase();
+const textOf = (title: string, { method, path, summary, id }: ChapterEntry) =>
+  `${title} ${method} ${path} ${summary} ${id}`.toLowerCase();
 
-/** Every word of the query stands in the group, method, path or title. */
-export function filtered(groups: readonly Group[], query: string): Group[] {
+/** Every word of the query stands in the chapter, method, path or title. */
+export function filtered(chapters: readonly Chapter[], query: string): readonly Chapter[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return [...groups];
-  return groups
-    .map(([tag, all]) => [tag, all.filter((each) => words.every((word) => textOf(each).includes(word)))] as const)
-    .filter(([, some]) => some.length > 0);
+  if (words.length === 0) return chapters;
+  return chapters
+    .map((chapter) => ({
+      ...chapter,
+      operations: chapter.operations.filter((each) =>
+        words.every((word) => textOf(chapter.title, each).includes(word)),
+      ),
+    }))
+    .filter(({ operations }) => operations.length > 0);
 }
+
+const isVisible = (link: HTMLElement) => link.offsetParent !== null;
 
 function focusOnSlash(focus: () => void) {
   const onKey = (event: KeyboardEvent) => {
@@ -97,7 +108,7 @@ function focusOnSlash(focus: () => void) {
 
 /** Scrolls the list alone, never the page. */
 function keepInView(nav: HTMLElement | null) {
-  const box = nav?.querySelector("[aria-current]")?.getBoundingClientRect();
+  const box = nav?.querySelector("li [aria-current]")?.getBoundingClientRect();
   const frame = nav?.getBoundingClientRect();
   if (!nav || !box || !frame || (box.top >= frame.top + 60 && box.bottom <= frame.bottom)) return;
   nav.scrollTop += box.top - frame.top - frame.height / 3;

@@ -2,8 +2,10 @@
 import { useState } from "preact/hooks";
 import { Copy } from "../kit/copy.tsx";
 import { nameOf, type Operation as Route, type ShownAnswer } from "./contract.ts";
-import { bodyOf, curlOf, missingIn, pretty, sample, valuesOf } from "./example.ts";
+import { bodyOf, missingIn, pretty, sample, valuesOf } from "./example.ts";
 import { Field, Shape } from "./fields.tsx";
+import { apiKey } from "./key.ts";
+import { codeOf, LANGUAGES, type Language, language, needsCurl, withKey } from "./languages.ts";
 import { Code, Prose } from "./text.tsx";
 import { TryIt } from "./try_it.tsx";
 
@@ -80,20 +82,28 @@ const AnswerFields = ({ of: { codes, media, schema } }: { of: ShownAnswer }) => 
 function Examples({ of, saves }: { of: Route; saves: string | undefined }) {
   const [values, setValues] = useState(() => valuesOf(of.parameters));
   const [body, setBody] = useState(() => bodyOf(of));
-  const command = curlOf(of, location.origin, values, body);
-  const missing = missingIn(command);
+  const chosen: Language = needsCurl(language.value, of) ? "curl" : language.value;
+  const code = codeOf(chosen, of, { origin: location.origin, values, body });
+  const missing = missingIn(code);
+  const name = LANGUAGES[chosen];
   return (
     <div>
       <div class="reference-code">
         <header>
-          <span>curl</span>
-          <Copy text={command} label="Copy the curl command" />
+          <Languages of={of} chosen={chosen} />
+          <Copy
+            text={withKey(code, apiKey.value)}
+            label={chosen === "curl" ? "Copy the curl command" : `Copy the ${name} code`}
+          />
         </header>
-        <Code label="curl command" text={command} />
+        <Code label={chosen === "curl" ? "curl command" : `${name} code`} text={code} />
         {missing.length > 0 && (
           <footer>
             Set <code>{missing.join(" ")}</code> first, or fill in the form below.
           </footer>
+        )}
+        {apiKey.value !== "" && of.auth !== null && (
+          <footer>A copy of this code has the key of the top bar in it.</footer>
         )}
         {saves !== undefined && (
           <footer>
@@ -114,6 +124,26 @@ function Examples({ of, saves }: { of: Route; saves: string | undefined }) {
     </div>
   );
 }
+
+const Languages = ({ of, chosen }: { of: Route; chosen: Language }) => (
+  // biome-ignore lint/a11y/useSemanticElements: a set of buttons is no set of fields
+  <span class="reference-languages" role="group" aria-label="Language of the example">
+    {(Object.keys(LANGUAGES) as Language[])
+      .filter((each) => !needsCurl(each, of))
+      .map((each) => (
+        <button
+          key={each}
+          type="button"
+          aria-pressed={each === chosen}
+          onClick={() => {
+            language.value = each;
+          }}
+        >
+          {LANGUAGES[each]}
+        </button>
+      ))}
+  </span>
+);
 
 const SampleAnswer = ({ codes, schema }: { codes: readonly string[]; schema: NonNullable<ShownAnswer["schema"]> }) => (
   <div class="reference-code">

@@ -1,24 +1,22 @@
-/** The API reference: every route of this server on one page. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+/** The API reference: every route of this server, one chapter at a time. */
+import { useCallback, useEffect, useState } from "preact/hooks";
+import type { Chapter as Listed, ReferenceIndex } from "../../resources/server/docs/chapters.ts";
 import { Button, IconButton, LinkButton } from "../kit/button.tsx";
 import { applyTheme, THEMES, theme } from "../shell/theme.ts";
-import { type Contract, openContract, operationsOf, type Operation as Route } from "./contract.ts";
-import { createdBy, variableOf } from "./example.ts";
+import { Chapter } from "./chapter.tsx";
 import { Guide } from "./guide.tsx";
 import { apiKey, isSignedIn } from "./key.ts";
 import { Navigation } from "./navigation.tsx";
-import { Operation } from "./operation.tsx";
 
-export function Reference({ contract }: { contract: Contract }) {
+export function Reference({ index }: { index: ReferenceIndex }) {
   const [isMenuOpen, setIsMenuOpen] = useState(false);
-  const operations = useMemo(() => {
-    openContract(contract);
-    return operationsOf(contract);
-  }, [contract]);
-  const groups = useMemo(() => grouped(operations), [operations]);
-  const used = useMemo(() => variablesOf(operations), [operations]);
-  const current = useCurrent(operations);
-  useEffect(() => {
+  const [shown, setShown] = useState(0); // how many chapters were drawn so far
+  const target = useTarget();
+  const [first] = index.chapters;
+  const chapter = chapterOf(index, target) ?? first;
+  const current = useCurrent(shown);
+  const onShown = useCallback(() => {
+    setShown((before) => before + 1);
     if (location.hash.length > 1) location.replace(location.hash); // again: its target exists only now
   }, []);
   return (
@@ -26,22 +24,35 @@ export function Reference({ contract }: { contract: Contract }) {
       <a class="skip" href="#main">
         Skip to the reference
       </a>
-      <TopBar version={contract.info.version} isMenuOpen={isMenuOpen} onMenu={() => setIsMenuOpen(!isMenuOpen)} />
-      <Navigation groups={groups} current={current} onPick={() => setIsMenuOpen(false)} />
+      <TopBar version={index.version} isMenuOpen={isMenuOpen} onMenu={() => setIsMenuOpen(!isMenuOpen)} />
+      <Navigation
+        chapters={index.chapters}
+        chapter={chapter?.name}
+        current={current}
+        onPick={() => setIsMenuOpen(false)}
+      />
       <main id="main" tabIndex={-1}>
-        <Guide />
-        {groups.map(([tag, some]) => (
-          <section key={tag}>
-            <h2 id={`tag-${tag.toLowerCase().replaceAll(/\W+/g, "-")}`}>{tag}</h2>
-            {some.map((each) => (
-              <Operation key={each.id} of={each} saves={savedBy(each, used)} />
-            ))}
-          </section>
-        ))}
+        {chapter === first && <Guide />}
+        {chapter && <Chapter of={chapter} index={index} onShown={onShown} />}
       </main>
     </div>
   );
 }
+
+/** The name behind the # of the address. */
+function useTarget(): string {
+  const [target, setTarget] = useState(location.hash.slice(1));
+  useEffect(() => {
+    const follow = () => location.hash !== "#main" && setTarget(location.hash.slice(1));
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  return target;
+}
+
+/** The chapter that a name means: its own, or that of one of its routes. */
+export const chapterOf = ({ chapters }: ReferenceIndex, target: string): Listed | undefined =>
+  chapters.find(({ name, operations }) => name === target || operations.some(({ id }) => id === target));
 
 type TopBarProps = { version: string; isMenuOpen: boolean; onMenu: () => void };
 
@@ -90,28 +101,8 @@ export const Failed = ({ message }: { message: string }) => (
   </main>
 );
 
-/** Groups by name. "System" is last: few people look for it. */
-function grouped(operations: readonly Route[]) {
-  const byTag = Map.groupBy(operations, ({ tag }) => tag);
-  return [...byTag].sort(([a], [b]) => Number(a === "System") - Number(b === "System") || a.localeCompare(b));
-}
-
-/** Names of the variables in all paths. */
-const variablesOf = (operations: readonly Route[]): ReadonlySet<string> =>
-  new Set(
-    operations.flatMap(({ path, parameters }) =>
-      parameters.filter(({ in: where }) => where === "path").map(({ name }) => variableOf(path, name)),
-    ),
-  );
-
-/** Not every route that could save an id has others that use it. */
-function savedBy(operation: Route, used: ReadonlySet<string>): string | undefined {
-  const name = createdBy(operation);
-  return name !== undefined && used.has(name) ? name : undefined;
-}
-
 /** The id of the route that is being read. */
-function useCurrent(operations: readonly Route[]): string {
+function useCurrent(shown: number): string {
   const [current, setCurrent] = useState("");
   useEffect(() => {
     const watch = new IntersectionObserver(
@@ -123,6 +114,6 @@ function useCurrent(operations: readonly Route[]): string {
     );
     for (const article of document.querySelectorAll("article")) watch.observe(article);
     return () => watch.disconnect();
-  }, [operations]);
+  }, [shown]);
   return current;
 }
