@@ -1,10 +1,10 @@
 // tier: all (custom jobs behind a real sshd, 60 s)
 /** Custom jobs on nodes: code, rows, variables, secrets, volumes and network go there, and changes and output come back. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { observe } from "../../src/resources/machines/regions/observe.ts";
 import { syncRemote } from "../../src/resources/training/training_jobs/remote/sync.ts";
 import { reconcile } from "../../src/resources/training/training_jobs/running/reconcile.ts";
@@ -83,6 +83,7 @@ describeWith("custom jobs on a node over ssh", sshd, (server) => {
       },
       LONG_MS,
     );
+  const planOf = (id: string) => join(server.home, "remote jobs/jobs", id, "1/plan.json");
   /** The log is stored after the end. */
   const logOf = (id: string) =>
     until(
@@ -158,13 +159,46 @@ describeWith("custom jobs on a node over ssh", sshd, (server) => {
 
   test("a command that fails, and one that takes too much memory, fail the job once, with the reason", async () => {
     const failed = await ended(await post({ command: "echo 'no such layer' >&2; exit 3" }));
-    expect(failed.error.code).toBe("worker_crashed");
+    expect(failed.error.code).toBe("command_failed");
     expect(failed.error.message).toBe("The command exited with code 3\nno such layer");
     const python =
       "/usr/bin/python3 -c 'import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1'";
     const large = await ended(await post({ command: python }));
     expect(large.error.code).toBe("out_of_memory");
     expect(large.error.message).toContain("bytes of memory");
+  });
+
+  test("the disk and the time of a job hold there", async () => {
+    const large = await ended(
+      await post({ command: "head -c 64M /dev/zero > large; sleep 30", resources: { memory_mib: 64, disk_mib: 16 } }),
+    );
+    expect([large.status, large.error.code]).toEqual(["failed", "worker_crashed"]);
+    const { $client } = app.ctx.db;
+    const id = await post({ command: "while :; do sleep 0.1; done" });
+    $client.run("UPDATE training_jobs SET max_runtime_ms = 2000 WHERE id = ?", [id]);
+    await until("the plan", async () => (await turn(id)) && existsSync(planOf(id)), LONG_MS);
+    $client.run("UPDATE training_jobs SET max_runtime_ms = 3600000 WHERE id = ?", [id]); // only the node ends it
+    expect((await ended(id)).error).toMatchObject({
+      code: "timeout",
+      message: expect.stringContaining("The command reached its time limit"),
+    });
+  });
+
+  test("only the user of the node can read the plan with the secrets, and it is gone after the job", async () => {
+    await app.call("PUT", "/v1/secrets/TOKEN", { value: "hunter2-hunter2" });
+    const id = await post({ command: "while :; do sleep 0.1; done", secrets: ["TOKEN"] });
+    await until("it to run", async () => (await turn(id)).status === "running", LONG_MS);
+    const modes: string[] = [];
+    for (let path = planOf(id); path !== join(server.home, "remote jobs"); path = dirname(path))
+      modes.push((statSync(path).mode & 0o777).toString(8));
+    expect(readFileSync(planOf(id), "utf8")).toContain("hunter2");
+    expect(modes).toEqual(["600", "700", "700", "700"]);
+    writeFileSync(join(dirname(planOf(id)), "stop"), ""); // as the server asks it, which then does not come again
+    await until("the end there", () => existsSync(join(dirname(planOf(id)), "ended")) || undefined, LONG_MS);
+    await until("the secrets to be gone", () => statSync(planOf(id)).size === 0 || undefined, LONG_MS);
+    await app.call("POST", `/v1/training_jobs/${id}/cancel`);
+    await ended(id);
+    await until("the files to be removed", async () => (await turn(id)) && !existsSync(dirname(planOf(id))), LONG_MS);
   });
 
   test("a cancelled command ends on the node", async () => {

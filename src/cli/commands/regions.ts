@@ -97,8 +97,12 @@ const add = command({
       value: "TIME",
       doc: "Time limit of one Slurm job, such as 4h; a longer run goes on in the next",
     },
-    cpus: { type: "string", value: "N", doc: "Processors of a job, for --slurm" },
-    memory: { type: "string", value: "MIB", doc: "Memory of a job in MiB, for --slurm" },
+    cpus: { type: "string", value: "N", doc: "Processors of a job, for --slurm; a custom job may ask for less" },
+    memory: {
+      type: "string",
+      value: "MIB",
+      doc: "Memory of a job in MiB, for --slurm; a custom job asks for its own, up to this",
+    },
     "max-jobs": {
       type: "string",
       value: "N",

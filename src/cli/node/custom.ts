@@ -11,6 +11,7 @@ import {
   jobDir,
   type NodeExit,
   type NodePlan,
+  TIME_LIMIT,
 } from "../../platform/providers/protocol.ts";
 import type { Supervisor } from "../../platform/workers/supervisor.ts";
 import { openCollection } from "../../sandbox/files/collect.ts";
@@ -29,7 +30,7 @@ import type { FromTrainer } from "../../workers/protocol_trainer.ts";
 import { type Before, collectResults } from "./custom_results.ts";
 import type { Records } from "./records.ts";
 import { watchRequests } from "./requests.ts";
-import { nodeCount } from "./scheduler.ts";
+import { allottedCpus, nodeCount } from "./scheduler.ts";
 import { shownGpus } from "./tasks.ts";
 import { unpack } from "./unpack.ts";
 
@@ -131,12 +132,18 @@ async function runCommand(run: Run, { work, cards, before }: Command): Promise<N
   const proxy = await openProxy(supervisor, custom, (line) => log("stderr", line));
   const stopping = new AbortController();
   const stop = () => stopping.abort();
-  const unwatch = watchRequests(dir, { save: stop, stop, takeBack: stop, timeIsUp: stop });
+  let isTimeUp = false;
+  const timeIsUp = () => {
+    isTimeUp = true;
+    stop();
+  };
+  const unwatch = watchRequests(dir, { save: stop, stop, takeBack: stop, timeIsUp });
   try {
     const spec = customJail({
       job: { id: plan.handle.job, seed: custom.seed, command: custom.command },
       work,
       ...custom,
+      resources: { ...custom.resources, cpus: cpusFor(custom) },
       readOnly: custom.volumes.flatMap(({ path, read_only }, index) => (read_only ? [{ index, path }] : [])),
       cards,
       proxy: proxy?.socket,
@@ -150,6 +157,8 @@ async function runCommand(run: Run, { work, cards, before }: Command): Promise<N
     lines.end();
     await collectResults({ root: run.root, job: plan.handle.job, custom, work, before });
     if (stopping.signal.aborted && ended.reason === "stopped") {
+      // The command starts again only if it got further than before: it has no checkpoints.
+      if (isTimeUp) return end(TIME_LIMIT, "The time limit of the Slurm job came before the end of the command");
       send({ type: "saved" });
       return end("stopped");
     }
@@ -163,6 +172,12 @@ async function runCommand(run: Run, { work, cards, before }: Command): Promise<N
     unwatch();
     await proxy?.close();
   }
+}
+
+/** Slurm may give fewer processors than the node has. */
+function cpusFor({ resources: { cpus } }: CustomPlan): number | null {
+  const allotted = allottedCpus();
+  return allotted === undefined ? cpus : Math.min(cpus ?? allotted, allotted);
 }
 
 async function openProxy(supervisor: Supervisor, { network }: CustomPlan, log: (line: string) => void) {

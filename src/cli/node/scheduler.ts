@@ -22,7 +22,9 @@ export const stepIndex = () => numberIn("SLURM_PROCID") ?? 0;
 export const launchAddress = () => [ambientEnv()["SLURM_LAUNCH_NODE_IPADDR"]].filter((each) => each !== undefined);
 
 export const cpusPerTask = () => numberIn("SLURM_CPUS_PER_TASK");
-export const cpuCount = () => cpusPerTask() ?? availableParallelism();
+/** Processors of this node that Slurm gives to the job. Not every cluster binds the processes of a job to them. */
+export const allottedCpus = () => cpusPerTask() ?? numberIn("SLURM_CPUS_ON_NODE");
+export const cpuCount = () => allottedCpus() ?? availableParallelism();
 
 /** Numbers or UUIDs; undefined: all GPUs of the node. */
 export const visibleGpus = (): string[] | undefined =>

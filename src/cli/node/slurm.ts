@@ -23,6 +23,8 @@ import {
   isUsable,
   isWaiting,
   judgeRun,
+  limitArgs,
+  limitIn,
   mostDevices,
   nodesFor,
   nodesOf,
@@ -33,6 +35,7 @@ import {
   type SlurmNode,
   SlurmSettings,
   sbatchArgs,
+  settingsOf,
   slurmName,
   squeueArgs,
 } from "../../platform/providers/slurm_text.ts";
@@ -139,11 +142,13 @@ async function submit(root: string, settings: SlurmSettings, handle: Handle): Pr
       ["submitted", "started", "stop"].some((name) => existsSync(join(dir, name)));
     if (isKnown) return null;
     const plan = NodePlan.parse(await Bun.file(join(dir, "plan.json")).json());
-    const { gpus, gpu_type, task } = plan;
+    const { gpus, gpu_type, task, minutes } = plan;
+    const partitionMinutes = minutes === undefined ? null : limitIn(await runSlurm(limitArgs(settings)), settings);
     const { nodes, gres } = await layoutFor(settings, { gpus, gpu_type, ranks: Number(task["ranks"] ?? 1) });
     const argv = self("node", "run", resolve(root), JSON.stringify(handle)).map(quote).join(" ");
     const script = `#!/bin/sh\nexec ${argv}\n`;
-    const id = await runSlurm(sbatchArgs(settings, { name: slurmName(handle), nodes, gpus, gres, dir }), script);
+    const own = settingsOf(settings, plan, partitionMinutes);
+    const id = await runSlurm(sbatchArgs(own, { name: slurmName(handle), nodes, gpus, gres, dir }), script);
     writeFileSync(join(dir, "submitted"), id, { mode: 0o600 });
     return null;
   } finally {

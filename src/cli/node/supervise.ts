@@ -3,7 +3,7 @@
  * appends what the trainer reports to records.ndjson. It takes requests as files, because its server may be away.
  */
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { withWorkers } from "../../app.ts";
 import { errorText } from "../../lib/error_text.ts";
@@ -44,8 +44,10 @@ export async function supervise(rootPath: string, handle: Handle): Promise<undef
     const exit = existsSync(join(dir, "stop"))
       ? STOPPED // before it began: another attempt may have taken its place
       : await runOnce(root, dir, handle, records).catch((error: unknown) => failed(error));
-    if (exit) records.end(exit);
-    else leave(records);
+    if (exit) {
+      records.end(exit);
+      truncateSync(join(dir, "plan.json")); // it is not read again, and the server may be away for long
+    } else leave(records);
     return undefined;
   } finally {
     lock.release();

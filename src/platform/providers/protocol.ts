@@ -7,7 +7,7 @@
  * jobs/<job>/lock                   held by the supervisor of the job
  * jobs/<job>/inputs/                rows of the job
  * jobs/<job>/checkpoints/step-000012/
- * jobs/<job>/<attempt>/plan.json    started, heartbeat, records.ndjson, ended; save and stop are requests to the supervisor;
+ * jobs/<job>/<attempt>/plan.json    with the secrets of a command; empty after the end. started, heartbeat, records.ndjson, ended; save and stop are requests to the supervisor;
  *                                   submitted has the id of a scheduler. ranks.json and rank-<n>.json are of
  *                                   runs on several nodes
  */
@@ -73,6 +73,8 @@ export const NodePlan = later(() =>
     secret: z.string().min(32).optional(),
     /** For a scheduler, which chooses the node. */
     gpu_type: z.string(),
+    /** The longest that the run may take, for a scheduler. Missing: as the region says. */
+    minutes: z.int().positive().optional(),
     /** Parts of the reward. Null for a method without rewards. */
     rewards: z.array(z.unknown()).nullable(),
     limits: z.strictObject({ sampleMs: z.number().positive(), batchMs: z.number().positive() }),
@@ -127,6 +129,7 @@ export const CUSTOM_RESULTS = outside(
 
 /** Ends of a command. The job is not retried. */
 export const CUSTOM_ENDS = {
+  custom_failed: "command_failed",
   custom_crashed: "worker_crashed",
   custom_memory: "out_of_memory",
   custom_timeout: "timeout",

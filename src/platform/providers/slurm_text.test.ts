@@ -4,13 +4,16 @@ import {
   gresOf,
   isUsable,
   judgeRun,
+  limitIn,
   mostDevices,
+  mostOfJob,
   nodesFor,
   nodesOf,
   queueOf,
   rowOf,
   SlurmSettings,
   sbatchArgs,
+  settingsOf,
   slurmName,
 } from "./slurm_text.ts";
 
@@ -54,6 +57,67 @@ test("settings become options of sbatch, and nothing that is not set is passed",
     expect(wide).toContain(`--${option}`);
   for (const partition of ["-x", "a b", "a;b", "", "$(x)"])
     expect(SlurmSettings.safeParse({ partition }).success).toBe(false);
+});
+
+const commandWith = (resources: { memory_mib: number; cpus: number | null }) => ({
+  custom: {
+    command: "true",
+    seed: 1,
+    resources: { ...resources, disk_mib: 64 },
+    limits: { processes: 8, entries: 100, wallMs: 1000 },
+    env: {},
+    secrets: {},
+    network: null,
+    code: null,
+    hasRows: false,
+    volumes: [],
+  },
+});
+
+test("a run asks Slurm for what it needs itself, up to what region and partition give to a job", () => {
+  const optionsOf = (settings: object, plan: Parameters<typeof settingsOf>[1], partition: number | null = null) => {
+    const { cpus, memory_mib, time_limit_minutes } = settingsOf(SlurmSettings.parse(settings), plan, partition);
+    return [cpus, memory_mib, time_limit_minutes];
+  };
+  const small = commandWith({ memory_mib: 1024, cpus: 2 });
+  const region = { cpus: 8, memory_mib: 4096, time_limit_minutes: 60 };
+  expect(optionsOf({}, {})).toEqual([null, null, null]);
+  expect(optionsOf(region, {})).toEqual([8, 4096, 60]);
+  expect(optionsOf({}, { ...small, minutes: 30 })).toEqual([2, 1536, 30]); // and 512 for the supervisor
+  expect(optionsOf(region, { ...small, minutes: 30 })).toEqual([2, 1536, 30]);
+  expect(optionsOf(region, { ...commandWith({ memory_mib: 8192, cpus: 64 }), minutes: 90 })).toEqual([8, 4096, 60]);
+  expect(optionsOf(region, commandWith({ memory_mib: 1024, cpus: null }))).toEqual([8, 1536, 60]);
+  expect(optionsOf(region, { minutes: 30 })).toEqual([8, 4096, 30]); // a training
+  expect(optionsOf({}, { minutes: 900 }, 45)).toEqual([null, null, 45]);
+});
+
+test("the most of a job is the least of what a node has and what the region gives", () => {
+  const info = {
+    version: "1",
+    architecture: "x64",
+    cpus: 16,
+    memory_bytes: 2048 * 2 ** 20 + 1,
+    free_bytes: 0,
+    gpus: [],
+  };
+  expect(mostOfJob(null, null)).toEqual({ cpus: null, memoryMib: null });
+  expect(mostOfJob(info, null)).toEqual({ cpus: 16, memoryMib: 2048 });
+  expect(mostOfJob(info, SlurmSettings.parse({}))).toEqual({ cpus: 16, memoryMib: 1536 });
+  expect(mostOfJob(info, SlurmSettings.parse({ cpus: 4, memory_mib: 1000 }))).toEqual({ cpus: 4, memoryMib: 488 });
+  expect(mostOfJob(info, SlurmSettings.parse({ memory_mib: 100 })).memoryMib).toBe(1);
+});
+
+test("the limit of a partition is read from sinfo", () => {
+  const of = (text: string, partition: string | null = "gpu") => limitIn(text, SlurmSettings.parse({ partition }));
+  expect(of("gpu|2-12:30:00\n")).toBe(3630);
+  expect(of("gpu|12:00:00\n")).toBe(720);
+  expect(of("gpu|30:59\n")).toBe(30);
+  expect(of("gpu|0:30\n")).toBe(1);
+  expect(of("gpu|infinite\n")).toBeNull();
+  expect(of("short|30:00\nlong|5:00:00\n", "short,long")).toBe(300);
+  expect(of("short|30:00\nlong|infinite\n", "short,long")).toBeNull();
+  expect(of("gpu|1:00:00\ncpu*|2:00:00\n", null)).toBe(120);
+  expect(of("")).toBeNull();
 });
 
 const FILES = { planned: true, submitted: true, started: true, ended: false, asked: false };

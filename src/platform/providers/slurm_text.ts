@@ -1,8 +1,9 @@
 /** The command lines and the output of Slurm's programs, since version 22.05. Pure. */
 import { z } from "zod";
 import { later } from "../../lib/schema.ts";
+import { MIB } from "../../lib/units.ts";
 import { gpuType } from "../machine/hardware.ts";
-import { type Handle, type Observation, TIME_LIMIT } from "./protocol.ts";
+import { type Handle, type NodeInfo, type NodePlan, type Observation, TIME_LIMIT } from "./protocol.ts";
 
 /** Names as Slurm has them: a comma lists alternatives of partitions and features. */
 const Name = later(() =>
@@ -22,14 +23,78 @@ export const SlurmSettings = later(() =>
       .nullable()
       .default(null)
       .describe("Time limit of one Slurm job. A longer run saves before it, and goes on in another Slurm job"),
-    cpus: z.int().min(1).max(4_096).nullable().default(null).describe("Processors of a job"),
-    memory_mib: z.int().min(1).max(100_000_000).nullable().default(null).describe("Memory of a job"),
+    cpus: z
+      .int()
+      .min(1)
+      .max(4_096)
+      .nullable()
+      .default(null)
+      .describe("Processors of a job. A custom job may ask for less"),
+    memory_mib: z
+      .int()
+      .min(1)
+      .max(100_000_000)
+      .nullable()
+      .default(null)
+      .describe("Memory of a job. A custom job asks Slurm for its own memory, up to this"),
     max_jobs: z.int().min(1).max(1_000).default(8).describe("Jobs that are submitted at the same time"),
   }),
 );
 export type SlurmSettings = z.infer<typeof SlurmSettings>;
 
 export const slurmName = ({ job, attempt }: Handle) => `verk-${job}-${attempt}`;
+
+/** Memory of the supervisor and its workers, beside that of a command. */
+export const SUPERVISOR_MIB = 512;
+
+const least = (...values: readonly (number | null | undefined)[]): number | null => {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  return known.length === 0 ? null : Math.min(...known);
+};
+
+/** The settings of one run: what it asks for itself, up to what the region gives to a job and the partition allows. */
+export function settingsOf(
+  settings: SlurmSettings,
+  { custom, minutes }: Pick<NodePlan, "custom" | "minutes">,
+  partitionMinutes: number | null,
+): SlurmSettings {
+  const wanted = custom?.resources;
+  return {
+    ...settings,
+    cpus: least(settings.cpus, wanted?.cpus),
+    memory_mib: least(settings.memory_mib, wanted && wanted.memory_mib + SUPERVISOR_MIB),
+    time_limit_minutes: least(settings.time_limit_minutes, minutes, partitionMinutes),
+  };
+}
+
+/** The most that one job of a region can have: memory of a command, and processors. Null if it is not known. */
+export function mostOfJob(info: NodeInfo | null, slurm: SlurmSettings | null) {
+  const memoryMib = least(info && Math.floor(info.memory_bytes / MIB), slurm?.memory_mib);
+  return {
+    cpus: least(info?.cpus, slurm?.cpus),
+    memoryMib: memoryMib !== null && slurm ? Math.max(1, memoryMib - SUPERVISOR_MIB) : memoryMib,
+  };
+}
+
+export const limitArgs = ({ partition }: SlurmSettings) => [
+  ...["sinfo", "--noheader", "--format=%P|%l"],
+  ...(partition === null ? [] : [`--partition=${partition}`]),
+];
+
+/** Minutes that the partition allows, the longest of several. A star marks the default one. Null: no limit. */
+export function limitIn(text: string, { partition }: SlurmSettings): number | null {
+  const rows = text.split("\n").map((line) => line.trim().split("|"));
+  const limits = rows.flatMap(([name = "", limit]) =>
+    limit === undefined || (partition === null && !name.endsWith("*")) ? [] : [minutesOf(limit)],
+  );
+  return limits.length === 0 || limits.includes(null) ? null : Math.max(...limits.map(Number));
+}
+
+/** `2-12:00:00`, `12:00:00` or `30:00`; null for `infinite`. At least one, because 0 is no limit for `sbatch`. */
+function minutesOf(limit: string): number | null {
+  const [, days = 0, hours = 0, minutes] = /^(?:(\d+)-)?(?:(\d+):)?(\d+):\d+$/.exec(limit) ?? [];
+  return minutes === undefined ? null : Math.max(1, (Number(days) * 24 + Number(hours)) * 60 + Number(minutes));
+}
 
 /** Seconds before the time limit at which Slurm asks the run to save. A short limit leaves most of itself to the run. */
 const saveBefore = (minutes: number | null) => (minutes === null ? 120 : Math.min(120, minutes * 15));

@@ -14,7 +14,7 @@ import { listGpus } from "../../../platform/machine/hardware.ts";
 import { judgeAddress, judgeName, networkPolicy } from "../../../platform/network/address.ts";
 import { scanHostKey } from "../../../platform/providers/host_key.ts";
 import { offersOf } from "../../../platform/providers/node_provider.ts";
-import { SlurmSettings } from "../../../platform/providers/slurm_text.ts";
+import { mostOfJob, SlurmSettings } from "../../../platform/providers/slurm_text.ts";
 import { type Offer, Unreachable } from "../../../platform/providers/types.ts";
 import * as sshKeys from "../../access/ssh_keys/service.ts";
 import { addressOf } from "./provider.ts";
@@ -35,6 +35,12 @@ const byId = preparedRow(
 /** A region of the workspace. This machine has no row. */
 export const find = (ctx: Pick<Ctx, "db">, workspaceId: string, id: string): RegionRow | undefined =>
   byId(ctx.db, { id, workspaceId });
+
+/** The most that one job there can have. */
+export function mostOfJobIn(ctx: Pick<Ctx, "db">, workspaceId: string, id: string) {
+  const { info = null, slurm = null } = find(ctx, workspaceId, id) ?? {};
+  return mostOfJob(info, slurm);
+}
 
 /** By id or by name. */
 export const named = (ctx: Pick<Ctx, "db">, workspaceId: string, text: string): RegionRow | undefined =>

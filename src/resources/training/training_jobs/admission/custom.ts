@@ -5,6 +5,7 @@ import { formatBytes } from "../../../../lib/bytes.ts";
 import { isReservedVariable, type JobResources, type Network } from "../../../../lib/training/resources.ts";
 import { MIB } from "../../../../lib/units.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
+import * as regions from "../../../machines/regions/service.ts";
 import { mustFit } from "../custom/files.ts";
 import type { Hardware } from "../remote/placing.ts";
 import { LOCAL } from "../state/queue.ts";
@@ -32,6 +33,9 @@ export function refuseCustomFields(request: JobRequest, faults: Faults) {
   }
 }
 
+type Most = ReturnType<typeof regions.mostOfJobIn>;
+/** `memoryMib`: of one job of a region, if it is known. */
+type Device = Hardware & { memoryMib: number | null | undefined };
 type Admission = { workspaceId: string; hardware: Hardware };
 
 export function admitCustom(
@@ -40,9 +44,10 @@ export function admitCustom(
   { workspaceId, hardware }: Admission,
   faults: Faults,
 ): CustomJob {
-  const memory = memoryFor(ctx, request, hardware, faults);
+  const there = hardware.region === LOCAL ? undefined : regions.mostOfJobIn(ctx, workspaceId, hardware.region);
+  const memory = memoryFor(ctx, request, { ...hardware, memoryMib: there?.memoryMib }, faults);
   const disk_mib = diskFor(ctx, request, faults);
-  const cpus = cpusFor(ctx, request, hardware, faults);
+  const cpus = cpusFor(ctx, request, there, faults);
   const names = (request.volumes ?? []).map(({ name }) => name);
   // A volume that does not exist was reported before.
   if (faults.errors.length === 0) faults.attempt(() => mustFit(ctx, workspaceId, names, disk_mib * MIB));
@@ -55,10 +60,12 @@ export function admitCustom(
 }
 
 /** On the CPU the memory of the command is the lease. A GPU is leased as a whole, unless the request says how much. */
-function memoryFor(ctx: Ctx, { resources = {} }: JobRequest, hardware: Hardware, faults: Faults) {
-  const { type, count, capacityBytes, region } = hardware;
+function memoryFor(ctx: Ctx, { resources = {} }: JobRequest, hardware: Device, faults: Faults) {
+  const { type, count, capacityBytes, region, memoryMib } = hardware;
   const isCpu = type === "cpu";
-  const onMachine = isCpu ? capacityBytes * count : region === LOCAL ? gpu.mainCapacity(ctx) : Number.MAX_SAFE_INTEGER;
+  const onNode = memoryMib ? memoryMib * MIB : Number.MAX_SAFE_INTEGER;
+  const here = isCpu ? capacityBytes * count : gpu.mainCapacity(ctx);
+  const onMachine = region === LOCAL ? here : onNode;
   const allowed = ctx.config.custom_jobs.memory_mib * MIB || Number.MAX_SAFE_INTEGER;
   const most = Math.floor(Math.min(onMachine, allowed) / MIB);
   const mib = resources.memory_mib ?? Math.min(ctx.config.sessions.memory_mib, most);
@@ -85,16 +92,17 @@ function diskFor(ctx: Ctx, { resources }: JobRequest, faults: Faults): number {
   return mib;
 }
 
-/** The processors of a node are unknown: there the jail takes as many as there are. */
-function cpusFor(ctx: Ctx, { resources }: JobRequest, { region }: Hardware, faults: Faults): number | null {
+/** Without a wish and a limit, the jail takes all processors of the machine. */
+function cpusFor(ctx: Ctx, { resources }: JobRequest, there: Most | undefined, faults: Faults): number | null {
   const allowed = ctx.config.custom_jobs.cpus;
-  const here = region === LOCAL ? availableParallelism() : Number.MAX_SAFE_INTEGER;
+  const onMachine = there ? (there.cpus ?? Number.MAX_SAFE_INTEGER) : availableParallelism();
   const cpus = resources?.cpus ?? null;
-  const most = Math.min(here, allowed || here);
+  const most = Math.min(onMachine, allowed || onMachine);
+  const why = there ? "which a job of the region can have" : "which this machine has";
   if (cpus !== null && cpus > most)
     faults.refuse(
       "/resources/cpus",
-      most === here ? `must be at most ${here}, which this machine has` : `must be at most ${most} (custom_jobs.cpus)`,
+      most === onMachine ? `must be at most ${most}, ${why}` : `must be at most ${most} (custom_jobs.cpus)`,
     );
   return cpus ?? (allowed === 0 ? null : most);
 }

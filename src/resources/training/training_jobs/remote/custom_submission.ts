@@ -2,7 +2,7 @@
 import type { Ctx } from "../../../../context.ts";
 import type { TarEntry } from "../../../../lib/archive/tar_write.ts";
 import { tarChunks } from "../../../../lib/archive/tar_write.ts";
-import { MIB } from "../../../../lib/units.ts";
+import { MIB, MINUTE_MS } from "../../../../lib/units.ts";
 import { writeTemp } from "../../../../platform/files.ts";
 import { type Handle, jobDir } from "../../../../platform/providers/protocol.ts";
 import { inputFile, stagingDir } from "../../../../platform/providers/staging.ts";
@@ -20,6 +20,10 @@ import { leftMs } from "../custom/spec.ts";
 import { isReadOnly } from "../policy.ts";
 import { rowsOf } from "../state/inputs.ts";
 import type { JobRow } from "../table.ts";
+
+/** Minutes of a scheduler beyond those of the command: to begin and end, and for each amount of files to copy. */
+const CUSTOM_EXTRA = 10;
+const CUSTOM_COPY_MIB = 1024;
 
 export async function customSubmission(ctx: Ctx, job: JobRow, handle: Handle): Promise<Submission> {
   const { custom_jobs, sessions, network, connectors, sandbox } = ctx.config;
@@ -68,6 +72,7 @@ export async function customSubmission(ctx: Ctx, job: JobRow, handle: Handle): P
       },
       gpus: job.gpuType === "cpu" ? 0 : job.gpuCount,
       gpu_type: job.gpuType,
+      minutes: Math.ceil(leftMs(ctx, job) / MINUTE_MS) + CUSTOM_EXTRA + Math.ceil(disk_mib / CUSTOM_COPY_MIB),
       rewards: null,
       limits: { sampleMs: sandbox.sample_timeout_ms, batchMs: sandbox.batch_timeout_ms },
       settings: { "sandbox.require": sandbox.require },

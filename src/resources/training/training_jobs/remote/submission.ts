@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Ctx } from "../../../../context.ts";
 import { isRolled } from "../../../../lib/training/fields.ts";
+import { MINUTE_MS } from "../../../../lib/units.ts";
 import { checkpointsDir, type Handle, jobDir } from "../../../../platform/providers/protocol.ts";
 import { inputFile, modelInput, stagingDir } from "../../../../platform/providers/staging.ts";
 import type { InputFile, Submission } from "../../../../platform/providers/types.ts";
@@ -11,12 +12,16 @@ import type { TrainPlan } from "../../../../workers/protocol_trainer.ts";
 import { spaceMeter } from "../../../data/storage_usage/service.ts";
 import * as models from "../../../serving/models/service.ts";
 import type { ModelRow } from "../../../serving/models/table.ts";
+import { leftMs } from "../custom/spec.ts";
 import { taskOf } from "../running/plan.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
 import { baseModelOf, unstartable } from "../state/inputs.ts";
 import { checkpointDir } from "../state/paths.ts";
 import type { CheckpointRow, JobRow } from "../table.ts";
 import { customSubmission } from "./custom_submission.ts";
+
+/** The server ends a job at its limit. The scheduler does so soon after, if the server is away. */
+const EXTRA_MINUTES = 10;
 
 /** Throws `Unstartable` if a file is gone for good. */
 export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promise<Submission> {
@@ -47,6 +52,7 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
       task: { ...task, plan, checkpoint_dir: checkpointsDir(job.id), resume: saved?.path ?? null },
       gpus: job.gpuType === "cpu" ? 0 : job.gpuCount,
       gpu_type: job.gpuType,
+      ...(isLimited(ctx, job) ? { minutes: Math.ceil(leftMs(ctx, job) / MINUTE_MS) + EXTRA_MINUTES } : {}),
       ...(task.ranks > 1 ? { secret: randomBytes(32).toString("hex") } : {}),
       rewards: isRolled(job.method) ? job.rewards.parts : null,
       limits: { sampleMs, batchMs },
@@ -54,6 +60,10 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
     },
   };
 }
+
+/** A job without a limit of its own has the longest one of this server, and saves at that of its scheduler. */
+const isLimited = (ctx: Ctx, { maxRuntimeMs }: JobRow) =>
+  maxRuntimeMs !== null && maxRuntimeMs < ctx.config.training.max_runtime_minutes * MINUTE_MS;
 
 const modelFile = (ctx: Ctx, model: ModelRow): Promise<InputFile> =>
   modelInput(models.pathOf(ctx, model), model.sha256);
