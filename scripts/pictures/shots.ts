@@ -18,7 +18,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
   const play = (path: string) => ({
     path,
     prepare: async (page: Dashboard) => {
-      await page.click("button", "Run");
+      await page.click("button", "Send");
       await page.waitFor("the answers", async () => (await page.text()).split("Answered by").length > 2, SLOW_MS);
     },
   });

@@ -1,13 +1,10 @@
-/** Playground and deployments in a real browser: base and tuned columns, park and wake, strings as text. */
+/** Deployments and agents in a real browser: park and wake, strings as text. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { until } from "../harness.ts";
 import { CHROMIUM, SIZES, startDashboard } from "./kit.ts";
 
 const MARKUP = `<img src=x onerror="document.title='owned'">`;
-const PROMPT = "What is 47 + 8?";
 
 let world: Awaited<ReturnType<typeof startDashboard>>;
-let jobId = "";
 
 async function get<T>(path: string): Promise<T> {
   return (await world.server.call("GET", path)).body as T;
@@ -19,79 +16,14 @@ async function post<T>(path: string, body: object): Promise<T> {
   return answer.body as T;
 }
 
-type Status = { id: string; status: string; parked: boolean };
-
-/** Few large steps: the adapter is bad, and it is different. */
-async function train(): Promise<string> {
-  const rows = Array.from({ length: 8 }, () => ({ prompt: PROMPT, completion: "zebra zebra zebra" }));
-  const form = new FormData();
-  form.set("name", MARKUP);
-  form.set("file", new File([rows.map((row) => JSON.stringify(row)).join("\n")], "rows.jsonl"));
-  const dataset = await post<{ id: string }>("/v1/datasets", form);
-  const job = await post<{ id: string }>("/v1/training_jobs", {
-    base_model: "verk-tiny",
-    method: "sft",
-    output_name: "tuned",
-    dataset: dataset.id,
-    seed: 1,
-    lora: { r: 8, alpha: 32 },
-    checkpoint: { save_steps: 2 },
-    hyperparameters: { max_steps: 4, learning_rate: 2e-2, per_device_train_batch_size: 4 },
-  });
-  await until(
-    "the training",
-    async () => {
-      const { status, error } = await get<{ status: string; error: unknown }>(`/v1/training_jobs/${job.id}`);
-      if (status === "failed") throw new Error(JSON.stringify(error));
-      return status === "completed";
-    },
-    60_000,
-  );
-  return job.id;
-}
-
-describe.skipIf(CHROMIUM === null)("playground and deployments", () => {
+describe.skipIf(CHROMIUM === null)("deployments and agents", () => {
   beforeAll(async () => {
     world = await startDashboard();
-    jobId = await train();
+    await post("/v1/deployments", { model: "verk-tiny", name: "base", context_length: 512 });
+    const messages = [{ role: "user", content: "hello" }];
+    await post("/v1/chat/completions", { model: "base", messages, max_tokens: 2 });
   }, 120_000);
   afterAll(async () => await world?.close());
-
-  test("a column of base is base, a column of a checkpoint is deployed from the page, and they differ", async () => {
-    const { page } = world;
-    const base = await post<Status>("/v1/deployments", { model: "verk-tiny", name: "base", context_length: 512 });
-    const address = `/playground?cols=${base.id},${jobId}&prompt=${encodeURIComponent(PROMPT)}&max_tokens=8`;
-    await page.at(address);
-    await page.click("button", "Deploy tuned result");
-    await page.waitFor("both to serve", async () => {
-      const { data } = await get<{ data: Status[] }>("/v1/deployments");
-      return data.length === 2 && data.every(({ status }) => status === "serving");
-    });
-    await page.waitFor("the page to see it", async () => !(await page.text()).includes("Nothing serves this yet"));
-    await page.click("button", "Run");
-    await page.waitForText("Answered by verk-tiny, no adapter");
-    await page.waitForText("Answered by verk-tiny with adapter tuned");
-    const columns = () =>
-      page.run<string[]>(`[...document.querySelectorAll(".playground-column pre")].map((each) => each.textContent)`);
-
-    type Chat = { system_fingerprint: string; choices: { message: { content: string } }[] };
-    const body = { messages: [{ role: "user", content: PROMPT }], temperature: 0, max_tokens: 8 };
-    const said = await post<Chat>(`/v1/deployments/${base.id}/chat/completions`, body);
-    const { content } = said.choices[0]!.message;
-    await page.waitFor("the whole answer of base", async () => (await columns())[0] === content);
-    await page.waitFor("an answer of the tuned model", async () => !["", content].includes((await columns())[1] ?? ""));
-    const model = await get<{ id: string }>("/v1/models/verk-tiny");
-    expect(said.system_fingerprint).toBe(model.id);
-    expect(await page.run<number>(`document.querySelectorAll(".playground-token[title]").length`)).toBeGreaterThan(1);
-    expect(await page.text()).toContain("tokens/s");
-    expect(await page.path()).toContain("prompt=What");
-    for (const size of [SIZES.desktop, SIZES.tablet, SIZES.phone]) {
-      await page.resize(size);
-      expect(await page.faults()).toEqual([]);
-    }
-    expect(await page.axe()).toEqual([]);
-    await page.resize(SIZES.desktop);
-  }, 60_000);
 
   test("a deployment is parked and woken, and a name with markup is text", async () => {
     const { page } = world;

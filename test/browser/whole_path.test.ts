@@ -168,22 +168,24 @@ async function compare(page: Dashboard, job: string, tuned: string) {
   await page.click("link", "first-run");
   await page.click("link", "Compare in the playground");
   await page.waitFor("the playground", async () => (await page.path()).startsWith("/playground"));
-  await page.click("button", "Deploy verk-tiny");
+  await page.click("textbox", "Message");
+  await page.type("Hello.");
+  await page.press("Enter");
   const untuned = await page.waitFor("base to serve", async () => {
     const { data } = (await world.server.call("GET", "/v1/deployments")).body;
     return data.find(({ model, status }: Record<string, string>) => model === "verk-tiny" && status === "serving")?.id;
   });
-  await page.waitFor("the page to see it", async () => !(await page.has("button", "Deploy verk-tiny")));
-  await page.click("textbox", "Prompt");
+  await page.waitFor("the answers", () => page.has("button", "Send"), 60_000);
+  await page.click("button", "New conversation");
   await page.type(await questionOf(untuned, tuned));
-  await page.click("button", "Run");
+  await page.press("Enter");
   await page.waitForText("Answered by verk-tiny, no adapter");
   await page.waitForText("Answered by verk-tiny with adapter first-run");
   const proofs = `[...document.querySelectorAll(".playground-column")].slice(0, 2)
     .every((each) => each.querySelector(".playground-proof"))`;
   await page.waitFor("both answers", () => page.run<boolean>(proofs));
   const answered = `[...document.querySelectorAll(".playground-column")].slice(0, 2).map((each) =>
-    ["h2", "pre", ".playground-proof"].map((part) => each.querySelector(part)).map((at) => at.title || at.textContent))`;
+    ["h2", ".playground-answer pre", ".playground-proof"].map((part) => each.querySelector(part)).map((at) => at.title || at.textContent))`;
   const [plain, trained] = await page.run<[string, string, string][]>(answered);
   const modelOf = async (id = "") => (await world.server.call("GET", `/v1/models/${id}`)).body;
   const [, base, none] = /^system_fingerprint: (mdl_\w+)(\+mdl_\w+)?$/.exec(plain?.[2] ?? "") ?? [];

@@ -32,6 +32,15 @@ const PATHS = {
   warn: "M8 2l6.5 12h-13zM8 6v4M8 12v.1",
   play: "M4 3l9 5-9 5z",
   plus: "M8 3v10M3 8h10",
+  edit: "M3 13l1-4 7-7 3 3-7 7z",
+  again: "M13 8a5 5 0 1 1-1.5-3.5M13 2v3h-3",
+  left: "M10 3L5 8l5 5",
+  right: "M6 3l5 5-5 5",
+  stop: "M4 4h8v8H4z",
+  send: "M8 13V3M4 7l4-4 4 4",
+  image: "M2 3h12v10H2zM2 11l4-4 3 3 2-2 3 3M11 6h.1",
+  trash: "M3 4h10M6 4V2h4v2M4 4l1 10h6l1-10",
+  swap: "M3 5h10l-3-3M13 11H3l3 3",
 } as const;
 
 export type IconName = keyof typeof PATHS;

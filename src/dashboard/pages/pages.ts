@@ -24,6 +24,12 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Work", icon: "playground" },
     area: "inference",
     jump: "p",
+    keys: [
+      ["Send the message", "Enter"],
+      ["Begin a new line", "Shift Enter"],
+      ["Stop the answers", "Esc"],
+      ["Edit the last message (the field is empty)", "↑"],
+    ],
   },
 
   {

@@ -18,4 +18,6 @@ export type PageSpec = {
   area?: "training" | "inference" | "detect" | "account" | "admin" | undefined;
   /** Keys after `g` that open the page: `g r`. */
   jump?: string | undefined;
+  /** Its own keys, for the list of keys. */
+  keys?: readonly (readonly [does: string, keys: string])[] | undefined;
 };

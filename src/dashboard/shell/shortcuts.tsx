@@ -3,7 +3,8 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Dialog } from "../kit/dialog.tsx";
 import { PAGES } from "../pages/pages.ts";
-import { navigate } from "./router.ts";
+import { match } from "./match.ts";
+import { navigate, path } from "./router.ts";
 
 export const isPaletteOpen = signal(false);
 export const openPalette = () => {
@@ -16,6 +17,9 @@ const isTyping = ({ target }: Event) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
 const jumps = () => PAGES.flatMap(({ jump, path, title }) => (jump === undefined ? [] : [{ jump, path, title }]));
+
+/** Keys of the page that is shown. */
+const keysOf = (address: string) => PAGES.find((page) => match(page.path, address))?.keys ?? [];
 
 export function Shortcuts() {
   useEffect(() => {
@@ -50,6 +54,7 @@ export function Shortcuts() {
           ["Search or jump to", "Ctrl K or ⌘K"],
           ["This list", "?"],
           ["Close", "Esc"],
+          ...keysOf(path.value),
           ...jumps().map(({ title, jump }) => [title, `g ${jump}`]),
         ].map(([what, keys]) => (
           <div key={what}>

@@ -101,7 +101,7 @@ const Versions = ({ of: list, shown }: { of: List<Agent>; shown: string }) => (
 
 function Actions({ agent, isLast }: { agent: Agent; isLast: boolean }) {
   const [isAsking, setIsAsking] = useState(false);
-  const { id, name, version, deployment, system_prompt: system, tools, sampling } = agent;
+  const { id, name, version } = agent;
   const page = `/agents/${encodeURIComponent(name)}`;
   const remove = async () => {
     if ((await attempt(() => deleteResource(`/v1/agents/${id}`), "Deleted")) === undefined) return;
@@ -110,7 +110,11 @@ function Actions({ agent, isLast }: { agent: Agent; isLast: boolean }) {
   };
   return (
     <>
-      <LinkButton href={playgroundHref({ models: [deployment], system, tools, sampling })}>
+      <LinkButton
+        href={playgroundHref({
+          columns: [{ kind: "agent", name: queryOf("version") === undefined ? name : `${name}@${version}` }],
+        })}
+      >
         Open in playground
       </LinkButton>
       {may("training", false) && (

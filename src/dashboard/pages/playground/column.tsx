@@ -1,133 +1,143 @@
-/** One column: its title, its state, its answer, and what has answered. */
+/** One column: its model, its conversation, and what has answered. */
+import { isDeploymentOver } from "../../../lib/deployment_status.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
-import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
 import { duration, number } from "../../data/format.ts";
-import { useResource } from "../../data/resource.ts";
+import { reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, IconButton } from "../../kit/button.tsx";
 import { State } from "../../kit/pill.tsx";
 import { attempt } from "../../shell/toasts.tsx";
 import { type Answer, speedOf } from "./answer.ts";
-import { answeredBy, type Column, isExpected } from "./columns.ts";
-import { type Checkpoints, deployBody, titleOf } from "./titles.ts";
-import { spansOf, toneOf, wordsOf } from "./tokens.ts";
+import type { Board } from "./board.ts";
+import { CallResults } from "./call_results.tsx";
+import { answeredBy, type Column, isExpected, keyOf } from "./columns.ts";
+import { type Facts, useFacts } from "./facts.ts";
+import { meterOf, tokensOf } from "./meter.ts";
+import { titleOf } from "./titles.ts";
+import { openCalls, pathOf, type Turn } from "./tree.ts";
+import { TurnView } from "./turn.tsx";
 
 type ColumnProps = {
+  board: Board;
   column: Column;
-  /** Undefined: nothing serves it yet. */
-  deployment: Deployment | undefined;
-  answer: Answer | undefined;
+  deployments: readonly Deployment[];
   isColoured: boolean;
-  onRemove: () => void;
-  onDeployed: () => Promise<void>;
+  /** A column with a conversation that this empty one can take over. */
+  from: string | undefined;
+  editing: string | undefined;
+  onEdit: (id: string | undefined) => void;
+  onChange: () => void;
+  onRemove: (() => void) | undefined;
 };
 
-export function AnswerColumn({ column, deployment, answer, isColoured, onRemove, onDeployed }: ColumnProps) {
-  const jobId = column.kind === "run" ? column.job : deployment?.source === "training_job" ? deployment.model : null;
-  const canRead = jobId !== null && may("training");
-  const job = useResource<TrainingJob>(canRead ? `/v1/training_jobs/${jobId}` : null).data;
-  const checkpoints = useResource<Checkpoints>(
-    canRead ? `/v1/training_jobs/${jobId}/checkpoints?limit=100` : null,
-  ).data;
-  const { title, note } = titleOf(column, deployment, job, checkpoints);
-  const deploy = async () => {
-    const body = deployBody(column, title);
-    if (body) await attempt(() => api("/v1/deployments", { method: "POST", body }), `${title} is being deployed`);
-    await onDeployed();
-  };
+export function ChatColumn({ board, column, deployments, isColoured, from, ...rest }: ColumnProps) {
+  const key = keyOf(column);
+  const facts = useFacts(column, deployments);
+  const { title, note } = titleOf(column, facts);
+  board.name(key, title);
+  const tree = board.treeOf(key);
+  const path = pathOf(tree);
+  const isBusy = board.running.value.has(key);
+  const calls = isBusy ? [] : openCalls(path);
+  const last = path.at(-1);
+  const answer = last?.role === "assistant" ? last.answer : undefined;
   return (
-    <section class="card playground-column" aria-label={title}>
+    <section class="playground-column" aria-label={title} aria-busy={isBusy ? true : undefined}>
       <header>
         <div>
           <h2>{title}</h2>
           <small>{note}</small>
         </div>
-        <IconButton icon="close" label={`Remove ${title}`} onClick={onRemove} />
+        <IconButton icon="swap" label={`Choose another model for ${title}`} onClick={rest.onChange} />
+        {rest.onRemove && <IconButton icon="close" label={`Remove ${title}`} onClick={rest.onRemove} />}
       </header>
-      {deployment === undefined ? (
-        <div class="playground-unserved">
-          <p class="muted">
-            {column.kind === "deployment" ? "This deployment no longer exists." : "Nothing serves this yet."}
-          </p>
-          {column.kind !== "deployment" && <Button onClick={deploy}>{`Deploy ${title}`}</Button>}
-        </div>
-      ) : (
-        <>
-          {!(deployment.status === "serving" && !deployment.parked) && <Where deployment={deployment} />}
-          {answer === undefined ? (
-            <p class="playground-text faint">The answer appears here.</p>
-          ) : (
-            <Text answer={answer} isColoured={isColoured} />
-          )}
-          {answer && <Foot column={column} answer={answer} deployment={deployment} />}
-        </>
+      <Where column={column} facts={facts} />
+      {path.length === 0 && from !== undefined && (
+        <Button onClick={() => board.takeOver(from, key)}>Answer the conversation beside</Button>
       )}
+      {path.length > 0 && (
+        <ol class="playground-turns">
+          {path.map((turn, i) => (
+            <TurnView
+              key={turn.id}
+              board={board}
+              of={key}
+              title={title}
+              turn={turn}
+              tree={tree}
+              number={i + 1}
+              isColoured={isColoured}
+              isBusy={board.running.value.size > 0}
+              isEditing={rest.editing === `${key} ${turn.id}`}
+              onEdit={(id) => rest.onEdit(id === undefined ? undefined : `${key} ${id}`)}
+            />
+          ))}
+        </ol>
+      )}
+      {calls.length > 0 && <CallResults calls={calls} onSend={(texts) => board.giveResults(key, texts)} />}
+      {!isBusy && (last?.role === "user" || last?.role === "tool") && (
+        <Button icon="play" onClick={() => board.answer(key)}>{`Answer with ${title}`}</Button>
+      )}
+      <Foot column={column} answer={answer} path={path} facts={facts} />
     </section>
   );
 }
 
-const Where = ({ deployment: { status, parked, load, error } }: { deployment: Deployment }) => (
-  <State
-    status={parked ? "parked" : status}
-    reason={error ?? load.reason ?? (parked ? "The prompt wakes it." : undefined)}
-  />
-);
-
-function Text({ answer, isColoured }: { answer: Answer; isColoured: boolean }) {
-  const { state, text, tokens, calls, error, note } = answer;
-  const withTokens = isColoured && tokens.length > 0 && calls.length === 0;
-  return (
-    <div
-      class="playground-text"
-      aria-live="polite"
-      aria-busy={state === "waiting" || state === "streaming" ? true : undefined}
-    >
-      {state === "waiting" && <p class="muted">{note === "" ? "Waits for the first token" : `Wakes: ${note}`}</p>}
-      <pre class="text">
-        {withTokens
-          ? spansOf(tokens).map((span, i) => (
-              <span key={i} class={`playground-token ${toneOf(span.share)}`} title={wordsOf(span)}>
-                {span.text}
-              </span>
-            ))
-          : text}
-      </pre>
-      {calls.map(({ name, text: args }, i) => (
-        <pre key={i} class="text playground-call">{`${name}(${args})`}</pre>
-      ))}
-      {error !== "" && (
-        <p class="bad" role="alert">
-          {error}
-        </p>
-      )}
-    </div>
-  );
+/** Quiet while all is well. A deployment that a person stopped is started by a person. */
+function Where({ column, facts: { deployment, agent } }: { column: Column; facts: Facts }) {
+  if (agent && !deployment)
+    return <p class="muted">{`Nothing serves the deployment ${agent.deployment} of this agent.`}</p>;
+  if (!deployment && column.kind === "deployment") return <p class="muted">This deployment no longer exists.</p>;
+  if (!deployment) return <p class="playground-where">Starts with the first message, and parks when it is idle.</p>;
+  const { id, name, status, parked, load, error } = deployment;
+  if (isDeploymentOver(status)) {
+    const start = () => attempt(() => api(`/v1/deployments/${id}/start`, { method: "POST" }), `${name} starts`);
+    return (
+      <div class="row">
+        <State status={status} reason={error} />
+        {may("inference", false) && (
+          <Button onClick={() => start().then(() => reload("/v1/deployments"))}>{`Start ${name}`}</Button>
+        )}
+      </div>
+    );
+  }
+  if (parked) return <p class="playground-where">Parked. The next message wakes it.</p>;
+  return status === "serving" ? null : <State status={status} reason={error ?? load.reason} />;
 }
 
-type FootProps = { column: Column; answer: Answer; deployment: Deployment };
+type FootProps = { column: Column; answer: Answer | undefined; path: readonly Turn[]; facts: Facts };
 
-function Foot({ column, answer, deployment }: FootProps) {
-  const { usage, firstMs, finish, state } = answer;
-  const speed = speedOf(answer);
+function Foot({ column, answer, path, facts: { deployment, context } }: FootProps) {
+  const meter = meterOf(tokensOf(path), context);
+  const speed = answer && speedOf(answer);
+  const { usage, firstMs, finish, state, fingerprint = null } = answer ?? {};
   const parts = [
     usage && `${usage.prompt_tokens} + ${usage.completion_tokens} tokens`,
     speed !== undefined && `${number(speed)} tokens/s`,
-    firstMs !== undefined && `first after ${duration(firstMs / 1000)}`,
+    firstMs !== undefined && state === "done" && `first after ${duration(firstMs / 1000)}`,
     state === "stopped" && "stopped",
     finish === "length" && "cut at the most tokens",
   ].filter((part) => part);
   return (
     <footer class="playground-foot">
-      <span class="n">{parts.join(" · ")}</span>
-      {answer.fingerprint !== null && <AnsweredBy column={column} answer={answer} deployment={deployment} />}
+      {meter && (
+        <span class={`playground-meter ${meter.tone}`}>
+          <progress max={1} value={meter.share} aria-label="Context in use" />
+          <span class="n">{meter.words}</span>
+        </span>
+      )}
+      {parts.length > 0 && <span class="n">{parts.join(" · ")}</span>}
+      {fingerprint !== null && <AnsweredBy column={column} fingerprint={fingerprint} deployment={deployment} />}
     </footer>
   );
 }
 
+type ProofProps = { column: Column; fingerprint: string; deployment: Deployment | undefined };
+
 /** The proof: what the answer itself says it was decoded with, against what the column names. */
-function AnsweredBy({ column, answer: { fingerprint }, deployment }: FootProps) {
+function AnsweredBy({ column, fingerprint, deployment }: ProofProps) {
   const answered = answeredBy(fingerprint);
   const path = (id: string | null | undefined) => (id ? `/v1/models/${encodeURIComponent(id)}` : null);
   const base = useResource<Model>(path(answered?.base)).data;

@@ -1,6 +1,7 @@
-/** Chooses what a new column shows: a deployment, a base model, or a checkpoint of a run. */
+/** Chooses what a column shows: a deployment, an agent, a base model, or a checkpoint of a run. */
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
@@ -13,12 +14,14 @@ import { type Column, isActive } from "./columns.ts";
 import { type Checkpoints, stepOf } from "./titles.ts";
 
 type PickerProps = {
+  title: string;
   deployments: readonly Deployment[];
+  agents: readonly Agent[];
   onPick: (column: Column) => void;
   onClose: () => void;
 };
 
-export function Picker({ deployments, onPick, onClose }: PickerProps) {
+export function Picker({ title, deployments, agents, onPick, onClose }: PickerProps) {
   const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100").data?.data ?? [];
   const jobs =
     useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=50" : null).data?.data ?? [];
@@ -27,13 +30,25 @@ export function Picker({ deployments, onPick, onClose }: PickerProps) {
     ({ type, job_id: job, status }) => type === "model" && job === null && status === "ready",
   );
   return (
-    <Dialog title="Add a column" onClose={onClose}>
+    <Dialog title={title} onClose={onClose}>
       <div class="stack">
         <Group title="Deployments" none="No deployment runs.">
           {deployments.filter(isActive).map(({ id, name, model }) => (
             <Choice key={id} name={name} note={nameOf(model)} onPick={() => onPick({ kind: "deployment", id })} />
           ))}
         </Group>
+        {agents.length > 0 && (
+          <Group title="Agents" none="">
+            {agents.map(({ id, name, version, deployment }) => (
+              <Choice
+                key={id}
+                name={name}
+                note={`version ${version}, ${deployment}`}
+                onPick={() => onPick({ kind: "agent", name })}
+              />
+            ))}
+          </Group>
+        )}
         <Group title="Base models" none="No model is on this server.">
           {bases.map(({ id, name }) => (
             <Choice key={id} name={name} note="without adapter" onPick={() => onPick({ kind: "model", name })} />

@@ -1,25 +1,18 @@
-/** The request of all columns, read from the address and written to it. */
-import { queryOf, setQuery } from "../../shell/router.ts";
+/** The settings of all columns, as text, and the request that they make. Pure. */
+import type { Column } from "./columns.ts";
+import type { SentMessage } from "./sent.ts";
 
-export const FIELDS = ["prompt", "system", "tools", "schema", "temperature", "max_tokens", "seed"] as const;
+export const FIELDS = ["system", "tools", "schema", "temperature", "max_tokens", "seed"] as const;
 export type Fields = Record<(typeof FIELDS)[number], string>;
 
-/** A server must read the address when the page is loaded again: a longer one is not written. */
-const MOST_ADDRESS = 6_000;
-const DEFAULTS: Partial<Fields> = { temperature: "0", max_tokens: "256" };
-
-export const fieldsOfAddress = (): Fields =>
-  Object.fromEntries(FIELDS.map((name) => [name, queryOf(name) ?? DEFAULTS[name] ?? ""])) as Fields;
-
-/** False: the text is too long for a link. */
-export function writeAddress(fields: Fields): boolean {
-  const length = FIELDS.reduce((sum, name) => sum + encodeURIComponent(fields[name]).length, 0);
-  if (length > MOST_ADDRESS) return false;
-  setQuery(
-    Object.fromEntries(FIELDS.map((name) => [name, fields[name] === DEFAULTS[name] ? undefined : fields[name]])),
-  );
-  return true;
-}
+export const DEFAULTS: Fields = {
+  system: "",
+  tools: "",
+  schema: "",
+  temperature: "0.7",
+  max_tokens: "1024",
+  seed: "",
+};
 
 export type Wrong = Partial<Record<keyof Fields, string>>;
 
@@ -30,8 +23,10 @@ export function wrongOf({ tools, schema, temperature, max_tokens: most, seed }: 
   if (tools !== "" && !Array.isArray(parsed)) wrong.tools = "Write a JSON list of tools.";
   if (schema !== "" && (typeof jsonOf(schema) !== "object" || jsonOf(schema) === null))
     wrong.schema = 'Write a JSON schema, such as {"type": "object"}.';
-  if (!(Number(temperature) >= 0 && Number(temperature) <= 2)) wrong.temperature = "Use a number from 0 to 2.";
-  if (!(Number.isInteger(Number(most)) && Number(most) >= 1)) wrong.max_tokens = "Use a whole number of at least 1.";
+  if (temperature === "" || !(Number(temperature) >= 0 && Number(temperature) <= 2))
+    wrong.temperature = "Use a number from 0 to 2.";
+  if (most !== "" && !(Number.isInteger(Number(most)) && Number(most) >= 1))
+    wrong.max_tokens = "Use a whole number of at least 1, or leave it empty.";
   if (seed !== "" && !Number.isInteger(Number(seed))) wrong.seed = "Use a whole number, or leave it empty.";
   return wrong;
 }
@@ -44,23 +39,34 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The body of the chat route. */
-export function bodyOf({ prompt, system, tools, schema, temperature, max_tokens: most, seed }: Fields): object {
-  const listed = tools === "" ? [] : (jsonOf(tools) as Record<string, unknown>[]);
+/** Tools as requests have them. People write the functions alone, too. */
+export function toolsOf({ tools }: Pick<Fields, "tools">): object[] {
+  const listed: unknown = tools === "" ? [] : jsonOf(tools);
+  return (Array.isArray(listed) ? listed : [])
+    .filter((tool): tool is object => typeof tool === "object" && tool !== null)
+    .map((tool) => ("function" in tool ? tool : { type: "function", function: tool }));
+}
+
+/** The body of a chat request but for its model. An agent keeps its own settings where the page has none. */
+export function bodyOf(fields: Fields, column: Column, messages: readonly SentMessage[]): Record<string, unknown> {
+  const isOwn = (name: keyof Fields) => column.kind !== "agent" || fields[name] !== DEFAULTS[name];
+  const tools = toolsOf(fields);
+  const { temperature, max_tokens: most, seed, schema } = fields;
   return {
-    messages: [...(system === "" ? [] : [{ role: "system", content: system }]), { role: "user", content: prompt }],
-    temperature: Number(temperature),
-    max_tokens: Number(most),
+    messages,
+    ...(isOwn("temperature") ? { temperature: Number(temperature) } : {}),
+    ...(most !== "" && isOwn("max_tokens") ? { max_tokens: Number(most) } : {}),
     ...(seed === "" ? {} : { seed: Number(seed) }),
-    ...(listed.length === 0
-      ? {}
-      : { tools: listed.map((tool) => ("function" in tool ? tool : { type: "function", function: tool })) }),
+    ...(tools.length === 0 ? {} : { tools }),
     ...(schema === ""
       ? {}
       : { response_format: { type: "json_schema", json_schema: { name: "answer", schema: jsonOf(schema) } } }),
-    logprobs: true,
-    top_logprobs: 3,
-    stream: true,
-    stream_options: { include_usage: true },
   };
 }
+
+/** Further fields of a request whose answer is shown as it grows. */
+export const streamed = (isColoured: boolean) => ({
+  stream: true,
+  stream_options: { include_usage: true },
+  ...(isColoured ? { logprobs: true, top_logprobs: 3 } : {}),
+});

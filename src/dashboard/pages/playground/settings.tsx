@@ -1,34 +1,52 @@
+/** The system prompt, which is always seen, and the settings of requests. */
 import { TextField } from "../../kit/field.tsx";
-import type { Fields, Wrong } from "./request.ts";
+import { DEFAULTS, type Fields, type Wrong } from "./request.ts";
 
-type SettingsProps = {
-  fields: Fields;
-  wrong: Wrong;
-  onChange: (fields: Fields) => void;
-  onRun: () => unknown;
-};
+type SettingsProps = { fields: Fields; wrong: Wrong; onChange: (fields: Fields) => void };
 
-export function Settings({ fields, wrong, onChange, onRun }: SettingsProps) {
+export function Settings({ fields, wrong, onChange }: SettingsProps) {
   const set = (name: keyof Fields) => (value: string) => onChange({ ...fields, [name]: value });
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) onRun();
-  };
-  const isUsed = fields.system !== "" || fields.tools !== "" || fields.schema !== "" || fields.seed !== "";
+  const changed = (Object.keys(DEFAULTS) as (keyof Fields)[]).filter(
+    (name) => name !== "system" && fields[name] !== DEFAULTS[name],
+  );
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: only a shortcut; the button below does the same
-    <div class="stack" onKeyDown={onKeyDown}>
+    <div class="playground-settings">
       <TextField
-        label="Prompt"
-        rows={3}
-        value={fields.prompt}
-        onInput={set("prompt")}
-        placeholder="What is 47 + 8?"
-        hint="Ctrl+Enter runs it in all columns"
+        label="System prompt"
+        rows={Math.min(8, Math.max(1, fields.system.split("\n").length))}
+        value={fields.system}
+        onInput={set("system")}
+        placeholder="None. For example: Answer in one sentence."
       />
-      <details class="playground-more" open={isUsed}>
-        <summary>System prompt, tools, JSON schema, sampling</summary>
+      <details class="playground-more" open={Object.keys(wrong).length > 0 ? true : undefined}>
+        <summary>{changed.length === 0 ? "Settings" : `Settings, ${changed.length} changed`}</summary>
         <div class="stack">
-          <TextField label="System prompt" rows={2} value={fields.system} onInput={set("system")} />
+          <div class="grid three">
+            <TextField
+              label="Temperature"
+              type="number"
+              value={fields.temperature}
+              onInput={set("temperature")}
+              error={wrong.temperature}
+              hint="0 always takes the most likely token"
+            />
+            <TextField
+              label="Most tokens of an answer"
+              type="number"
+              value={fields.max_tokens}
+              onInput={set("max_tokens")}
+              error={wrong.max_tokens}
+              hint="Empty: the rest of the context"
+            />
+            <TextField
+              label="Seed"
+              type="number"
+              value={fields.seed}
+              onInput={set("seed")}
+              error={wrong.seed}
+              hint="The same seed gives the same answer"
+            />
+          </div>
           <div class="grid half">
             <TextField
               label="Tools"
@@ -48,24 +66,6 @@ export function Settings({ fields, wrong, onChange, onRun }: SettingsProps) {
               error={wrong.schema}
               hint="The answer then always fits the schema"
             />
-          </div>
-          <div class="grid three">
-            <TextField
-              label="Temperature"
-              type="number"
-              value={fields.temperature}
-              onInput={set("temperature")}
-              error={wrong.temperature}
-              hint="0 always takes the most likely token"
-            />
-            <TextField
-              label="Most tokens"
-              type="number"
-              value={fields.max_tokens}
-              onInput={set("max_tokens")}
-              error={wrong.max_tokens}
-            />
-            <TextField label="Seed" type="number" value={fields.seed} onInput={set("seed")} error={wrong.seed} />
           </div>
         </div>
       </details>

@@ -13,7 +13,8 @@ import { Loaded } from "../../../kit/page.tsx";
 import { Pill } from "../../../kit/pill.tsx";
 import { Elapsed, Time } from "../../../kit/time.tsx";
 import { hasPage } from "../../../shell/router.ts";
-import { type Column, keyOf } from "../../playground/columns.ts";
+import type { Column } from "../../playground/columns.ts";
+import { playgroundHref } from "../../playground/link.ts";
 import { endsOf } from "../series.ts";
 import type { JobCheckpoint, Point, TrainingJob } from "../types.ts";
 import { Deploy } from "./deploy.tsx";
@@ -114,7 +115,7 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
       side={
         hasPage("/playground") &&
         newest.length > 0 && (
-          <a href={`/playground?cols=${encodeURIComponent(columns.map(keyOf).join())}`}>Compare in the playground</a>
+          <a href={playgroundHref({ columns, sampling: { temperature: 0 } })}>Compare in the playground</a>
         )
       }
     >

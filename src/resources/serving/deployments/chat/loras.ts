@@ -64,6 +64,18 @@ function fits(ctx: Ctx, row: DeploymentRow, adapter: ModelRow, base = baseFor(ct
   return base !== undefined && isAdapter(adapter) && models.baseOf(ctx, row.workspaceId, adapter)?.id === base.id;
 }
 
+/** Tells which deployments can use an adapter. Each base model is looked up once. */
+export function adaptsFor(ctx: Ctx, workspaceId: string, adapter: ModelRow): (row: DeploymentRow) => boolean {
+  const base = models.baseOf(ctx, workspaceId, adapter)?.id;
+  const known = new Map<string, boolean>();
+  return (row) => {
+    const key = row.modelId ?? row.model;
+    if (!known.has(key) && known.size < MOST_BASES)
+      known.set(key, base !== undefined && baseFor(ctx, row)?.id === base);
+    return known.get(key) ?? false;
+  };
+}
+
 /** The adapters of the workspace that a request to this deployment can use, by name. */
 export function adaptersOf(ctx: Ctx, row: DeploymentRow): ModelRow[] {
   const base = baseFor(ctx, row);

@@ -6,6 +6,7 @@ import { jobFile } from "../../../../../test/foreign_paths.ts";
 import { until } from "../../../../../test/harness.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { write } from "../../../../platform/db/db.ts";
+import { withCheckpoint } from "../../../serving/deployments/checkpoint.ts";
 import * as modelResults from "../../../serving/models/results.ts";
 import * as models from "../../../serving/models/service.ts";
 import { reconcile } from "../running/reconcile.ts";
@@ -99,6 +100,23 @@ test("a checkpoint is deployed while the job runs, and stays when the job no lon
   expect((await refused({ model: jobId, checkpoint: late.id }, on.keyB))[0]).toBe(404);
   expect((await refused({ model: "random", checkpoint: late.id })).slice(0, 3)).toEqual([422, "schema", "/checkpoint"]);
   expect((await refused({ model: jobId }))[0]).toBe(400); // a checkpoint is not the job's result
+});
+
+test("a checkpoint and a result are the model of a request where any deployment has their base", async () => {
+  const { on, job, checkpoint, finished, deploy } = await app();
+  const jobId = job({ outputName: "sums" });
+  const { id } = checkpoint(jobId, 4);
+  const named = async (model: string) => (await withCheckpoint(on.ctx, on.workspaceA, { model })).model;
+  const { jobId: done, model } = await finished("poet");
+  for (const each of [id, done]) expect(named(each)).rejects.toThrow("no active deployment serves");
+  await deploy({ model: "random", name: "base" });
+  expect(await named(id)).toBe("base:sums-step-4");
+  expect(await named(done)).toBe(`base:${model.name}`);
+  expect(named(jobId)).rejects.toThrow("is running: wait until it has completed"); // it has no result yet
+  expect(await named("random")).toBe("random");
+  await deploy({ model: done, name: "own" });
+  expect(await named(done)).toBe("own");
+  expect(withCheckpoint(on.ctx, on.workspaceB, { model: id })).rejects.toThrow("No checkpoint");
 });
 
 test("an earlier checkpoint, or an export of one, does not stand in for a result that was deleted", async () => {
