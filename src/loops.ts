@@ -49,6 +49,7 @@ import { syncRemote } from "./resources/training/training_jobs/remote/sync.ts";
 import { prune as pruneTrainingJobs } from "./resources/training/training_jobs/running/prune.ts";
 import { reconcile as reconcileTrainingJobs } from "./resources/training/training_jobs/running/reconcile.ts";
 import { sweep as sweepTrainingJobs } from "./resources/training/training_jobs/running/sweep.ts";
+import { sampleSystem } from "./resources/training/training_jobs/running/system.ts";
 import { push as pushMetrics } from "./resources/watching/metrics/push.ts";
 import * as metrics from "./resources/watching/metrics/service.ts";
 import { evaluateDue, pruneHistory } from "./resources/watching/monitors/evaluate.ts";
@@ -154,6 +155,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
     return reconcileTrainingJobs(ctx);
   },
   "training_jobs.remote": (ctx) => syncRemote(ctx),
+  "training_jobs.system": sampleSystem,
   "training_jobs.sweep": sweepTrainingJobs,
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,

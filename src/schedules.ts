@@ -58,6 +58,7 @@ export const SCHEDULES = {
   "training_jobs.prune": "47 4 * * *",
   "training_jobs.reconcile": every(SECOND_MS),
   "training_jobs.remote": every(SECOND_MS),
+  "training_jobs.system": every(10 * SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),

@@ -214,6 +214,7 @@ export const CATALOG = {
   "job.cancelled": { webhook: false, data: job },
   "job.completed": { webhook: true, data: job },
   "job.failed": { webhook: true, data: job },
+  "job.updated": { webhook: false, data: job },
   "job.deleted": { webhook: false, data: job },
   "detection_batch.created": { webhook: false, data: detectionBatch },
   "detection_batch.completed": { webhook: false, data: detectionBatch },

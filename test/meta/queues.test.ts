@@ -128,6 +128,7 @@ const LOOPS: Record<LoopName, string> = {
   "training_jobs.reconcile": "jobs: fewest running, then longest ago (queue_order.ts); exports: trainingJobs.exports",
   "training_jobs.remote": "regions side by side; a region belongs to one workspace",
   "training_jobs.sweep": "server",
+  "training_jobs.system": "server",
   "volumes.sweep": "server",
   "webhooks.deliver": "endpoints take turns; a workspace has a share of the attempts",
   "webhooks.fan_out": "short commits of 1,000 rows at most, in order of the events",

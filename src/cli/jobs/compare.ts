@@ -3,7 +3,7 @@ import { command, EXIT, JSON_FLAG, SERVER_FLAGS } from "../args.ts";
 import { connect } from "../connect.ts";
 import { printJson, printTable } from "../output.ts";
 import { type JobDetails, mustFind } from "./find.ts";
-import { costOf, pointsOf, settingText, timeOf } from "./get.ts";
+import { costOf, dataOf, pointsOf, settingText, timeOf } from "./get.ts";
 import { headlineOf, type Point, seriesOf, shortNumber, sparkline, stepOf } from "./view.ts";
 
 const MOST_JOBS = 8;
@@ -67,8 +67,8 @@ function settingsOf(jobs: readonly JobDetails[]): Setting[] {
     return {
       method,
       base_model,
-      dataset,
-      eval_dataset,
+      dataset: dataset && dataOf(dataset),
+      eval_dataset: eval_dataset && dataOf(eval_dataset),
       reward_language,
       reward_functions,
       seed,

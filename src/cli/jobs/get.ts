@@ -66,6 +66,9 @@ export function factsOf(job: JobDetails, points: readonly Point[], width: number
     ["region", regionOf(job)],
     ["time", timeOf(job)],
     ["cost", costOf(job)],
+    ["tags", job.tags.length === 0 ? null : job.tags.join(", ")],
+    ["group", job.group],
+    ["notes", job.notes === "" ? null : job.notes],
     ["created", job.created_at],
     ["seed", String(job.seed)],
   ];
@@ -87,9 +90,11 @@ function statusOf(job: JobDetails): string {
 const regionOf = ({ region, placement }: JobDetails) =>
   placement === null || placement === "" ? region : `${region}: ${placement}`;
 
-type Data = { id: string; snapshot_id: string | null; num_rows?: number | null };
-const dataOf = ({ id, snapshot_id, num_rows }: Data) =>
-  `${id}${snapshot_id ?? ""}${num_rows == null ? "" : `, ${num_rows} rows`}`;
+type Data = { id: string; name: string | null; snapshot_id: string | null; num_rows?: number | null };
+
+/** `carry @snap-1, 63 rows`. A deleted dataset has only its id. */
+export const dataOf = ({ id, name, snapshot_id, num_rows }: Data) =>
+  `${[name ?? id, snapshot_id].filter(Boolean).join(" ")}${num_rows == null ? "" : `, ${num_rows} rows`}`;
 
 function rewardsOf({ reward_language, reward_functions }: JobDetails): string | null {
   const code = reward_language === null ? [] : [`${reward_language} code of the job`];

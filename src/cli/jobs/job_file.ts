@@ -21,7 +21,7 @@ export const REQUEST_FIELDS = `
   hyperparameters lora gpu provider region resume_from source_job code_artifact_id command credentials secrets volumes
   resources network env
   max_runtime_minutes max_cost_usd priority checkpoint publish hub_repo hub_variant hub_private seed metadata
-  dry_run
+  tags notes group dry_run
 `
   .trim()
   .split(/\s+/);

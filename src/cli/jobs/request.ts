@@ -18,6 +18,9 @@ export type JobFlags = {
   full: boolean;
   seed?: string | undefined;
   priority?: string | undefined;
+  tag?: string[] | undefined;
+  notes?: string | undefined;
+  group?: string | undefined;
   gpus?: string | undefined;
   region?: string | undefined;
   provider?: string | undefined;
@@ -127,6 +130,9 @@ export function bodyOf(flags: JobFlags, base: Body = {}): Body {
     output_name: flags.output,
     seed: wholeOf("seed", flags.seed),
     priority: flags.priority,
+    tags: flags.tag,
+    notes: flags.notes,
+    group: flags.group,
     region: flags.region,
     provider: flags.provider,
     resume_from: flags["resume-from"],

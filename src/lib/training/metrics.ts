@@ -32,6 +32,11 @@ export const HEADLINE_METRIC = {
   orpo: "rewards/margins",
 } as const;
 
+const LESS_IS_BETTER = ["loss", "nll_loss", "errored_rollouts", "frac_reward_zero_std"];
+
+/** True if a smaller value of the metric means a better model. A prefix of held-out rows does not matter. */
+export const isLowerBetter = (metric: string): boolean => LESS_IS_BETTER.includes(metric.replace(/^eval_/, ""));
+
 /** `truncated`: it reached max_completion_length without an end. */
 export type CompletionLength = { tokens: number; truncated: boolean };
 

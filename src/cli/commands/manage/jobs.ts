@@ -6,6 +6,7 @@ import { connect } from "../../connect.ts";
 import { INTERRUPTED, interruptible } from "../../interrupt.ts";
 import { compare } from "../../jobs/compare.ts";
 import { create } from "../../jobs/create.ts";
+import { edit } from "../../jobs/edit.ts";
 import { type Job, mustFind, pathOf } from "../../jobs/find.ts";
 import { watchJob } from "../../jobs/follow.ts";
 import { get } from "../../jobs/get.ts";
@@ -36,8 +37,10 @@ const list = listCommand({
       choices: [...METHODS, "custom"],
       doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
     },
+    tag: { type: "string", value: "TAG", doc: "Only jobs with this tag" },
+    group: { type: "string", value: "GROUP", doc: "Only jobs of this group" },
   },
-  query: ({ status, method }) => ({ status, method }),
+  query: ({ status, method, tag, group }) => ({ status, method, tag, group }),
   columns: {
     ID: ({ id }: Job) => id,
     RESULT: ({ output_name }) => output_name,
@@ -142,6 +145,7 @@ export const jobs: Group = {
     samples,
     checkpoints,
     compare,
+    edit,
     logs,
     cancel: transition("cancel", "Cancel a job; its checkpoints stay"),
     pause: transition("pause", "Pause a job: save a checkpoint and free its memory"),

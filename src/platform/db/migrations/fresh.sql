@@ -1022,7 +1022,7 @@ CREATE TABLE training_jobs (
   completed_at         INTEGER,
   created_at           INTEGER NOT NULL,
   updated_at           INTEGER NOT NULL
-, cost_remainder INTEGER NOT NULL DEFAULT 0, run_until INTEGER, energy_joules INTEGER, energy_watts REAL, energy_at INTEGER, published_at INTEGER, like_count INTEGER NOT NULL DEFAULT 0, tracker_run_url TEXT, api_key_id TEXT, reading TEXT, warnings TEXT NOT NULL DEFAULT '[]', log_stdout_bytes INTEGER, details_removed_at INTEGER, start_model_id TEXT, resolver TEXT, stopped_early TEXT, region TEXT NOT NULL DEFAULT 'local', placement TEXT, hub_repo TEXT, hub_variant TEXT, hub_private INTEGER NOT NULL DEFAULT 1, hub_asked_at INTEGER, hub_repo_url TEXT, resources TEXT, network TEXT, env_names TEXT NOT NULL DEFAULT '[]', env_sealed TEXT NOT NULL DEFAULT '') STRICT;
+, cost_remainder INTEGER NOT NULL DEFAULT 0, run_until INTEGER, energy_joules INTEGER, energy_watts REAL, energy_at INTEGER, published_at INTEGER, like_count INTEGER NOT NULL DEFAULT 0, tracker_run_url TEXT, api_key_id TEXT, reading TEXT, warnings TEXT NOT NULL DEFAULT '[]', log_stdout_bytes INTEGER, details_removed_at INTEGER, start_model_id TEXT, resolver TEXT, stopped_early TEXT, region TEXT NOT NULL DEFAULT 'local', placement TEXT, hub_repo TEXT, hub_variant TEXT, hub_private INTEGER NOT NULL DEFAULT 1, hub_asked_at INTEGER, hub_repo_url TEXT, resources TEXT, network TEXT, env_names TEXT NOT NULL DEFAULT '[]', env_sealed TEXT NOT NULL DEFAULT '', tags TEXT NOT NULL DEFAULT '[]', notes TEXT NOT NULL DEFAULT '', job_group TEXT) STRICT;
 CREATE TABLE training_metrics (
   job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
   step   INTEGER NOT NULL,
@@ -1055,6 +1055,12 @@ CREATE TABLE training_samples (
   truncated   INTEGER NOT NULL,
   error       TEXT,
   PRIMARY KEY (job_id, step, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE training_system (
+  job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
+  time INTEGER NOT NULL,
+  "values" TEXT NOT NULL,
+  PRIMARY KEY (job_id, time)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE upload_parts (
   upload_id   TEXT NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,

@@ -54,6 +54,7 @@ import m0077 from "./0077_internal_deployments.sql" with { type: "text" };
 import m0078 from "./0078_custom_jobs.sql" with { type: "text" };
 import m0079 from "./0079_file_parts.sql" with { type: "text" };
 import m0084 from "./0084_trace_facets.sql" with { type: "text" };
+import m0085 from "./0085_arranged_jobs.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -114,11 +115,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 78, name: "0078_custom_jobs", sql: m0078 },
   { version: 79, name: "0079_file_parts", sql: m0079 },
   { version: 84, name: "0084_trace_facets", sql: m0084 },
+  { version: 85, name: "0085_arranged_jobs", sql: m0085 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "0f7dccd77d3e63c0e52ec5ea50eb408aa8f1ef37c21e6d8f2bfea60dfc43f57b";
-export const FRESH_TEXTS = "8817cd32ebaaab68e06c2116abdabc26c44fad78e25f0c5e5b565da522c93c2f";
+export const SCHEMA = "5660773baa119651d244e71232f6627813a86a5ec6855d3ffea4174b9576335b";
+export const FRESH_TEXTS = "b7eaee1ed1599ef69870f36f0ced17cb00d2eb6855dcb74916df20b464fcd353";

@@ -2,7 +2,7 @@
 
 import { formatBytes } from "../../../lib/bytes.ts";
 import { usdOf } from "../../../lib/money.ts";
-import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
+import { HEADLINE_METRIC, isLowerBetter } from "../../../lib/training/metrics.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { CUSTOM_ENDS, TIME_LIMIT } from "../../../platform/providers/protocol.ts";
 import type { FromTrainer, TROUBLES, TrainSample } from "../../../workers/protocol_trainer.ts";
@@ -196,15 +196,6 @@ export function judgeCredit(
   return runs && shortage !== null ? "pause" : "nothing";
 }
 
-const LOWER_IS_BETTER: Record<keyof typeof HEADLINE_METRIC, boolean> = {
-  grpo: false,
-  rloo: false,
-  sft: true,
-  dpo: false,
-  kto: false,
-  orpo: false,
-};
-
 type Judgeable = Pick<JobRow, "method" | "hyperparameters"> & Partial<Pick<JobRow, "evalDatasetId">>;
 
 /** One step is luck: a batch of it may have had easy prompts. */
@@ -221,7 +212,8 @@ export function rankingOf({ method, hyperparameters, evalDatasetId }: Judgeable)
   if (method === "custom") return null;
   const { metric_for_best_model: own, greater_is_better: greater } = hyperparameters;
   if (typeof own === "string") return { metric: own, lower: greater === false, steps: null };
-  const [metric, lower] = [HEADLINE_METRIC[method], LOWER_IS_BETTER[method]];
+  const metric = HEADLINE_METRIC[method];
+  const lower = isLowerBetter(metric);
   return evalDatasetId ? { metric: `eval_${metric}`, lower, steps: null } : { metric, lower, steps: STEPS_OF_MEAN };
 }
 

@@ -1,4 +1,5 @@
 import { Elysia } from "elysia";
+import { z } from "zod";
 import type { Ctx, Principal } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
@@ -12,7 +13,7 @@ import { create } from "./admission/create.ts";
 import { CreateTrainingJob } from "./admission/create_schema.ts";
 import { validate } from "./admission/validate.ts";
 import { JobValidation } from "./admission/validation_schema.ts";
-import { TrainingJob } from "./schema.ts";
+import { TrainingJob, UpdateTrainingJob } from "./schema.ts";
 import * as jobs from "./service.ts";
 import { byName, mustGet } from "./state/rows.ts";
 import type { JobRow } from "./table.ts";
@@ -21,6 +22,7 @@ import * as lists from "./views/lists.ts";
 import * as metrics from "./views/metrics.ts";
 import { setPublished } from "./views/publishing.ts";
 import * as shapes from "./views/schema.ts";
+import * as system from "./views/system.ts";
 
 const PREFIX = "/v1/training_jobs";
 const TAGS = ["Training jobs"];
@@ -77,11 +79,21 @@ const managing = (ctx: Ctx) => {
     )
     .get("", ({ principal, query }) => listJobs(ctx, principal.workspaceId, query), {
       ...asks(shapes.ListQuery),
-      detail: describe("List training jobs", { 200: listOf(TrainingJob, "TrainingJobList") }),
+      detail: describe("List training jobs", {
+        200: listOf(z.union([TrainingJob, shapes.ChosenJob]), "TrainingJobList"),
+      }),
     })
     .get("/:id", ({ principal, params }) => presentJob(ctx, mustGet(ctx, principal.workspaceId, params.id)), {
       detail: describe("Get a training job", { 200: TrainingJob }),
     })
+    .patch(
+      "/:id",
+      ({ principal, params, body }) => presentJob(ctx, jobs.update(ctx, principal.workspaceId, params.id, body)),
+      {
+        ...takes(UpdateTrainingJob),
+        detail: describe("Change a job's tags, notes or group", { 200: TrainingJob }),
+      },
+    )
     .delete(
       "/:id",
       ({ principal, params }) => {
@@ -156,6 +168,13 @@ const reading = (ctx: Ctx) => {
         ),
       },
     )
+    .get("/system", ({ principal, params }) => system.read(ctx, jobOf(principal, params.id)), {
+      detail: describe(
+        "Get the figures of the machine while a job ran",
+        { 200: shapes.JobSystem },
+        { description: "One in ten seconds, fewer for a long job. Jobs on other machines have none." },
+      ),
+    })
     .get("/samples", ({ principal, params, query }) => lists.samples(ctx, jobOf(principal, params.id), query), {
       ...asks(shapes.SamplesQuery),
       detail: describe("List scored completions of a step", { 200: listOf(shapes.JobSample, "TrainingJobSampleList") }),

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { usdOf } from "../../../lib/money.ts";
-import { DateTime, isoOrNull, later } from "../../../lib/schema.ts";
+import { DateTime, isoOrNull, Label, later } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import { LoraSettings } from "../../../lib/training/lora.ts";
-import { HEADLINE_METRIC } from "../../../lib/training/metrics.ts";
+import { HEADLINE_METRIC, isLowerBetter } from "../../../lib/training/metrics.ts";
 import { NETWORKS } from "../../../lib/training/resources.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { snapshotId } from "../../data/datasets/schema.ts";
@@ -25,6 +25,33 @@ export const HubRepo = z
   .regex(/^(?!.*(?:\.\.|--))[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,95}$/, "must be owner/name")
   .refine((repo) => !/\.git$|[.-]$/.test(repo), "must not end in .git, a dot or a hyphen");
 
+const PinnedDataset = () => ({
+  id: z.string(),
+  name: z.string().nullable().describe("Null if the dataset was deleted"),
+  snapshot_id: z.string().nullable(),
+});
+
+const MOST_TAGS = 20;
+
+/** What people write on a job to find it again. It changes nothing in the training. */
+export const arrangedFields = () => ({
+  tags: z
+    .array(Label(50))
+    .max(MOST_TAGS)
+    .transform((tags) => [...new Set(tags)])
+    .optional()
+    .describe(`At most ${MOST_TAGS}. A tag that is given twice is kept once`),
+  notes: z
+    .string()
+    .max(10_000)
+    .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
+    .optional()
+    .describe("Any text"),
+  group: Label(100).nullable().optional().describe("Jobs that belong together, such as those of one experiment"),
+});
+export const UpdateTrainingJob = later(() => z.object(arrangedFields()).meta({ id: "UpdateTrainingJob" }));
+export type UpdateTrainingJob = z.infer<typeof UpdateTrainingJob>;
+
 export const TrainingJob = later(() =>
   z
     .object({
@@ -36,10 +63,8 @@ export const TrainingJob = later(() =>
       output_name: z.string(),
       gpu_requested: Gpu,
       gpu: Gpu.nullable().describe("Null until the job has hardware"),
-      dataset: z
-        .object({ id: z.string(), snapshot_id: z.string().nullable(), num_rows: z.int().nullable() })
-        .nullable(),
-      eval_dataset: z.object({ id: z.string(), snapshot_id: z.string().nullable() }).nullable(),
+      dataset: z.object({ ...PinnedDataset(), num_rows: z.int().nullable() }).nullable(),
+      eval_dataset: z.object(PinnedDataset()).nullable(),
       hyperparameters: z.record(z.string(), z.unknown()).describe("Every hyperparameter, with its resolved value"),
       lora: LoraSettings.nullable().describe("Null if all weights are trained"),
       reward_source: z.string().nullable().describe("Null in lists"),
@@ -99,7 +124,10 @@ export const TrainingJob = later(() =>
         .nullable()
         .describe("What the job does before it can wait for a device; null if nothing"),
       latest_metrics: z.record(z.string(), z.number()),
-      headline_metric: z.object({ name: z.string(), value: z.number() }).nullable(),
+      headline_metric: z
+        .object({ name: z.string(), value: z.number(), better: z.enum(["higher", "lower"]) })
+        .nullable()
+        .describe("The metric that shows how the job goes, and which way is better; null before the first step"),
       best_checkpoint_id: z.string().nullable().describe("Null while no checkpoint has learned anything"),
       best_by: z
         .string()
@@ -142,6 +170,9 @@ export const TrainingJob = later(() =>
         })
         .describe("What is needed to repeat the job"),
       metadata: z.record(z.string(), z.string()),
+      tags: z.array(z.string()),
+      notes: z.string(),
+      group: z.string().nullable(),
       started_at: DateTime.nullable(),
       completed_at: DateTime.nullable(),
       created_at: DateTime,
@@ -157,6 +188,8 @@ export type Live = {
   queuePosition: number | null;
   queueReason: string | null;
   load: TrainingJob["load"];
+  /** By the id of a dataset. */
+  datasetName: (id: string) => string | null;
   withSource: boolean;
 };
 
@@ -169,7 +202,7 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   output_name: row.outputName,
   gpu_requested: { type: row.gpuType, count: row.gpuCount },
   gpu: row.gpu,
-  ...datasetsOf(row),
+  ...datasetsOf(row, live),
   hyperparameters: row.hyperparameters,
   lora: row.lora,
   reward_source: live.withSource ? row.rewards.source : null,
@@ -220,6 +253,9 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
   energy_wh: wattHours(row.energyJoules),
   lock: { adapter_sha256: null, resolver_sha256: null, resolver_id: null, resolver_version: null, ...row.lock },
   metadata: row.metadata,
+  tags: row.tags,
+  notes: row.notes,
+  group: row.group,
   started_at: isoOrNull(row.startedAt),
   completed_at: isoOrNull(row.completedAt),
   created_at: isoTime(row.createdAt),
@@ -230,15 +266,26 @@ export const present = (row: JobRow, live: Live): TrainingJob => ({
 export const costMicrosOf = (row: JobRow, now: number): number =>
   row.costMicros + (row.runSince === null ? 0 : costOf(row.rateMicros, now - row.runSince));
 
-function datasetsOf(row: JobRow): Pick<TrainingJob, "dataset" | "eval_dataset"> {
+function datasetsOf(row: JobRow, { datasetName }: Live): Pick<TrainingJob, "dataset" | "eval_dataset"> {
   const nameOf = (number: number | null) => (number === null ? null : snapshotId(number));
   return {
     dataset:
       row.datasetId === null
         ? null
-        : { id: row.datasetId, snapshot_id: nameOf(row.snapshotNumber), num_rows: row.numRows },
+        : {
+            id: row.datasetId,
+            name: datasetName(row.datasetId),
+            snapshot_id: nameOf(row.snapshotNumber),
+            num_rows: row.numRows,
+          },
     eval_dataset:
-      row.evalDatasetId === null ? null : { id: row.evalDatasetId, snapshot_id: nameOf(row.evalSnapshotNumber) },
+      row.evalDatasetId === null
+        ? null
+        : {
+            id: row.evalDatasetId,
+            name: datasetName(row.evalDatasetId),
+            snapshot_id: nameOf(row.evalSnapshotNumber),
+          },
   };
 }
 
@@ -258,5 +305,7 @@ function progressOf({ status, step, totalSteps, etaMs }: JobRow): TrainingJob["p
 function headlineOf({ method, latestMetrics }: JobRow): TrainingJob["headline_metric"] {
   const name = method === "custom" ? undefined : HEADLINE_METRIC[method];
   const value = name === undefined ? undefined : latestMetrics[name];
-  return name === undefined || value === undefined ? null : { name, value };
+  return name === undefined || value === undefined
+    ? null
+    : { name, value, better: isLowerBetter(name) ? "lower" : "higher" };
 }

@@ -1,14 +1,18 @@
 /** Operations of callers on a training job. `admission/create.ts` creates jobs, `running/reconcile.ts` runs them. */
+import { eq } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
+import { emit } from "../../../events/emit.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
 import { mustBeOpen } from "../../data/storage_usage/service.ts";
 import type { Payer } from "../../money/billing/budget.ts";
 import * as billing from "../../money/billing/service.ts";
+import { report } from "./machine.ts";
+import type { UpdateTrainingJob } from "./schema.ts";
 import * as deletion from "./state/deletion.ts";
 import { step } from "./state/notes.ts";
 import { currentJob, isFinished, mustGet } from "./state/rows.ts";
-import type { JobRow } from "./table.ts";
+import { type JobRow, trainingJobs } from "./table.ts";
 
 /** Ends a job at once, or when its worker has ended. Cancelling twice changes nothing. */
 export function cancel(ctx: Ctx, workspaceId: string, id: string): JobRow {
@@ -56,6 +60,24 @@ function move(ctx: Ctx, before: JobRow, participle: string, change: Change): Job
 }
 
 const unsupported = (message: string) => new AppError("unsupported_state", message, { param: "id" });
+
+/** What people write on a job. Its training does not change. */
+export function update(ctx: Ctx, workspaceId: string, id: string, body: UpdateTrainingJob): JobRow {
+  const before = mustGet(ctx, workspaceId, id);
+  const now = ctx.clock.now();
+  const patch = {
+    ...(body.tags === undefined ? {} : { tags: body.tags }),
+    ...(body.notes === undefined ? {} : { notes: body.notes }),
+    ...(body.group === undefined ? {} : { group: body.group }),
+    updatedAt: now,
+  };
+  const row = write(ctx.db, (tx) => {
+    const [changed] = tx.update(trainingJobs).set(patch).where(eq(trainingJobs.id, id)).returning().all();
+    if (changed) emit(tx, "job.updated", { workspaceId, now }, report(changed));
+    return changed;
+  });
+  return row ?? before;
+}
 
 /** Deletes a finished job. The sweep removes its directory; models that the job made stay. */
 export function remove(ctx: Ctx, workspaceId: string, id: string): JobRow {

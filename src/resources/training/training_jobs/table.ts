@@ -177,6 +177,9 @@ export const trainingJobs = sqliteTable("training_jobs", {
   /** Standard output comes first in the stored log. Null: both streams are mixed. */
   logStdoutBytes: integer("log_stdout_bytes"),
   metadata: text("metadata", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  tags: text("tags", { mode: "json" }).$type<string[]>().notNull().default([]),
+  notes: text("notes").notNull().default(""),
+  group: text("job_group"),
   queuedAt: integer("queued_at").notNull(),
   startedAt: integer("started_at"),
   completedAt: integer("completed_at"),
@@ -218,6 +221,17 @@ export const trainingMetrics = sqliteTable(
     values: text("values", { mode: "json" }).$type<Record<string, number>>().notNull(),
   },
   (table) => [primaryKey({ columns: [table.jobId, table.step] })],
+);
+
+/** Figures of the machine while a job ran on it. */
+export const trainingSystem = sqliteTable(
+  "training_system",
+  {
+    jobId: ofJob(),
+    time: integer("time").notNull(),
+    values: text("values", { mode: "json" }).$type<Record<string, number>>().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.jobId, table.time] })],
 );
 
 export const trainingSamples = sqliteTable(

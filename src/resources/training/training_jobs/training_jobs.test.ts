@@ -162,7 +162,7 @@ test("progress, headline metric, remaining time and cost are current", async () 
   clock.advance(10_000);
   expect(await app.get(id)).toMatchObject({
     progress: { step: 10, total_steps: 40, percent: 25, eta_seconds: 90 },
-    headline_metric: { name: "reward", value: 0.5 },
+    headline_metric: { name: "reward", value: 0.5, better: "higher" },
     latest_metrics: { reward: 0.5, loss: 1 },
     cost_usd: 0.011,
   });

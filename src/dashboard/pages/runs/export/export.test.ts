@@ -14,7 +14,7 @@ const job = {
   lora: null,
   gpu: null,
   progress: { step: 3, total_steps: 3 },
-  headline_metric: { name: "reward", value: 1 },
+  headline_metric: { name: "reward", value: 1, better: "higher" },
   cost_usd: 0,
   energy_wh: 2,
   started_at: null,

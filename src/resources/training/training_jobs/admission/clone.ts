@@ -79,6 +79,8 @@ function requestFor(ctx: Ctx, row: JobRow): JobRequest {
     checkpoint: { save_steps: row.saveSteps, keep_last: row.keepLast },
     seed: row.seed,
     metadata: row.metadata,
+    tags: row.tags,
+    group: row.group,
   };
 }
 

@@ -8,7 +8,7 @@ import { LoraSettings } from "../../../../lib/training/lora.ts";
 import { NETWORKS } from "../../../../lib/training/resources.ts";
 import { Env, isInWorkspace, MountPath } from "../../../machines/sessions/schema.ts";
 import { RewardRef } from "../../reward_functions/schema.ts";
-import { HubRepo } from "../schema.ts";
+import { arrangedFields, HubRepo } from "../schema.ts";
 import { HUB_VARIANTS, JOB_METHODS } from "../table.ts";
 
 export const MAX_SEED = 2 ** 31 - 1;
@@ -219,6 +219,7 @@ export const CreateTrainingJob = later(() =>
       hub_private: z.boolean().optional().describe("A new repository is visible to its owner alone. Default: true"),
       seed: z.int().min(0).max(MAX_SEED).optional().describe("Default: random, and recorded in the job"),
       metadata: Metadata.optional(),
+      ...arrangedFields(),
       dry_run: z.boolean().optional().describe("Only validate: answers like POST /v1/training_jobs/validate"),
     })
     .refine(({ dataset, dataset_id }) => !dataset || !dataset_id || dataset === dataset_id, {

@@ -20,6 +20,7 @@ import {
   trainingJobs,
   trainingMetrics,
   trainingSamples,
+  trainingSystem,
 } from "../table.ts";
 import { read as readMetrics } from "../views/metrics.ts";
 
@@ -64,6 +65,7 @@ async function removeDetails(ctx: Ctx, job: JobRow) {
   const { db } = ctx;
   await gradually(db, (tx, rows) => removeSamples(tx, job.id, rows));
   await thinMetrics(ctx, job);
+  write(db, (tx) => tx.delete(trainingSystem).where(eq(trainingSystem.jobId, job.id)).run()); // a few hundred
   await gradually(db, (tx, rows) => {
     const { id, jobId } = trainingEvents;
     const some = tx.select({ id }).from(trainingEvents).where(eq(jobId, job.id)).limit(rows);

@@ -73,6 +73,8 @@ export class TrainingJobsState {
   /** Job → the time of the next try to pull its records from a node. */
   readonly pullsNotBefore = new Map<string, number>();
   readonly changes = new ChangeSignals();
+  /** At the last measurement of the machine. */
+  processorTimes: { busy: number; all: number } | undefined;
   /** Permits for files that are made of checkpoints, and the ids of those that are being made. */
   readonly exports = new Semaphore({ name: "exports", permits: 2 });
   readonly exporting = new Set<string>();

@@ -15,11 +15,54 @@ import {
   type SampleRow,
 } from "../table.ts";
 
+const MOST_WHOLE = 100;
+const MOST_CHOSEN = 1_000;
+
 export const ListQuery = PageQuery.extend({
   status: z.enum(JOB_STATUSES).optional(),
   method: z.enum(JOB_METHODS).optional(),
   dataset_id: z.string().optional().describe("Only jobs that train on this dataset"),
+  tag: z.string().max(50).optional().describe("Only jobs with this tag"),
+  group: z.string().max(100).optional().describe("Only jobs of this group"),
+  limit: numberText(z.int().min(1).max(MOST_CHOSEN))
+    .default(20)
+    .describe(`How many items at most. More than ${MOST_WHOLE} only with fields`),
+  fields: z
+    .string()
+    .max(5_000)
+    .optional()
+    .describe(
+      "Names, separated by commas: fields of a job, or one entry of a field, such as hyperparameters.learning_rate or latest_metrics.reward. Each item then has only its id, its object and these",
+    ),
+}).refine(({ limit, fields }) => fields !== undefined || limit <= MOST_WHOLE, {
+  path: ["limit"],
+  message: `must be at most ${MOST_WHOLE} without fields`,
 });
+
+/** A job of a list with chosen fields. */
+export const ChosenJob = later(() =>
+  z.looseObject({ id: z.string(), object: z.literal("training_job") }).meta({ id: "ChosenTrainingJob" }),
+);
+
+export const JobSystem = later(() =>
+  z
+    .object({
+      object: z.literal("training_job.system"),
+      job_id: z.string(),
+      data: z.array(
+        z.object({
+          time: DateTime,
+          values: z
+            .record(z.string(), z.number())
+            .describe(
+              "Of the GPUs of the job: gpu_percent, gpu_memory_bytes, gpu_power_watts, gpu_temperature_celsius. Of the machine: cpu_percent, memory_bytes, disk_bytes. What cannot be measured is missing",
+            ),
+        }),
+      ),
+    })
+    .meta({ id: "TrainingJobSystem" }),
+);
+export type JobSystem = z.infer<typeof JobSystem>;
 
 export const JobEvent = later(() =>
   z
