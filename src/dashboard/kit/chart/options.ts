@@ -1,29 +1,40 @@
 /** The look of a chart, in the terms of uPlot. */
 import type uPlot from "uplot";
-import { duration, number } from "../../data/format.ts";
+import { number } from "../../data/format.ts";
 import type { ChartProps } from "./chart.tsx";
+import type { Content, Mark } from "./series.ts";
+import { hasPositive, positive, smoothed } from "./smooth.ts";
+import { spanTexts, timeTexts } from "./words.ts";
 
-type Latest = { readonly current: ChartProps };
+/** The chart as it is shown now. */
+export type View = ChartProps & { hidden: ReadonlySet<string> };
+type Latest = { readonly current: View };
 type Colour = (token: string) => string;
+type Hooks = { onCursor: (plot: uPlot) => void; onScale: (plot: uPlot) => void };
 
-export function optionsOf(latest: Latest, width: number, height: number, colour: Colour): uPlot.Options {
-  const { series, log, sync } = latest.current;
+const isLog = ({ log, series }: View) => log === true && hasPositive(series.map(({ values }) => values));
+
+export function optionsOf(
+  latest: Latest,
+  { width, height }: { width: number; height: number },
+  colour: Colour,
+  { onCursor, onScale }: Hooks,
+): uPlot.Options {
+  const view = latest.current;
+  const { series, sync, hidden, smoothing = 0 } = view;
   const lines: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
   for (const { label, token = "--c1", band, dashed } of series) {
     const stroke = colour(token);
-    lines.push({
-      label,
-      stroke,
-      width: 1.8,
-      spanGaps: true,
-      points: { show: false },
-      ...(dashed ? { dash: [5, 4] } : {}),
-    });
+    const show = !hidden.has(label);
+    const line = { spanGaps: true, show, ...(dashed ? { dash: [5, 4] } : {}) };
+    lines.push({ ...line, label, stroke, width: 1.8, points: { show: false } });
+    if (smoothing > 0)
+      lines.push({ ...line, label: "", stroke: faded(stroke, 0.3), width: 1, points: { show: false } });
     if (!band) continue;
-    const edge = { stroke: "transparent", width: 0, points: { show: false } };
-    bands.push({ series: [lines.length, lines.length + 1], fill: faded(stroke) });
-    lines.push({ ...edge, label: `${label} high` }, { ...edge, label: `${label} low` });
+    const edge = { stroke: "transparent", width: 0, show, points: { show: false } };
+    bands.push({ series: [lines.length, lines.length + 1], fill: faded(stroke, 0.14) });
+    lines.push({ ...edge, label: "" }, { ...edge, label: "" });
   }
   return {
     width,
@@ -31,37 +42,67 @@ export function optionsOf(latest: Latest, width: number, height: number, colour:
     series: lines,
     bands,
     legend: { show: false },
-    padding: [10, latest.current.time ? 28 : 12, 0, 0], // the last time is wide
+    padding: [10, view.kind === "time" ? 28 : 12, 0, 0], // the last time is wide
     cursor: {
       ...(sync === undefined ? {} : { sync: { key: sync } }),
       drag: { x: true, y: false },
       points: { size: 7 },
     },
-    scales: { x: xScale(latest), y: log ? { distr: 3 } : {} },
-    axes: axesOf(latest, colour),
-    hooks: { draw: [(plot) => drawMarks(plot, latest, colour)], ready: [(plot) => addTip(plot, latest)] },
+    scales: { x: xScale(view), y: isLog(view) ? { distr: 3 } : {} },
+    axes: axesOf(view, colour),
+    hooks: {
+      draw: [(plot) => drawMarks(plot, latest.current.marks ?? [], colour)],
+      setCursor: [onCursor],
+      setScale: [(plot, key) => key === "x" && onScale(plot)],
+    },
   };
 }
 
-function xScale({ current: { time, xMax } }: Latest): uPlot.Scale {
-  if (xMax === undefined) return { time: time ?? false };
-  return { time: false, range: (_, min, max) => [Math.min(min, 0), Math.max(max, xMax)] };
+/** The columns of uPlot: x, then each line, followed by its raw values if it is smoothed, and its band. */
+export function dataOf(view: View): uPlot.AlignedData {
+  const { x, series, smoothing = 0 } = view;
+  const shown = isLog(view) ? positive : (values: Content["series"][number]["values"]) => values;
+  const columns = series.flatMap(({ values, band }) => [
+    shown(smoothed(values, smoothing)),
+    ...(smoothing > 0 ? [shown(values)] : []),
+    ...(band ? [shown(band.high), shown(band.low)] : []),
+  ]);
+  return [x, ...columns] as uPlot.AlignedData; // uPlot reads the columns and changes none
 }
 
-const faded = (rgb: string) => rgb.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");
+/** A run that still grows has its last step at the right: the axis does not move. A chosen part is shown as it is. */
+function xScale({ kind, xMax }: View): uPlot.Scale {
+  if (xMax === undefined) return { time: kind === "time" };
+  return {
+    time: false,
+    range: (plot, min, max) => {
+      const [first, last] = [plot.data[0][0] ?? min, plot.data[0].at(-1) ?? max];
+      return min > first || max < last ? [min, max] : [Math.min(min, 0), Math.max(max, xMax)];
+    },
+  };
+}
 
-function axesOf(latest: Latest, colour: Colour): uPlot.Axis[] {
-  const font = "11px system-ui, sans-serif";
-  const common = { stroke: colour("--muted"), font, ticks: { show: false } };
+const faded = (rgb: string, share: number) => rgb.replace(/^rgb\((.*)\)$/, `rgba($1, ${share})`);
+
+const FONT = "11px system-ui, sans-serif";
+const NAME_PX = 15;
+
+function axesOf({ kind, x: places, xLabel, yLabel, format }: View, colour: Colour): uPlot.Axis[] {
+  const common = { stroke: colour("--muted"), font: FONT, labelFont: FONT, labelGap: 0, ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
-  const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : number(value)));
-  const spans = (_: uPlot, all: number[]) => all.map((value) => (value === 0 ? "0" : duration(value)));
-  const { time, span, x: places } = latest.current;
-  const incrs = span ? SPANS : places.every(Number.isInteger) ? WHOLE : undefined;
-  const x = time ? { values: times } : { values: span ? spans : values, ...(incrs ? { incrs } : {}) };
+  const shown = format ?? ((value: number) => number(value));
+  const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : shown(value)));
+  const numbers = (_: uPlot, all: number[]) => all.map((value) => number(value, 6));
+  const texts = { time: timeTexts, span: spanTexts, number: undefined }[kind ?? "number"];
+  const incrs = kind === "span" ? SPANS : places.every(Number.isInteger) ? WHOLE : undefined;
+  const x = {
+    values: texts ? (_: uPlot, all: number[]) => texts(all) : numbers,
+    ...(kind !== "time" && incrs ? { incrs } : {}),
+  };
+  const named = (name: string | undefined) => (name === undefined ? {} : { label: name, labelSize: NAME_PX });
   return [
-    { ...common, ...x, grid: { show: false }, size: 26, space: 60 },
-    { ...common, grid, values, size: widthOf, space: 34 },
+    { ...common, ...x, ...named(xLabel), grid: { show: false }, size: 22, space: 60 },
+    { ...common, ...named(yLabel), grid, values, size: widthOf, space: 34 },
   ];
 }
 
@@ -82,20 +123,11 @@ const SPANS = [
   ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * DAY_S),
 ];
 
-/** Times of the x axis in one line: a day for a long axis, seconds for a short one. */
-function times(_: uPlot, all: number[]): string[] {
-  const span = (all.at(-1) ?? 0) - (all[0] ?? 0);
-  const clock: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit" };
-  if (span < 600) clock.second = "2-digit";
-  const format: Intl.DateTimeFormatOptions = span > 2 * DAY_S ? { day: "numeric", month: "short" } : clock;
-  return all.map((seconds) => new Date(seconds * 1000).toLocaleString("en-GB", format));
-}
-
-/** Vertical dashed lines with their words, which do not run out of the picture. */
-function drawMarks(plot: uPlot, { current: { marks = [] } }: Latest, colour: Colour) {
-  const { ctx, bbox } = plot;
+/** Vertical dashed lines with their words, which neither run out of the picture nor lie on each other. */
+function drawMarks({ ctx, bbox, valToPos }: uPlot, marks: readonly Mark[], colour: Colour) {
+  let free = Number.NEGATIVE_INFINITY; // the x up to which words stand
   for (const { x, label, token = "--warn" } of marks) {
-    const at = plot.valToPos(x, "x", true);
+    const at = valToPos(x, "x", true);
     if (at < bbox.left || at > bbox.left + bbox.width) continue;
     ctx.save();
     ctx.strokeStyle = colour(token);
@@ -106,33 +138,13 @@ function drawMarks(plot: uPlot, { current: { marks = [] } }: Latest, colour: Col
     ctx.lineTo(at, bbox.top + bbox.height);
     ctx.stroke();
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-    ctx.textAlign = at > bbox.left + bbox.width * 0.7 ? "right" : "left";
-    ctx.fillText(label, at + (ctx.textAlign === "left" ? 5 : -5), bbox.top + 12 * devicePixelRatio);
+    const { width } = ctx.measureText(label);
+    const isLeft = at + width + 10 > bbox.left + bbox.width;
+    const from = isLeft ? at - width - 5 : at + 5;
+    if (label !== "" && from > free) {
+      ctx.fillText(label, from, bbox.top + 12 * devicePixelRatio);
+      free = from + width + 8;
+    }
     ctx.restore();
   }
-}
-
-/** A note that follows the cursor, and the click that picks a point. */
-function addTip(plot: uPlot, latest: Latest) {
-  const tip = document.createElement("div");
-  tip.className = "tip";
-  tip.hidden = true;
-  plot.over.append(tip);
-  plot.over.addEventListener("mouseleave", () => {
-    tip.hidden = true;
-  });
-  plot.over.addEventListener("mousemove", () => {
-    const { idx, left = 0 } = plot.cursor;
-    const { series, x, xLabel = "", time, span } = latest.current;
-    tip.hidden = idx === null || idx === undefined;
-    if (idx === null || idx === undefined) return;
-    const at = x[idx] ?? 0;
-    const head = time ? new Date(at * 1000).toLocaleString("en-GB") : span ? duration(at) : `${xLabel} ${number(at)}`;
-    tip.textContent = [head, ...series.map(({ label, values }) => `${label} ${number(values[idx], 4)}`)].join("\n");
-    tip.style.left = `${left > plot.over.clientWidth / 2 ? left - tip.offsetWidth - 12 : left + 12}px`;
-  });
-  plot.over.addEventListener("click", () => {
-    const { idx } = plot.cursor;
-    if (idx !== null && idx !== undefined) latest.current.onPick?.(idx);
-  });
 }

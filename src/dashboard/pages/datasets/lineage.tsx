@@ -1,13 +1,13 @@
 /** The runs that read the dataset. */
 import type { Dataset } from "../../../resources/data/datasets/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
-import { NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Loaded } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import { Headline } from "../runs/headline.tsx";
 import { usesOf } from "./samples.ts";
 
 export function Lineage({ dataset }: { dataset: Dataset }) {
@@ -41,11 +41,7 @@ export function Lineage({ dataset }: { dataset: Dataset }) {
                 { title: "State", cell: ({ status }) => <State status={status} /> },
                 { title: "Rows used for", cell: (job) => partOf(job).join(", ") },
                 { title: "Method", cell: ({ method }) => method, wide: true },
-                {
-                  title: "Score",
-                  cell: ({ headline_metric }) => (headline_metric ? number(headline_metric.value) : NONE),
-                  numeric: true,
-                },
+                { title: "Result", cell: ({ headline_metric: metric }) => <Headline metric={metric} />, numeric: true },
                 { title: "Created", cell: ({ created_at }) => <Time at={created_at} />, wide: true },
               ]}
             />

@@ -9,6 +9,7 @@ import { State } from "../../kit/pill.tsx";
 import { Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
 import { hasPage } from "../../shell/router.ts";
+import { Headline } from "../runs/headline.tsx";
 
 export function RecentRuns({ jobs }: { jobs: Resource<ListPage<TrainingJob>> }) {
   return (
@@ -36,7 +37,7 @@ const Runs = ({ rows }: { rows: readonly TrainingJob[] }) => (
       { title: "Name", cell: ({ output_name: name }) => name },
       { title: "State", cell: (job) => <State status={job.status} detail={progressOf(job)} reason={reasonOf(job)} /> },
       { title: "Curve", cell: (job) => <Curve job={job} />, wide: true },
-      { title: "Score", cell: ({ headline_metric: metric }) => (metric ? number(metric.value) : NONE), numeric: true },
+      { title: "Result", cell: ({ headline_metric: metric }) => <Headline metric={metric} />, numeric: true },
       { title: "", cell: (job) => <When job={job} />, wide: true },
     ]}
   />

@@ -2,7 +2,8 @@ import { useMemo, useRef } from "preact/hooks";
 import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import type { MonitorValues } from "../../../resources/watching/monitors/values.ts";
 import { useResource } from "../../data/resource.ts";
-import { Chart, type Series } from "../../kit/chart/chart.tsx";
+import { Chart } from "../../kit/chart/chart.tsx";
+import type { Series } from "../../kit/chart/series.ts";
 import { Skeleton } from "../../kit/page.tsx";
 import { now } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
@@ -48,7 +49,7 @@ export function ValueChart({ monitor }: { monitor: Monitor }) {
       {x.length < 2 || values.every((each) => each === null) ? (
         <p class="muted monitors-wait">The curve begins with the second measurement.</p>
       ) : (
-        <Chart label={`Value of ${monitor.name} over time`} x={x} series={series} time height={220} />
+        <Chart label={`Value of ${monitor.name} over time`} x={x} series={series} kind="time" height={220} />
       )}
     </>
   );

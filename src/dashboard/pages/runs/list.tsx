@@ -1,6 +1,6 @@
 /** All runs, with their state in words. The filter, the search and the chosen runs are in the address. */
 import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
-import { count, duration, NONE, number, words } from "../../data/format.ts";
+import { count, duration, NONE, words } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
@@ -12,6 +12,7 @@ import { More, Table } from "../../kit/table.tsx";
 import { Elapsed, Time } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
 import { Curve, progressOf, reasonOf } from "../home/recent_runs.tsx";
+import { Headline } from "./headline.tsx";
 import { METHODS } from "./methods.ts";
 import type { TrainingJob } from "./types.ts";
 
@@ -123,7 +124,7 @@ function Rows({ rows, search, picked, isFiltered }: RowsProps) {
             cell: (job) => <State status={job.status} detail={progressOf(job)} reason={reasonOf(job)} />,
           },
           { title: "Curve", cell: (job) => <Curve job={job} />, wide: true },
-          { title: "Score", cell: (job) => <Score job={job} />, numeric: true },
+          { title: "Result", cell: ({ headline_metric: metric }) => <Headline metric={metric} />, numeric: true },
           { title: "Method", cell: ({ method }) => methodName(method), wide: true },
           { title: "Model", cell: ({ base_model: model }) => model, wide: true },
           { title: "Took", cell: (job) => <Took job={job} />, numeric: true, wide: true },
@@ -134,9 +135,6 @@ function Rows({ rows, search, picked, isFiltered }: RowsProps) {
     </div>
   );
 }
-
-const Score = ({ job: { headline_metric: metric } }: { job: TrainingJob }) =>
-  metric ? <span title={metric.name}>{number(metric.value)}</span> : <span class="muted">{NONE}</span>;
 
 const Took = ({ job: { status, started_at: since, completed_at: until, progress } }: { job: TrainingJob }) => {
   if (status === "running" && progress.eta_seconds !== null) return <span>{duration(progress.eta_seconds)} left</span>;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bandOf, bridged, curveOf, endsOf, joined, positionsOf, recentMean } from "./series.ts";
+import { bandOf, bridged, curveOf, endsOf, joined, likelyRange, positionsOf, recentMean } from "./series.ts";
 import type { Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({
@@ -19,13 +19,22 @@ test("a band needs the mean and the spread", () => {
   expect(bandOf([1, 2, null], [0.5, null, 1])).toEqual({ low: [0.5, null, null], high: [1.5, null, null] });
 });
 
-test("points lie at their step, their seconds since the start, or the tokens so far", () => {
+test("a band stays within what a value can be, where the spread tells it", () => {
+  expect(bandOf([0.1, 0.9], [0.3, 0.3])).toEqual({ low: [0, 0.6000000000000001], high: [0.4, 1] });
+  expect(bandOf([-0.9], [0.4])).toEqual({ low: [-1], high: [-0.5] });
+  expect(bandOf([0.1, 0.9], [0.3, 0.6])).toMatchObject({ low: [-0.19999999999999998, expect.closeTo(0.3)] });
+  expect(likelyRange([0.5, 7], [1, 2])).toBeUndefined();
+});
+
+test("points lie at their step, their seconds since the start, or the tokens or samples so far", () => {
   const points = [point(1, { num_tokens: 10 }), point(2, {}), point(3, { num_tokens: 30 })];
-  expect(positionsOf(points, "step", null)).toEqual([1, 2, 3]);
-  expect(positionsOf(points, "time", null)).toEqual([0, 2, 4]);
-  expect(positionsOf(points, "time", new Date(1_000_000).toISOString())).toEqual([2, 4, 6]);
-  expect(positionsOf(points, "tokens", null)).toEqual([10, 20, 30]);
-  expect(positionsOf([], "time", null)).toEqual([]);
+  const start = { startedAt: null, samplesPerStep: 8 };
+  expect(positionsOf(points, "step", start)).toEqual([1, 2, 3]);
+  expect(positionsOf(points, "time", start)).toEqual([0, 2, 4]);
+  expect(positionsOf(points, "time", { ...start, startedAt: new Date(1_000_000).toISOString() })).toEqual([2, 4, 6]);
+  expect(positionsOf(points, "tokens", start)).toEqual([10, 20, 30]);
+  expect(positionsOf(points, "samples", start)).toEqual([8, 16, 24]);
+  expect(positionsOf([], "time", start)).toEqual([]);
 });
 
 test("curves of different lengths share one axis", () => {

@@ -1,8 +1,9 @@
 /** Curves from the metrics of steps. Long runs come thinned: a point then lacks some keys, and gaps are bridged. */
-import type { Point } from "./types.ts";
+import type { Values } from "../../kit/chart/series.ts";
+import type { Point, TrainingJob } from "./types.ts";
 
-export type Values = readonly (number | null)[];
-export type Axis = "step" | "time" | "tokens";
+export type { Values } from "../../kit/chart/series.ts";
+export type Axis = "step" | "time" | "tokens" | "samples";
 
 /** The values of one key, and where they are among the points. */
 export type Column = { at: number[]; values: number[] };
@@ -63,19 +64,56 @@ function fill(result: (number | null)[], x: readonly number[], { from, to, befor
   }
 }
 
-/** The band of one standard deviation around a mean. */
+const RANGES = [
+  [0, 1],
+  [-1, 1],
+] as const;
+/** The deviation of a few values is larger by up to √2 than that of all. */
+const FEW = 2;
+
+/**
+ * The range that values with these means and deviations most likely have. In a range from `low` to `high` no deviation is
+ * larger than √((high - mean) (mean - low)); values of another range break that soon. Undefined: neither range fits.
+ */
+export function likelyRange(mean: Values, spread: Values): readonly [low: number, high: number] | undefined {
+  return RANGES.find(([low, high]) =>
+    mean.every((value, i) => {
+      const width = spread[i] ?? null;
+      if (value === null) return true;
+      if (value < low || value > high) return false;
+      return width === null || width * width <= (high - value) * (value - low) * FEW + 1e-6;
+    }),
+  );
+}
+
+/** The band of one standard deviation around a mean. It stays within what a value can be, as far as that is known. */
 export function bandOf(mean: Values, spread: Values): { low: (number | null)[]; high: (number | null)[] } {
+  const [least, most] = likelyRange(mean, spread) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   const at = (sign: number) =>
     mean.map((value, i) => {
       const width = spread[i] ?? null;
-      return value === null || width === null ? null : value + sign * width;
+      return value === null || width === null ? null : Math.min(most, Math.max(least, value + sign * width));
     });
   return { low: at(-1), high: at(1) };
 }
 
-/** Positions of the points on the axis: step, seconds since the start, or tokens so far. */
-export function positionsOf(points: readonly Point[], axis: Axis, startedAt: string | null): readonly number[] {
+/** The start of the axes of a run, and how many rows or answers a step has. */
+export const startOf = ({ started_at: startedAt, hyperparameters, gpu }: TrainingJob): Start => {
+  const of = (name: string) => (typeof hyperparameters[name] === "number" ? hyperparameters[name] : 1);
+  const samplesPerStep = of("per_device_train_batch_size") * of("gradient_accumulation_steps") * (gpu?.count ?? 1);
+  return { startedAt, samplesPerStep };
+};
+
+type Start = { startedAt: string | null; samplesPerStep: number };
+
+/** Positions of the points on the axis: step, seconds since the start, tokens or samples so far. */
+export function positionsOf(
+  points: readonly Point[],
+  axis: Axis,
+  { startedAt, samplesPerStep }: Start,
+): readonly number[] {
   if (axis === "step") return stepsOf(points);
+  if (axis === "samples") return points.map(({ step }) => step * samplesPerStep);
   if (axis === "time") {
     const start = Date.parse(startedAt ?? points[0]?.time ?? "");
     return points.map(({ time }) => Math.max(0, (Date.parse(time) - start) / 1000));

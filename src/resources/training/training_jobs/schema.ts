@@ -33,7 +33,7 @@ const PinnedDataset = () => ({
 
 const MOST_TAGS = 20;
 
-/** What people write on a job to find it again. It changes nothing in the training. */
+/** Fields that people write on a job to find it again. They change nothing in the training. */
 export const arrangedFields = () => ({
   tags: z
     .array(Label(50))

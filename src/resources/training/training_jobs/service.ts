@@ -61,7 +61,7 @@ function move(ctx: Ctx, before: JobRow, participle: string, change: Change): Job
 
 const unsupported = (message: string) => new AppError("unsupported_state", message, { param: "id" });
 
-/** What people write on a job. Its training does not change. */
+/** Changes the fields that people write on a job. Its training does not change. */
 export function update(ctx: Ctx, workspaceId: string, id: string, body: UpdateTrainingJob): JobRow {
   const before = mustGet(ctx, workspaceId, id);
   const now = ctx.clock.now();

@@ -3,22 +3,19 @@ import { useMemo } from "preact/hooks";
 import { Card } from "../../../kit/card.tsx";
 import { Chart } from "../../../kit/chart/chart.tsx";
 import { Empty } from "../../../kit/page.tsx";
-import { type Axis, columnsOf, curveOf, joined, positionsOf } from "../series.ts";
+import { type Axis, columnsOf, curveOf, joined, positionsOf, startOf } from "../series.ts";
 import type { TrainingJob } from "../types.ts";
 import { WhenSeen } from "../when_seen.tsx";
 import { CURVES, type Run } from "./runs.ts";
 
-const UNITS: Readonly<Record<Axis, string>> = { step: "step", time: "seconds", tokens: "tokens" };
+const UNITS: Readonly<Record<Axis, string>> = { step: "step", time: "time", tokens: "tokens", samples: "samples" };
 
 const CHART_PX = 220;
 
 type OverlayProps = { runs: readonly Run[]; axis: Axis };
 
 export function Overlay({ runs, axis }: OverlayProps) {
-  const positions = useMemo(
-    () => runs.map(({ job, points }) => positionsOf(points, axis, job.started_at)),
-    [runs, axis],
-  );
+  const positions = useMemo(() => runs.map(({ job, points }) => positionsOf(points, axis, startOf(job))), [runs, axis]);
   const shown = CURVES.filter(([key]) => runs.some(({ points }) => columnsOf(points).has(key)));
   if (shown.length === 0) return <Empty title="No curves yet">None of these runs has finished a step.</Empty>;
   return (
@@ -55,7 +52,7 @@ function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
       series={series}
       height={CHART_PX}
       xLabel={UNITS[axis]}
-      span={axis === "time"}
+      kind={axis === "time" ? "span" : "number"}
       sync={`compare ${axis}`}
     />
   );

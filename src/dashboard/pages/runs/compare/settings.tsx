@@ -5,6 +5,7 @@ import { CheckField } from "../../../kit/field.tsx";
 import { State } from "../../../kit/pill.tsx";
 import { Table } from "../../../kit/table.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
+import { Headline } from "../headline.tsx";
 import type { TrainingJob } from "../types.ts";
 import { compareSettings } from "./config.ts";
 import { labelOf } from "./overlay.tsx";
@@ -23,7 +24,7 @@ export const Summary = ({ runs }: { runs: readonly Run[] }) => (
       columns={[
         { title: "Run", cell: ({ job }) => labelOf(job, runs) },
         { title: "State", cell: ({ job }) => <State status={job.status} /> },
-        { title: "Score", cell: ({ job }) => number(job.headline_metric?.value), numeric: true },
+        { title: "Result", cell: ({ job }) => <Headline metric={job.headline_metric} />, numeric: true },
         { title: "Steps", cell: ({ job }) => number(job.progress.step), numeric: true, wide: true },
         { title: "Took", cell: ({ job }) => took(job), numeric: true, wide: true },
         { title: "Cost", cell: ({ job }) => money(job.cost_usd), numeric: true, wide: true },

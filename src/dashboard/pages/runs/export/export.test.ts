@@ -2,7 +2,6 @@ import { expect, test } from "bun:test";
 import type { JobEvent, JobSample, Point, TrainingJob } from "../types.ts";
 import { bounded, chosenSteps, type StepSamples } from "./choice.ts";
 import { runHtml } from "./html.ts";
-import { pathOf } from "./svg.ts";
 
 const EVIL = `</script><img src=x onerror=alert(1)>"'&`;
 const job = {
@@ -19,7 +18,7 @@ const job = {
   energy_wh: 2,
   started_at: null,
   completed_at: null,
-  dataset: { id: EVIL, snapshot_id: null },
+  dataset: { id: EVIL, name: EVIL, snapshot_id: null, num_rows: 3 },
   reward_source: EVIL,
   hyperparameters: { [EVIL]: EVIL },
   error: { message: EVIL },
@@ -80,9 +79,4 @@ test("samples of the largest run stay small: long answers are cut, and the best 
   expect([kept.length > 5, kept[0]?.advantage, kept.at(-1)?.advantage]).toEqual([true, 50, -49]);
   const small: StepSamples[] = [[1, [long(1, 10)]]];
   expect(bounded(small)).toEqual({ samples: small, leftOut: "" });
-});
-
-test("a gap begins a new part of the line", () => {
-  const same = { x: (value: number) => value, y: (value: number) => value };
-  expect(pathOf([1, 2, 3, 4], [1, null, 3, 4], same)).toBe("M1.0,1.0M3.0,3.0L4.0,4.0");
 });

@@ -1,10 +1,12 @@
 /** One run as one HTML file: no code, no request, works from a disk. Its figures are in it as JSON too. */
 import { bytes, count, duration, exactTime, money, NONE, number, words } from "../../../data/format.ts";
-import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf } from "../panels.ts";
+import { escaped, svgOf } from "../../../kit/chart/save.ts";
+import type { Content } from "../../../kit/chart/series.ts";
+import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf, shortAlarm } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import type { JobCheckpoint, JobEvent, Point, TrainingJob } from "../types.ts";
+import { datasetText } from "../words.ts";
 import type { StepSamples } from "./choice.ts";
-import { escaped, svgOf } from "./svg.ts";
 
 export type RunFile = {
   job: TrainingJob;
@@ -70,10 +72,20 @@ function figureOf(plot: Plot, alarms: readonly Alarm[], size: typeof LARGE, isNa
   if (plot.bandLabel) legend.push(`<span>band: ${escaped(plot.bandLabel)}</span>`);
   const constant = constantOf(plot);
   const picture =
-    constant === undefined ? svgOf(plot, alarms, size) : `<p>${escaped(number(constant))} in every step</p>`;
+    constant === undefined
+      ? svgOf(contentOf(plot, alarms), size, (token) => `var(${token})`)
+      : `<p>${escaped(number(constant))} in every step</p>`;
   const caption = `${isNamed ? `<b>${escaped(plot.title)}</b>` : ""}${legend.length > 1 ? legend.join("") : ""}`;
   return `<figure><figcaption>${caption}</figcaption>${picture}</figure>`;
 }
+
+const contentOf = ({ title, x, series }: Plot, alarms: readonly Alarm[]): Content => ({
+  label: title,
+  x,
+  series,
+  marks: alarms.map(({ step, type }) => ({ x: step, label: shortAlarm(type) })),
+  xLabel: "step",
+});
 
 const alarmList = (alarms: readonly Alarm[]) =>
   alarms.length === 0
@@ -101,7 +113,7 @@ const setupOf = ({ base_model, method, dataset, gpu, lora, hyperparameters }: Tr
   facts([
     ["Base model", base_model],
     ["Method", method.toUpperCase()],
-    ["Dataset", dataset ? `${dataset.id}${dataset.snapshot_id ?? ""}` : NONE],
+    ["Dataset", dataset ? datasetText(dataset) : NONE],
     ["Device", gpu ? `${gpu.count} × ${gpu.type}` : NONE],
     ["LoRA", lora ? `rank ${lora.r}, alpha ${lora.alpha}` : "none"],
     ...Object.entries(hyperparameters).map(([name, value]) => [name, JSON.stringify(value)] as const),

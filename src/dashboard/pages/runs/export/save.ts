@@ -1,3 +1,4 @@
+import { fileName, saveText } from "../../../kit/chart/save.ts";
 import { hasReward } from "../methods.ts";
 import { byAdvantage, samplesOf } from "../run/earlier.ts";
 import { promptText } from "../sample.tsx";
@@ -13,11 +14,6 @@ export async function saveRun(run: Pick<RunFile, "job" | "points" | "events" | "
   const all: (readonly [number, readonly JobSample[]])[] = await Promise.all(steps.map(read));
   const { samples, leftOut } = bounded(all.filter(([, of]) => of.length > 0));
   const html = runHtml({ ...run, samples, leftOut, promptText, madeAt: new Date().toISOString() });
-  const url = URL.createObjectURL(new Blob([html], { type: "text/html" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `${job.output_name.replaceAll(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80) || job.id}.html`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  saveText(`${fileName(job.output_name)}.html`, "text/html", html);
   return true;
 }

@@ -2,7 +2,8 @@
 import { useMemo } from "preact/hooks";
 import { number, plural } from "../../../data/format.ts";
 import { Card } from "../../../kit/card.tsx";
-import { Chart, type Mark } from "../../../kit/chart/chart.tsx";
+import { Chart } from "../../../kit/chart/chart.tsx";
+import type { Mark } from "../../../kit/chart/series.ts";
 import { Skeleton } from "../../../kit/page.tsx";
 import { Pill } from "../../../kit/pill.tsx";
 import { setQuery } from "../../../shell/router.ts";

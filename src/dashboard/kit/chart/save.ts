@@ -1,0 +1,179 @@
+/** A chart as a file: a picture (SVG) or figures (CSV). The texts are made here, without a browser. */
+import { number } from "../../data/format.ts";
+import type { Content, Mark, Values } from "./series.ts";
+import { spanTexts, ticksOf, timeTexts } from "./words.ts";
+
+export const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+
+export type Size = { width: number; height: number };
+/** The colour of a token: a value for a file of its own, `var(--c1)` for a page that has the tokens. */
+export type Paint = (token: string) => string;
+
+const LEFT = 58;
+const [RIGHT, TOP, BOTTOM] = [12, 12, 24];
+const NAME_PX = 16; // room of the name of an axis
+/** Narrower pictures have no room for the words of marks. */
+const WIDE = 600;
+
+type Scale = { x: (value: number) => number; y: (value: number) => number; low: number; high: number };
+type Frame = Size & { top: number; bottom: number };
+
+/** `legend`: a line of names above the curves, for a picture that stands alone. */
+export function svgOf(content: Content, size: Size, paint: Paint, legend = false): string {
+  const { x, series, marks = [], label } = content;
+  const frame = { ...size, top: TOP + (legend ? 20 : 0), bottom: BOTTOM + (content.xLabel ? NAME_PX : 0) };
+  const scale = scaleOf(
+    x,
+    series.flatMap(({ values, band }) => [values, ...(band ? [band.low, band.high] : [])]),
+    frame,
+  );
+  const parts = [
+    ...gridOf(scale, content, frame),
+    ...series.map(({ band, token = "--c1" }) => (band ? areaOf(x, band, scale, paint(token)) : "")),
+    ...series.map(
+      ({ values, token = "--c1", dashed }) =>
+        `<path class="l" d="${pathOf(x, values, scale)}" stroke="${paint(token)}"${dashed ? ' stroke-dasharray="5 4"' : ""}/>`,
+    ),
+    ...marks.map((mark) => markOf(mark, scale, frame)),
+    ...(legend ? legendOf(content, paint) : []),
+  ];
+  const ends = `${label}: ${series.map((each) => `${each.label} ${endsText(each.values)}`).join(", ")}`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size.width} ${size.height}" role="img" aria-label="${escaped(ends)}">${parts.join("")}</svg>`;
+}
+
+/** A picture that stands alone: with its own colours, a background and a legend. */
+export function pictureOf(content: Content, size: Size, paint: Paint): string {
+  const style = `text{font:11px system-ui,sans-serif;fill:${paint("--muted")}}.g{stroke:${paint("--line")}}.l{fill:none;stroke-width:1.8;stroke-linejoin:round}.m{stroke:${paint("--warn")};stroke-dasharray:4 4}.w{fill:${paint("--warn")}}`;
+  const svg = svgOf(content, size, paint, true);
+  const open = svg.indexOf(">") + 1;
+  const back = `<rect width="${size.width}" height="${size.height}" fill="${paint("--surface")}"/>`;
+  return `${svg.slice(0, open)}<title>${escaped(content.label)}</title><style>${style}</style>${back}${svg.slice(open)}`;
+}
+
+const finite = (values: Values) => values.filter((value) => value !== null && Number.isFinite(value)) as number[];
+const endsText = (values: Values) => `${number(finite(values)[0])} to ${number(finite(values).at(-1))}`;
+
+function scaleOf(x: readonly number[], columns: readonly Values[], { width, height, top, bottom }: Frame): Scale {
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const column of columns)
+    for (const value of finite(column)) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  if (low > high) [low, high] = [0, 1];
+  if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  const [first, last] = [x[0] ?? 0, x.at(-1) ?? 1];
+  const span = last === first ? 1 : last - first;
+  return {
+    low,
+    high,
+    x: (value) => LEFT + ((value - first) / span) * (width - LEFT - RIGHT),
+    y: (value) => top + (1 - (value - low) / (high - low)) * (height - top - bottom),
+  };
+}
+
+function gridOf(scale: Scale, content: Content, { width, height, top, bottom }: Frame): string[] {
+  const { x, kind = "number", xLabel, yLabel, format = (value: number) => number(value, 3) } = content;
+  const rows = ticksOf(scale.low, scale.high, 4).map((value) => {
+    const y = scale.y(value).toFixed(1);
+    return `<path class="g" d="M${LEFT},${y}H${width - RIGHT}"/><text x="${LEFT - 6}" y="${y}" dy="4" text-anchor="end">${escaped(format(value))}</text>`;
+  });
+  const [first, last] = [x[0] ?? 0, x.at(-1) ?? 0];
+  const stops = last > first ? (kind === "number" ? ticksOf(first, last, 6) : [first, last]) : [first];
+  const texts =
+    kind === "time" ? timeTexts(stops) : kind === "span" ? spanTexts(stops) : stops.map((at) => number(at, 6));
+  const line = height - bottom + 16;
+  const below = stops.map(
+    (at, i) => `<text x="${scale.x(at).toFixed(1)}" y="${line}" text-anchor="middle">${escaped(texts[i] ?? "")}</text>`,
+  );
+  const names = [
+    ...(xLabel
+      ? [`<text x="${(LEFT + width - RIGHT) / 2}" y="${height - 4}" text-anchor="middle">${escaped(xLabel)}</text>`]
+      : []),
+    ...(yLabel
+      ? [
+          `<text transform="translate(11 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(yLabel)}</text>`,
+        ]
+      : []),
+  ];
+  return [...rows, ...below, ...names];
+}
+
+const PX_OF_LETTER = 6.4;
+
+function legendOf({ series }: Content, paint: Paint): string[] {
+  let at = LEFT;
+  return series.map(({ label, token = "--c1" }) => {
+    const part = `<path d="M${at},11h12" stroke="${paint(token)}" stroke-width="3"/><text x="${at + 17}" y="15">${escaped(label)}</text>`;
+    at += 34 + label.length * PX_OF_LETTER;
+    return part;
+  });
+}
+
+/** A gap begins a new part of the line. */
+export function pathOf(x: readonly number[], values: Values, scale: Pick<Scale, "x" | "y">): string {
+  let path = "";
+  let isDown = false;
+  for (const [i, value] of values.entries()) {
+    const isKnown = value !== null && Number.isFinite(value);
+    if (isKnown) path += `${isDown ? "L" : "M"}${scale.x(x[i] ?? 0).toFixed(1)},${scale.y(value).toFixed(1)}`;
+    isDown = isKnown;
+  }
+  return path;
+}
+
+function areaOf(x: readonly number[], { low, high }: { low: Values; high: Values }, scale: Scale, colour: string) {
+  const indices = x.map((_, i) => i).filter((i) => typeof low[i] === "number" && typeof high[i] === "number");
+  if (indices.length === 0) return "";
+  const point = (i: number, values: Values) => `${scale.x(x[i] ?? 0).toFixed(1)},${scale.y(values[i] ?? 0).toFixed(1)}`;
+  const around = [...indices.map((i) => point(i, high)), ...indices.toReversed().map((i) => point(i, low))];
+  return `<path d="M${around.join("L")}Z" fill="${colour}" opacity="0.14"/>`;
+}
+
+function markOf({ x, label }: Mark, scale: Scale, { width, height, top, bottom }: Frame): string {
+  const at = scale.x(x);
+  if (at < LEFT || at > width - RIGHT) return "";
+  const [anchor, shift] = at > width * 0.7 ? ["end", -5] : ["start", 5];
+  const text =
+    width < WIDE || label === ""
+      ? ""
+      : `<text class="w" x="${(at + shift).toFixed(1)}" y="${top + 10}" text-anchor="${anchor}">${escaped(label)}</text>`;
+  return `<g><path class="m" d="M${at.toFixed(1)},${top}V${height - bottom}"/>${text}</g>`;
+}
+
+/** One column for x and one for each line, with all digits. A text that a spreadsheet takes for a formula is quoted. */
+export function csvOf({ x, xLabel = "x", series }: Content): string {
+  const columns = series.flatMap(({ label, values, band }) => [
+    { name: label, values },
+    ...(band
+      ? [
+          { name: `${label} low`, values: band.low },
+          { name: `${label} high`, values: band.high },
+        ]
+      : []),
+  ]);
+  const rows = x.map((at, i) => [at, ...columns.map(({ values }) => values[i] ?? "")].join());
+  return [[xLabel, ...columns.map(({ name }) => name)].map(cell).join(), ...rows].map((line) => `${line}\r\n`).join("");
+}
+
+function cell(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** The name of a file: letters, digits and hyphens. */
+export const fileName = (label: string): string =>
+  label
+    .replaceAll(/[^\p{L}\p{N}._-]+/gu, "-")
+    .replaceAll(/^-+|-+$/g, "")
+    .slice(0, 80) || "chart";
+
+/** Saves a text like a download. */
+export function saveText(name: string, type: string, text: string) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}

@@ -1,0 +1,34 @@
+/** The shape of a chart's content. */
+export type Values = readonly (number | null)[];
+
+export type Series = {
+  label: string;
+  /** One for each x; null leaves a gap. */
+  values: Values;
+  /** A colour token: `--c1` … `--c6`. */
+  token?: string | undefined;
+  /** Low and high values of a band around the line. */
+  band?: { low: Values; high: Values } | undefined;
+  dashed?: boolean | undefined;
+};
+/** A vertical line with a word: an alarm, a checkpoint. Without a word only the line. */
+export type Mark = { x: number; label: string; token?: string | undefined };
+
+/** The kind of x: a number, such as a step; a time of day in seconds; a length of time in seconds. */
+export type AxisKind = "number" | "time" | "span";
+
+/** Everything that a picture of the chart needs. */
+export type Content = {
+  /** For screen readers, and the name of saved files. */
+  label: string;
+  x: readonly number[];
+  series: readonly Series[];
+  marks?: readonly Mark[] | undefined;
+  /** Name of the x axis: "step". */
+  xLabel?: string | undefined;
+  /** Name of the y axis with its unit: "watts". */
+  yLabel?: string | undefined;
+  kind?: AxisKind | undefined;
+  /** Figures of the y axis. Default: three significant digits. */
+  format?: ((value: number) => string) | undefined;
+};
