@@ -27,6 +27,8 @@ import { mergeCharges } from "./resources/money/billing/merge.ts";
 import * as energy from "./resources/money/energy/service.ts";
 import { prune as pruneInferenceBatches } from "./resources/other_apis/batches/prune.ts";
 import { runBatches as runInferenceBatches } from "./resources/other_apis/batches/runner.ts";
+import { prune as pruneCompletions } from "./resources/other_apis/completions/service.ts";
+import { prune as pruneConversations } from "./resources/other_apis/conversations/prune.ts";
 import { prune as pruneFiles } from "./resources/other_apis/files/service.ts";
 import { deployResults } from "./resources/other_apis/fine_tuning/deploy.ts";
 import { runResponses } from "./resources/other_apis/responses/background.ts";
@@ -72,6 +74,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "billing.merge",
   "clouds.prune",
   "code_artifacts.sweep",
+  "conversations.prune",
   "datasets.sweep",
   "deployments.prune",
   "detection.prune",
@@ -115,6 +118,10 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "clouds.prune": (ctx) => pruneMachines(ctx),
   "clouds.reconcile": (ctx) => reconcileClouds(ctx),
   "code_artifacts.sweep": removeAbandoned,
+  "conversations.prune": (ctx) => {
+    const { retention_days: days } = ctx.config.conversations;
+    return pruneConversations(ctx, days === 0 ? undefined : daysAgo(ctx, days));
+  },
   "datasets.snapshots": cutDue,
   "datasets.sweep": (ctx) => sweepDatasets(ctx),
   "deployments.prune": pruneDeployments,
@@ -141,7 +148,11 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "monitors.prune": (ctx) => pruneHistory(ctx),
   "monitors.score": scoreTraffic,
   "regions.observe": (ctx) => observeRegions(ctx),
-  "responses.prune": (ctx) => pruneResponses(ctx, daysAgo(ctx, ctx.config.responses.retention_days)),
+  "responses.prune": async (ctx) => {
+    const before = daysAgo(ctx, ctx.config.responses.retention_days);
+    await pruneResponses(ctx, before);
+    await pruneCompletions(ctx, before);
+  },
   "responses.run": runResponses,
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,

@@ -13,6 +13,8 @@ import * as detection from "./resources/detection/service.ts";
 import * as regions from "./resources/machines/regions/service.ts";
 import * as sessions from "./resources/machines/sessions/service.ts";
 import * as inferenceBatches from "./resources/other_apis/batches/service.ts";
+import * as completions from "./resources/other_apis/completions/service.ts";
+import * as conversations from "./resources/other_apis/conversations/prune.ts";
 import * as evals from "./resources/other_apis/evals/service.ts";
 import * as files from "./resources/other_apis/files/service.ts";
 import * as responses from "./resources/other_apis/responses/service.ts";
@@ -38,6 +40,8 @@ const REMOVALS: readonly ((ctx: Ctx, workspaceId: string) => unknown)[] = [
   monitors.removeAll,
   agents.removeAll,
   responses.removeAll,
+  conversations.removeAll,
+  completions.removeAll,
   inferenceBatches.removeAll,
   files.removeAll,
   evals.removeAll,
@@ -81,7 +85,7 @@ export async function purge(ctx: Ctx) {
         for (const { workspaceId } of batch)
           for (const remove of REMOVALS) {
             await nextTurn();
-            remove(ctx, workspaceId);
+            await remove(ctx, workspaceId);
           }
       },
     );

@@ -27,7 +27,7 @@ const OF_LLAMA = [
 const GROUPS: readonly RouteGroup[] = [
   { at: [], load: () => [system, checkRoutes, setup, docs, dashboard] },
   {
-    at: v1("messages", "responses", "files", "uploads", "batches", "fine_tuning", "evals", "rerank"),
+    at: v1("messages", "responses", "conversations", "files", "uploads", "batches", "fine_tuning", "evals", "rerank"),
     load: async () => (await import("./route_groups/other_apis.ts")).group,
   },
   {
@@ -63,7 +63,7 @@ const GROUPS: readonly RouteGroup[] = [
     load: async () => (await import("./route_groups/serving.ts")).group,
   },
   {
-    at: v1("traces", "conversations", "otlp", "monitors", "metrics", "webhooks", "events"),
+    at: v1("traces", "otlp", "monitors", "metrics", "webhooks", "events"),
     load: async () => (await import("./route_groups/watching.ts")).group,
   },
   {

@@ -27,6 +27,7 @@ export const SCHEDULES = {
   "deployments.prune": "27 3 * * *",
   "deployments.reconcile": every(SECOND_MS),
   "detection.batches": every(SECOND_MS),
+  "conversations.prune": "27 4 * * *",
   "detection.prune": "7 4 * * *",
   "energy.sample": every(5 * SECOND_MS),
   "events.prune": "17 3 * * *",

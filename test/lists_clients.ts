@@ -3,6 +3,8 @@ import type { TestApp } from "./harness.ts";
 import { insert } from "./insert_row.ts";
 import type { ListCase } from "./lists_kit.ts";
 
+const CONVERSATION = { metadata: "{}", removed_at: null };
+
 /** `job`: makes the training job of this id, once. `JOB`: the id of the job whose lists are read. */
 export const clientLists = (job: (app: TestApp, id: string) => string, JOB: string): readonly ListCase[] => {
   const tuned = (app: TestApp) => {
@@ -23,6 +25,7 @@ export const clientLists = (job: (app: TestApp, id: string) => string, JOB: stri
       prefix: "batch",
       row: () => ({ status: "completed", endpoint: "/v1/messages", finished_at: 1 }),
     },
+    { route: "/v1/conversations", table: "client_conversations", prefix: "conv", row: () => CONVERSATION },
     {
       route: "/v1/files",
       table: "client_files",

@@ -11,16 +11,17 @@ type Question = { request: Request; query: object };
 /**
  * For a route with a query: `...asks(PageQuery)`. A value is the text that the caller wrote: plain Elysia would split
  * it at commas and read brackets as JSON. A name that is given twice becomes a list, which no schema here takes.
- * The `warning` header of the answer names what the schema does not have.
+ * The `warning` header of the answer names what the schema does not have. `more`: further names that the route reads.
  */
-export const asks = <S extends z.ZodType>(query: S) => ({
+export const asks = <S extends z.ZodType>(query: S, more?: RegExp) => ({
   query,
   transform: (question: Question) => {
     const texts = textsOf(question.request);
     question.query = texts;
     const { shape } = query as { shape?: object };
     for (const name in texts)
-      if (shape && !Object.hasOwn(shape, name)) warn(question.request, `unknown query parameter ${name}`);
+      if (shape && !Object.hasOwn(shape, name) && !more?.test(name))
+        warn(question.request, `unknown query parameter ${name}`);
   },
 });
 

@@ -1,5 +1,6 @@
 import type { Routes } from "../http/route_groups.ts";
 import { routes as batches } from "../resources/other_apis/batches/routes.ts";
+import { routes as conversations } from "../resources/other_apis/conversations/routes.ts";
 import { routes as evals } from "../resources/other_apis/evals/routes.ts";
 import { routes as uploads } from "../resources/other_apis/files/part_routes.ts";
 import { routes as files } from "../resources/other_apis/files/routes.ts";
@@ -12,6 +13,7 @@ import { routes as responses } from "../resources/other_apis/responses/routes.ts
 export const group: readonly Routes[] = [
   messages,
   responses,
+  conversations,
   files,
   uploads,
   batches,

@@ -57,7 +57,9 @@ const remove = ({ table }: ListCase, id: string) => app.ctx.db.$client.run(`DELE
 /** These are ordered by something else than time, and say so in docs/api.md. */
 const OTHER_ORDERS = [
   "/api/detect/batch/{jobId}/results", // by place in the batch
-  "/v1/conversations", // its ids are the texts of clients
+  "/v1/chat/completions", // oldest first, as OpenAI's
+  "/v1/chat/completions/{id}/messages", // by place in the request
+  "/v1/conversations/{id}/items", // by place in the conversation
   "/v1/datasets/{id}/rows", // by row_id
   "/v1/datasets/{id}/snapshots", // by number
   "/v1/datasets/{id}/snapshots/{snapshot}/diff/{other}", // by row_id
@@ -65,6 +67,7 @@ const OTHER_ORDERS = [
   "/v1/gpu", // by index
   "/v1/regions", // this machine first
   "/v1/responses/{id}/input_items", // by place in the request
+  "/v1/traces/conversations", // its ids are the texts of clients
   "/v1/training_jobs/{id}/samples", // by step and number
   "/v1/volumes/{name}/files", // by path
 ];

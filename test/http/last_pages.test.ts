@@ -41,7 +41,7 @@ async function grownDataset(): Promise<string> {
 const FILLED: Record<string, () => Promise<string> | string> = {
   conversations: () => {
     for (const id of ["one", "two", "three"]) insert(app, "conversations", id, 1, {});
-    return "/v1/conversations";
+    return "/v1/traces/conversations";
   },
   "rows of a dataset": async () => `/v1/datasets/${await grownDataset()}/rows`,
   "snapshots of a dataset": async () => `/v1/datasets/${await grownDataset()}/snapshots`,
@@ -68,6 +68,21 @@ const FILLED: Record<string, () => Promise<string> | string> = {
     const items = ["a", "b", "c"].map((content) => ({ type: "message", role: "user", content }));
     insert(app, "responses", id, 1, { status: "completed", input: JSON.stringify(items), response: "{}" });
     return `/v1/responses/${id}/input_items`;
+  },
+  "items of a conversation": async () => {
+    const items = ["a", "b", "c"].map((content) => ({ role: "user", content }));
+    const { body } = await app.call("POST", "/v1/conversations", { items });
+    return `/v1/conversations/${body.id}/items`;
+  },
+  "stored chats": () => {
+    for (const id of ["a", "b", "c"])
+      insert(app, "client_completions", id, 1, { metadata: "{}", messages: "[]", completion: "{}" });
+    return "/v1/chat/completions";
+  },
+  "messages of a stored chat": () => {
+    const messages = JSON.stringify(["a", "b", "c"].map((content) => ({ role: "user", content })));
+    insert(app, "client_completions", "d", 1, { metadata: "{}", messages, completion: "{}" });
+    return "/v1/chat/completions/d/messages";
   },
   "samples of a job": () => {
     const job = LISTS.find(({ table }) => table === "training_checkpoints")?.at?.(app)["id"] ?? "";

@@ -26,6 +26,8 @@ const WITHOUT = [
   /^POST \/v1\/fine_tuning\/alpha\/graders\//, // OpenAI's
   /^\w+ \/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, // Ollama's
   "GET /v1/responses/{id}/input_items", // its items are OpenAI's
+  /^\w+ \/v1\/conversations\/\{id\}\/items/, // the same
+  "GET /v1/chat/completions/{id}/messages", // and its messages
   "POST /v1/otlp/v1/traces", // the answer of OTLP/HTTP
   "POST /v1/traces",
   "DELETE /v1/files/{id}", // object, or the type of Anthropic

@@ -162,7 +162,8 @@ describe("on the port for everything", () => {
     ["guest", "POST", "/healthz", refused("/healthz", "GET")],
     ["guest", "PUT", "/setup", refused("/setup", "GET, POST")],
     ["guest", "POST", "/assets/x", refused("/assets/x", "GET")],
-    ["browser", "GET", "/chat/completions", refused("/v1/chat/completions", "POST")],
+    ["browser", "GET", "/chat/completions", missing],
+    ["browser", "PUT", "/chat/completions", refused("/v1/chat/completions", "GET, POST")],
     ["guest", "POST", "/metrics", refused("/v1/metrics", "GET")],
     [
       "guest",

@@ -71,7 +71,7 @@ const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
   api_keys: ["authenticate"],
   billing: ["budget", "months", "run_time", "usage"],
-  other_apis: ["batches/service", "evals/service", "files/service", "responses/service"],
+  other_apis: ["batches/service", "completions/storing", "evals/service", "files/service", "responses/service"],
   clouds: ["key"],
   code_artifacts: ["unpack"],
   cost: ["charge", "history"],

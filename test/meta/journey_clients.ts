@@ -16,6 +16,38 @@ const response =
     return { id: body.id as string };
   };
 
+const TALK = { items: [{ role: "user", content: "hi" }], name: "talk" };
+const conversation = async (app: TestApp) => {
+  const { body } = await app.call("POST", "/v1/conversations", TALK);
+  return { id: body.id as string };
+};
+const conversationItem = async (app: TestApp) => {
+  const made = await conversation(app);
+  const { body } = await app.call("GET", `/v1/conversations/${made.id}/items`);
+  return { ...made, item: body.data[0].id as string };
+};
+/** A stored chat, as the row that a chat with store: true leaves. */
+const stored = async (app: TestApp) => {
+  const id = `chatcmpl-${crypto.randomUUID()}`;
+  const message = { role: "assistant", content: "hello", refusal: null };
+  const completion = {
+    id,
+    object: "chat.completion",
+    created: 1,
+    model: "d",
+    choices: [{ index: 0, message, logprobs: null, finish_reason: "stop" }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+    request_id: "r",
+    tools: null,
+    tool_choice: null,
+    ...{ temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0, seed: null },
+    ...{ response_format: null, input_user: null, service_tier: null },
+  };
+  const texts = { messages: JSON.stringify(MESSAGES), completion: JSON.stringify(completion) };
+  insert(app, "client_completions", id, Date.now(), { model: "d", metadata: "{}", ...texts });
+  return { id };
+};
+
 const upload = () => {
   const line = { custom_id: "a", method: "POST", url: "/v1/embeddings", body: { model: "d", input: "hi" } };
   const form = new FormData();
@@ -151,6 +183,20 @@ export const clientSteps = (own: Own): Step[] => [
   { operation: "GET /v1/responses/{id}/input_items", own: response(own) },
   { operation: "POST /v1/responses/{id}/cancel", own: response(own, { background: true }) },
   { operation: "DELETE /v1/responses/{id}", own: response(own) },
+  { operation: "POST /v1/conversations", json: TALK },
+  { operation: "GET /v1/conversations" },
+  { operation: "GET /v1/conversations/{id}", own: conversation },
+  { operation: "POST /v1/conversations/{id}", own: conversation, json: { name: "renamed" } },
+  { operation: "POST /v1/conversations/{id}/items", own: conversation, json: { items: TALK.items } },
+  { operation: "GET /v1/conversations/{id}/items", own: conversation },
+  { operation: "GET /v1/conversations/{id}/items/{item}", own: conversationItem, plain: true },
+  { operation: "DELETE /v1/conversations/{id}/items/{item}", own: conversationItem },
+  { operation: "DELETE /v1/conversations/{id}", own: conversation },
+  { operation: "GET /v1/chat/completions" },
+  { operation: "GET /v1/chat/completions/{id}", own: stored },
+  { operation: "POST /v1/chat/completions/{id}", own: stored, json: { metadata: { a: "b" } } },
+  { operation: "GET /v1/chat/completions/{id}/messages", own: stored },
+  { operation: "DELETE /v1/chat/completions/{id}", own: stored },
   { operation: "POST /v1/files", body: upload() },
   { operation: "GET /v1/files" },
   { operation: "GET /v1/files/{id}", own: file },

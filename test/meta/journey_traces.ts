@@ -59,8 +59,8 @@ export const TRACES: Step[] = [
   { operation: "GET /v1/traces/facets" },
   { operation: "GET /v1/traces/{id}", own: trace },
   { operation: "POST /v1/traces/{id}/scores", own: trace, json: { name: "quality", value: 0.5 } },
-  { operation: "GET /v1/conversations" },
-  { operation: "GET /v1/conversations/{id}", own: conversation },
-  { operation: "POST /v1/conversations/{id}/replay", own: conversation, json: {} },
+  { operation: "GET /v1/traces/conversations" },
+  { operation: "GET /v1/traces/conversations/{id}", own: conversation },
+  { operation: "POST /v1/traces/conversations/{id}/replay", own: conversation, json: {} },
   { operation: "DELETE /v1/traces/{id}", own: trace },
 ];

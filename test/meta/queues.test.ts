@@ -92,6 +92,7 @@ const LOOPS: Record<LoopName, string> = {
   "clouds.reconcile": "commands of the operator run side by side; clouds limit their machines (max_machines)",
   "code_artifacts.sweep": "server",
   "datasets.snapshots": "one after the other; a large hash only delays automatic snapshots",
+  "conversations.prune": "server",
   "datasets.sweep": "server",
   "deployments.prune": "server",
   "deployments.reconcile": "starts do not wait for each other; memory is leased by the ledger",

@@ -107,7 +107,13 @@ test("secrets and redacted text occur in no file, no line of the log and no answ
   }
   const score = { name: "note", value: leaks, kind: "text", comment: leaks };
   answers.push((await server.call("POST", `/v1/traces/${traced[0]}/scores`, score)).text);
-  for (const path of ["/v1/traces", "/v1/traces/export", "/v1/conversations", "/v1/events?limit=100", "/v1/metrics"])
+  for (const path of [
+    "/v1/traces",
+    "/v1/traces/export",
+    "/v1/traces/conversations",
+    "/v1/events?limit=100",
+    "/v1/metrics",
+  ])
     answers.push((await server.call("GET", path)).text);
   const { stderr } = await server.kill("SIGTERM");
   const files = filesBelow(server.dir);
@@ -142,7 +148,7 @@ test("a kill loses at most the traces in memory, and leaves no half of one", asy
   expect(body.data.at(-1).id).toBe(first.headers.get("x-trace-id"));
   const found = await again.call("GET", "/v1/traces?q=words+durable");
   expect(found.body.data).toHaveLength(1);
-  const talk = await again.call("GET", "/v1/conversations/talk");
+  const talk = await again.call("GET", "/v1/traces/conversations/talk");
   expect(talk.body.trace_count).toBe(body.data.length);
   await again.kill("SIGTERM");
   const db = new Database(join(server.dir, "verk.db"), { readonly: true });

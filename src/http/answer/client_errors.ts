@@ -15,7 +15,10 @@ const PATHS: readonly [path: RegExp, format: ClientFormat][] = [
   [/^\/api\/(?:chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create|push)$/, "ollama"],
   [/^\/v1\/deployments\/[^/]+\/chat\/completions$/, "contract"],
   [/^\/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)(?:\/|$)/, "openai"],
-  [/^\/v1\/(?:responses|rerank|files|uploads|batches|fine_tuning|evals|audio|images|moderations)(?:\/|$)/, "openai"],
+  [
+    /^\/v1\/(?:responses|conversations|rerank|files|uploads|batches|fine_tuning|evals|audio|images|moderations)(?:\/|$)/,
+    "openai",
+  ],
   [/^\/api\/v0\/models$/, "openai"],
   [/^\/(?:completion|tokenize|detokenize|apply-template|infill|props|slots|lora-adapters)$/, "openai"],
 ];

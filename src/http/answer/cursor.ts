@@ -18,6 +18,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   api_keys: "key",
   audit_log: "aud",
   browser_sessions: "brs",
+  client_conversations: "conv",
   client_files: "file",
   code_artifacts: "art",
   dataset_resolutions: "dsr",

@@ -53,6 +53,10 @@ export const ChatCompletionRequest = later(() =>
       reasoning_format: orElse(z.enum(["auto", "deepseek", "none"]), "auto" as const).describe(
         "none: thoughts stay in content. Otherwise they are in reasoning_content, if the template knows thoughts",
       ),
+      store: z
+        .boolean()
+        .nullish()
+        .describe("true: request and answer are stored, and GET /v1/chat/completions lists them"),
       continue_final_message: z
         .boolean()
         .nullish()

@@ -8,6 +8,7 @@ const NAMES = [
   "code_artifact_bytes",
   "checkpoint_bytes",
   "file_bytes",
+  "chat_bytes",
   "volume_bytes",
   "dataset_rows",
   "running_jobs",
@@ -36,6 +37,7 @@ export const quotas = section("Limits of one workspace; volumes.quota_bytes is t
   code_artifact_bytes: quota("Code artifacts"),
   checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
   file_bytes: quota("Files of clients that were written for OpenAI"),
+  chat_bytes: quota("Conversations, stored responses and stored chat completions"),
   dataset_rows: setting(0, "Rows of all datasets of one workspace; 0 = no limit.", () => z.int().min(0)),
   running_jobs: setting(0, "Training jobs of one workspace that run at once; further ones wait; 0 = no limit.", () =>
     z.int().min(0),

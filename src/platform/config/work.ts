@@ -248,7 +248,17 @@ export const traces = section("Traces of requests.", {
 });
 
 export const responses = section("Responses in the format of OpenAI.", {
-  retention_days: setting(30, "Stored responses are removed after this time.", () => z.int().min(1).max(36_500)),
+  retention_days: setting(30, "Stored responses and chat completions are removed after this time.", () =>
+    z.int().min(1).max(36_500),
+  ),
+});
+
+export const conversations = section("Conversations in the format of OpenAI.", {
+  retention_days: setting(
+    0,
+    "Conversations that have not changed for this time are removed; 0 = they stay until they are deleted.",
+    () => z.int().min(0).max(36_500),
+  ),
 });
 
 export const batches = section("Batches in the format of OpenAI.", {

@@ -35,9 +35,15 @@ type ChatFields = z.input<typeof ChatCompletionRequest>;
 export const chatBody = (ctx: Ctx, { principal }: Caller, fields: ChatFields): ChatCompletionRequest =>
   parsedAs(ChatCompletionRequest, withAgent(ctx, principal.workspaceId, fields) as ChatFields);
 
-export async function chat(ctx: Ctx, { request, principal }: Caller, sent: ChatCompletionRequest) {
+/** `conversationId`: of the trace, if the client names none. */
+export async function chat(
+  ctx: Ctx,
+  { request, principal }: Caller,
+  sent: ChatCompletionRequest,
+  conversationId: string | null = null,
+) {
   const body = await withCheckpoint(ctx, principal.workspaceId, sent);
   const { deployment, ...agent } = resolveModel(ctx, principal.workspaceId, body.model);
-  const by = { keyId: principal.keyId, conversationId: request.headers.get("x-conversation-id") };
+  const by = { keyId: principal.keyId, conversationId: request.headers.get("x-conversation-id") ?? conversationId };
   return answer(ctx, deployment, request, { path: "/chat/completions", body, ...by, ...agent });
 }

@@ -11,8 +11,8 @@ export type Translator<Whole, Chunk> = {
   chunk: (chunk: Chunk) => string;
   /** The text after the last chunk. */
   end: () => string | Promise<string>;
-  /** The text for an error that ends a stream. `code`: as a client of OpenAI reads it. */
-  error: (message: string, code: string | undefined) => string;
+  /** The text for an error that ends a stream. `code`: as a client of OpenAI reads it. `sent`: the whole event. */
+  error: (message: string, code: string | undefined, sent?: object) => string;
   /** The text for a comment, which shows that the server still works. Default: the comment. */
   ping?: string;
 };
@@ -51,7 +51,7 @@ function translatedStream<Whole, Chunk>(
     const chunk = JSON.parse(line.slice(6)) as Chunk & Shown;
     if (!chunk.error) return translator.chunk(chunk);
     failed = true;
-    return translator.error(chunk.error.message ?? "The request failed", chunk.error.code);
+    return translator.error(chunk.error.message ?? "The request failed", chunk.error.code, chunk);
   };
   return new ReadableStream<Uint8Array>({
     async pull(controller) {

@@ -12,7 +12,7 @@ import type { Trace, WholeConversation } from "./types.ts";
 
 export function Page({ params }: PageProps) {
   const id = params["id"] ?? "";
-  const conversation = useResource<WholeConversation>(`/v1/conversations/${encodeURIComponent(id)}`);
+  const conversation = useResource<WholeConversation>(`/v1/traces/conversations/${encodeURIComponent(id)}`);
   const { data } = conversation;
   return (
     <Frame

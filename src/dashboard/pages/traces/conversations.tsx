@@ -7,7 +7,7 @@ import { Time } from "../../kit/time.tsx";
 import type { Conversation } from "./types.ts";
 
 export function Page() {
-  const list = useList<Conversation>("/v1/conversations?limit=50", { everyMs: 10_000 });
+  const list = useList<Conversation>("/v1/traces/conversations?limit=50", { everyMs: 10_000 });
   return (
     <Frame
       title="Conversations"

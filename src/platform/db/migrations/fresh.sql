@@ -124,6 +124,27 @@ CREATE TABLE browser_sessions (
   last_used_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL
 , user_id TEXT, method TEXT NOT NULL DEFAULT 'key', address TEXT, agent TEXT);
+CREATE TABLE client_completions (
+  id TEXT NOT NULL,
+  workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+  model TEXT NOT NULL,
+  metadata TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  messages TEXT NOT NULL,
+  completion TEXT NOT NULL,
+  PRIMARY KEY (workspace_id, id)
+) STRICT;
+CREATE TABLE client_conversations (
+  id TEXT NOT NULL PRIMARY KEY,
+  workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+  name TEXT,
+  metadata TEXT NOT NULL,
+  item_count INTEGER NOT NULL,
+  item_bytes INTEGER NOT NULL,
+  removed_at INTEGER, -- removed for callers; its items go in small commits
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT;
 CREATE TABLE client_files (
   id TEXT NOT NULL PRIMARY KEY,
   workspace_id TEXT NOT NULL REFERENCES workspaces (id),
@@ -134,6 +155,16 @@ CREATE TABLE client_files (
   storage_key TEXT NOT NULL,
   expires_at INTEGER,
   created_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE client_items (
+  id TEXT NOT NULL PRIMARY KEY,
+  workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+  conversation_id TEXT NOT NULL REFERENCES client_conversations (id),
+  position INTEGER NOT NULL,
+  parent_id TEXT,
+  model TEXT,
+  created_at INTEGER NOT NULL,
+  item TEXT NOT NULL
 ) STRICT;
 CREATE TABLE code_artifacts (
   id             TEXT PRIMARY KEY,
@@ -1215,9 +1246,16 @@ CREATE INDEX api_keys_user ON api_keys (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_log_key ON audit_log (key_id, id);
 CREATE INDEX audit_log_user ON audit_log (user_id, id) WHERE user_id IS NOT NULL;
 CREATE INDEX browser_sessions_page ON browser_sessions (key_id, created_at, id);
+CREATE INDEX client_completions_age ON client_completions (created_at);
+CREATE INDEX client_completions_workspace ON client_completions (workspace_id, created_at, id);
+CREATE INDEX client_conversations_age ON client_conversations (updated_at) WHERE removed_at IS NULL;
+CREATE INDEX client_conversations_removed ON client_conversations (removed_at) WHERE removed_at IS NOT NULL;
+CREATE INDEX client_conversations_workspace ON client_conversations (workspace_id, created_at, id)
+  WHERE removed_at IS NULL;
 CREATE INDEX client_files_expiry ON client_files (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX client_files_purpose ON client_files (workspace_id, purpose, created_at, id);
 CREATE INDEX client_files_workspace ON client_files (workspace_id, created_at, id);
+CREATE INDEX client_items_order ON client_items (conversation_id, position, id, parent_id);
 CREATE INDEX code_artifacts_page ON code_artifacts (workspace_id, created_at, id);
 CREATE INDEX conversations_newest ON conversations (workspace_id, created_at, id);
 CREATE INDEX dataset_pins_by_dataset ON dataset_pins (dataset_id);
@@ -1394,12 +1432,52 @@ CREATE TRIGGER annotation_items_sum_update AFTER UPDATE OF status ON annotation_
   INSERT INTO annotation_sums SELECT id, '', 'status', NEW.status, '', 1 FROM annotation_queues WHERE id = NEW.queue_id
     ON CONFLICT DO UPDATE SET n = n + 1;
 END;
+CREATE TRIGGER client_completions_usage_delete AFTER DELETE ON client_completions BEGIN
+  INSERT INTO storage_usage SELECT OLD.workspace_id, 'chats',
+    -(256 + octet_length(OLD.metadata) + octet_length(OLD.messages) + octet_length(OLD.completion)) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_completions_usage_insert AFTER INSERT ON client_completions BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    256 + octet_length(NEW.metadata) + octet_length(NEW.messages) + octet_length(NEW.completion) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_completions_usage_update AFTER UPDATE OF metadata ON client_completions BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    (256 + octet_length(NEW.metadata) + octet_length(NEW.messages) + octet_length(NEW.completion)) - (256 + octet_length(OLD.metadata) + octet_length(OLD.messages) + octet_length(OLD.completion)) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_conversations_usage_delete AFTER DELETE ON client_conversations BEGIN
+  INSERT INTO storage_usage SELECT OLD.workspace_id, 'chats',
+    -(256 + coalesce(octet_length(OLD.name), 0) + octet_length(OLD.metadata)) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_conversations_usage_insert AFTER INSERT ON client_conversations BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    256 + coalesce(octet_length(NEW.name), 0) + octet_length(NEW.metadata) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_conversations_usage_update AFTER UPDATE OF name, metadata ON client_conversations BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    (256 + coalesce(octet_length(NEW.name), 0) + octet_length(NEW.metadata)) - (256 + coalesce(octet_length(OLD.name), 0) + octet_length(OLD.metadata)) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
 CREATE TRIGGER client_files_usage_delete AFTER DELETE ON client_files BEGIN
   INSERT INTO storage_usage SELECT OLD.workspace_id, 'files', -OLD.size_bytes WHERE OLD.workspace_id IS NOT NULL
     ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
 END;
 CREATE TRIGGER client_files_usage_insert AFTER INSERT ON client_files BEGIN
   INSERT INTO storage_usage SELECT NEW.workspace_id, 'files', NEW.size_bytes WHERE NEW.workspace_id IS NOT NULL
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_items_usage_delete AFTER DELETE ON client_items BEGIN
+  INSERT INTO storage_usage SELECT OLD.workspace_id, 'chats',
+    -(128 + octet_length(OLD.item)) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER client_items_usage_insert AFTER INSERT ON client_items BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    128 + octet_length(NEW.item) WHERE true
     ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
 END;
 CREATE TRIGGER code_artifacts_usage_delete AFTER DELETE ON code_artifacts BEGIN
@@ -1481,6 +1559,21 @@ CREATE TRIGGER models_usage_update AFTER UPDATE OF status, size_bytes ON models 
   INSERT INTO storage_usage SELECT OLD.workspace_id, 'models', -(CASE WHEN OLD.status = 'deleted' THEN 0 ELSE coalesce(OLD.size_bytes, 0) END) WHERE OLD.workspace_id IS NOT NULL
     ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
   INSERT INTO storage_usage SELECT NEW.workspace_id, 'models', (CASE WHEN NEW.status = 'deleted' THEN 0 ELSE coalesce(NEW.size_bytes, 0) END) WHERE NEW.workspace_id IS NOT NULL
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER responses_usage_delete AFTER DELETE ON responses BEGIN
+  INSERT INTO storage_usage SELECT OLD.workspace_id, 'chats',
+    -(octet_length(OLD.input) + octet_length(OLD.response) + coalesce(octet_length(OLD.task), 0)) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER responses_usage_insert AFTER INSERT ON responses BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    octet_length(NEW.input) + octet_length(NEW.response) + coalesce(octet_length(NEW.task), 0) WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER responses_usage_update AFTER UPDATE OF input, response, task ON responses BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'chats',
+    (octet_length(NEW.input) + octet_length(NEW.response) + coalesce(octet_length(NEW.task), 0)) - (octet_length(OLD.input) + octet_length(OLD.response) + coalesce(octet_length(OLD.task), 0)) WHERE true
     ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
 END;
 CREATE TRIGGER training_checkpoints_usage_delete AFTER DELETE ON training_checkpoints BEGIN

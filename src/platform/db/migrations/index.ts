@@ -55,6 +55,7 @@ import m0078 from "./0078_custom_jobs.sql" with { type: "text" };
 import m0079 from "./0079_file_parts.sql" with { type: "text" };
 import m0084 from "./0084_trace_facets.sql" with { type: "text" };
 import m0085 from "./0085_arranged_jobs.sql" with { type: "text" };
+import m0086 from "./0086_stored_chats.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -116,11 +117,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 79, name: "0079_file_parts", sql: m0079 },
   { version: 84, name: "0084_trace_facets", sql: m0084 },
   { version: 85, name: "0085_arranged_jobs", sql: m0085 },
+  { version: 86, name: "0086_stored_chats", sql: m0086 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "5660773baa119651d244e71232f6627813a86a5ec6855d3ffea4174b9576335b";
-export const FRESH_TEXTS = "b7eaee1ed1599ef69870f36f0ced17cb00d2eb6855dcb74916df20b464fcd353";
+export const SCHEMA = "d5cb7f3461037ee4b004e528634c0fc58c38940a5114addb880b5b778a897e59";
+export const FRESH_TEXTS = "eaf7098ff975e907024caf2465f7fe77d23efc803eb3f203e965d8f8a3289246";

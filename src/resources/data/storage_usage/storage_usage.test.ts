@@ -6,6 +6,7 @@ import { datasetCalls, prompts } from "../../../../test/datasets_kit.ts";
 import { startFakeHub } from "../../../../test/fake_hub.ts";
 import { jobRow } from "../../../../test/fake_trainers.ts";
 import { manyApps, type TestApp, tempDir, until } from "../../../../test/harness.ts";
+import { insert } from "../../../../test/insert_row.ts";
 import { makeModel } from "../../../../test/models.ts";
 import { newId } from "../../../lib/ids.ts";
 import { write } from "../../../platform/db/db.ts";
@@ -78,6 +79,17 @@ function summed(app: TestApp): Record<Kind, number> {
       sum("size_bytes) AS n FROM training_checkpoints WHERE deleted_at IS NULL AND workspace_id = ?") +
       sum("size_bytes) AS n FROM training_exports WHERE workspace_id = ?"),
     volumes: sum("total_bytes) AS n FROM volumes WHERE deleted_at IS NULL AND workspace_id = ?"),
+    chats:
+      sum(
+        "octet_length(input) + octet_length(response) + coalesce(octet_length(task), 0)) AS n FROM responses WHERE workspace_id = ?",
+      ) +
+      sum(
+        "256 + coalesce(octet_length(name), 0) + octet_length(metadata)) AS n FROM client_conversations WHERE workspace_id = ?",
+      ) +
+      sum("128 + octet_length(item)) AS n FROM client_items WHERE workspace_id = ?") +
+      sum(
+        "256 + octet_length(metadata) + octet_length(messages) + octet_length(completion)) AS n FROM client_completions WHERE workspace_id = ?",
+      ),
     files:
       sum("size_bytes) AS n FROM client_files WHERE workspace_id = ?") +
       sum(`p.size_bytes) AS n FROM upload_parts p JOIN uploads u ON u.id = p.upload_id
@@ -128,6 +140,17 @@ test("the sums follow what is kept, whichever way it comes and goes", async () =
   same("files");
   expect((await app.call("POST", `/v1/uploads/${upload}/complete`, { part_ids: [part.id] })).status).toBe(200);
   expect(used(app, "files")).toBe(6);
+  const items = [{ role: "user", content: "hi" }];
+  const { id: talk } = (await app.call("POST", "/v1/conversations", { items, name: "talk" })).body;
+  await app.call("POST", `/v1/conversations/${talk}`, { name: null, metadata: { long: "x".repeat(100) } });
+  const texts = { input: "[]", response: "{}", task: "{}" };
+  insert(app, "responses", newId("resp"), 1, { status: "queued", ...texts });
+  insert(app, "responses", newId("resp"), 1, { status: "completed", ...texts });
+  insert(app, "client_completions", "chatcmpl-a", 1, { metadata: "{}", messages: "[]", completion: "{}" });
+  db.$client.run("PRAGMA foreign_keys = ON"); // insert() ends them
+  db.$client.run("UPDATE responses SET task = NULL, response = '{\"id\":1}'");
+  db.$client.run("DELETE FROM responses WHERE status = 'completed'");
+  same("chats");
   const sent = await modelUpload(app, "m");
   await sent.send(model());
   same("datasets", "volumes", "code_artifacts", "models", "files");

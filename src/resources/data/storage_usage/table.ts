@@ -1,10 +1,10 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-export const KINDS = ["datasets", "models", "code_artifacts", "checkpoints", "volumes", "files"] as const;
+export const KINDS = ["datasets", "models", "code_artifacts", "checkpoints", "volumes", "files", "chats"] as const;
 export type Kind = (typeof KINDS)[number];
 
 /**
- * Sums that triggers update (0013_growth.sql, 0051_client_files.sql, 0079_file_parts.sql) in the commit that changes
+ * Sums that triggers update (0013_growth.sql, 0051_client_files.sql, 0079_file_parts.sql, 0086_stored_chats.sql) in the commit that changes
  * their rows. No code writes here.
  */
 export const storageUsage = sqliteTable(

@@ -10,6 +10,8 @@ import { write } from "../../../platform/db/db.ts";
 import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
 import { generate } from "../../serving/deployments/chat/generate.ts";
+import { mustFit } from "../conversations/append.ts";
+import { appendAnswer } from "../conversations/context.ts";
 import { untilIdle } from "../until_idle.ts";
 import { machine } from "./machine.ts";
 import type { ModelResponse } from "./schema.ts";
@@ -55,7 +57,17 @@ async function work(ctx: Ctx, row: ResponseRow, signal: AbortSignal): Promise<vo
   const { status } = response;
   const action = status === "failed" ? "fail" : status === "incomplete" ? "cut" : "complete";
   const subject = { id: row.id, now: ctx.clock.now() };
-  write(ctx.db, (tx) => void transition(tx, machine, action, subject, { response, task: null }));
+  try {
+    write(ctx.db, (tx) => {
+      if (!transition(tx, machine, action, subject, { response, task: null })) return; // it was cancelled meanwhile
+      mustFit(ctx, tx, row.workspaceId);
+      appendAnswer(ctx, tx, { workspaceId: row.workspaceId, input: row.input, response });
+    });
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const failed = { ...row.response, status: "failed" as const, error: { code: error.code, message: error.message } };
+    write(ctx.db, (tx) => void transition(tx, machine, "fail", subject, { response: failed, task: null }));
+  }
 }
 
 type Task = Pick<ResponseRow, "workspaceId" | "keyId" | "task" | "response">;

@@ -1,5 +1,6 @@
 /** The events of a streamed response. Pure: one instance for each stream. */
 import type { ChatCompletion, ChatCompletionChunk, FinishReason } from "../../../lib/chat/chat_completion.ts";
+import { AppError } from "../../../lib/errors.ts";
 import type { Translator } from "../translated.ts";
 import type { OutputItem } from "./items.ts";
 import type { ModelResponse } from "./schema.ts";
@@ -93,6 +94,13 @@ export function createResponseTranslator(
   }
 
   const finished = (): ModelResponse => ({ ...blank, ...endOf(reason), output, usage });
+  function failure(message: string, code = "server_error"): string {
+    const out = begun ? "" : begin();
+    const error = { code, message };
+    const response = { ...finished(), status: "failed", incomplete_details: null, error };
+    return out + event("error", { ...error, param: null }) + event("response.failed", { response });
+  }
+
   return {
     async whole(answer) {
       const response = toResponse(blank, answer);
@@ -114,7 +122,12 @@ export function createResponseTranslator(
       const out = begun ? "" : begin();
       const before = close(reason === "length" ? "incomplete" : "completed");
       const response = finished();
-      await ended(response);
+      try {
+        await ended(response);
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        return out + before + failure(error.message, error.code);
+      }
       return out + before + event(`response.${response.status}`, { response });
     },
     /** The end of a response that is stored already. */
@@ -124,12 +137,7 @@ export function createResponseTranslator(
       const response = finished();
       return before + event(`response.${response.status}`, { response });
     },
-    error(message, code = "server_error") {
-      const out = begun ? "" : begin();
-      const error = { code, message };
-      const response = { ...finished(), status: "failed", incomplete_details: null, error };
-      return out + event("error", { ...error, param: null }) + event("response.failed", { response });
-    },
+    error: failure,
   };
 }
 

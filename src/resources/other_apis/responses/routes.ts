@@ -11,11 +11,12 @@ import type { ChatCompletion } from "../../../lib/chat/chat_completion.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { Deleted, flagText, numberText } from "../../../lib/schema.ts";
-import { durable } from "../../../platform/db/db.ts";
-import { mustLeaveSpace } from "../../../platform/machine/disk.ts";
+import { durable, write } from "../../../platform/db/db.ts";
+import { mustBeOpen } from "../../data/storage_usage/service.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
 import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
+import { appendAnswer, contextOf } from "../conversations/context.ts";
 import { translated } from "../translated.ts";
 import { createResponseTranslator } from "./events.ts";
 import { follow } from "./replay.ts";
@@ -68,10 +69,18 @@ export function inputItems({ id, input }: Pick<ResponseRow, "id" | "input">, que
 export const routes = (ctx: Ctx) => {
   recordRefusals(ctx);
   const { authed, takes } = area(ctx, "inference");
-  const itemsOf = ({ principal: { workspaceId } }: Caller, { input, previous_response_id: previous }: PromptFields) => {
+  async function itemsOf(
+    { principal: { workspaceId } }: Caller,
+    { input, previous_response_id: previous, conversation }: PromptFields,
+  ) {
     const items = responses.itemsOf(ctx, workspaceId, input);
-    return { input: items, all: previous ? [...responses.historyOf(ctx, workspaceId, previous), ...items] : items };
-  };
+    const before = conversation
+      ? await contextOf(ctx, workspaceId, conversation)
+      : previous
+        ? responses.historyOf(ctx, workspaceId, previous)
+        : [];
+    return { input: items, all: [...before, ...items] };
+  }
 
   /** `after`: the number of the last event that the client has. */
   function followed({ request, principal }: Caller, id: string, after: number): Response {
@@ -84,7 +93,7 @@ export const routes = (ctx: Ctx) => {
   /** The model writes the summary. Requests of the user stay as they are. */
   async function compact(caller: Caller, { input, instructions, ...request }: z.output<typeof CompactRequest>) {
     const { workspaceId } = caller.principal;
-    const { all } = itemsOf(caller, { ...request, input: input ?? [] } as PromptFields);
+    const { all } = await itemsOf(caller, { ...request, input: input ?? [], conversation: null } as PromptFields);
     const question = { type: "message" as const, role: "user" as const, content: instructions || SUMMARIZE };
     const messages = toMessages([...all, question]);
     const response = await chat(ctx, caller, chatBody(ctx, caller, { model: request.model, messages }));
@@ -104,8 +113,10 @@ export const routes = (ctx: Ctx) => {
 
   async function create(caller: Caller, body: ResponsesRequest) {
     const { workspaceId, keyId } = caller.principal;
-    if (body.store || body.background) mustLeaveSpace(ctx);
-    const { input, all } = itemsOf(caller, body);
+    const { conversation } = body;
+    const isKept = body.store || conversation !== null;
+    if (isKept) mustBeOpen(ctx, { workspaceId, kind: "chats" });
+    const { input, all } = await itemsOf(caller, body);
     const task = chatBody(ctx, caller, toChat({ ...body, stream: body.stream && !body.background }, all));
     const model = task.model ?? resolveModel(ctx, workspaceId, undefined).deployment.name;
     const now = ctx.clock.now();
@@ -119,12 +130,16 @@ export const routes = (ctx: Ctx) => {
       return body.stream ? followed(caller, row.id, -1) : responses.present(row);
     }
     const ended = async (response: ModelResponse) => {
-      if (!body.store) return;
-      responses.store(ctx, { ...stored, task: null, response });
+      if (!isKept) return;
+      write(ctx.db, (tx) => {
+        if (body.store) responses.store(ctx, { ...stored, task: null, response });
+        appendAnswer(ctx, tx, { workspaceId, input, response });
+      });
       await durable(ctx.db); // a client that has the id can continue the response
     };
     const blank = blankResponse(head, "in_progress");
-    return translated(await chat(ctx, caller, { ...task, model }), createResponseTranslator(blank, ended));
+    const answer = await chat(ctx, caller, { ...task, model }, conversation?.id);
+    return translated(answer, createResponseTranslator(blank, ended));
   }
 
   return new Elysia({ prefix: "/v1/responses", tags: ["Clients"] })
@@ -140,7 +155,7 @@ export const routes = (ctx: Ctx) => {
     .post(
       "/input_tokens",
       async ({ body, ...caller }) => {
-        const fields = chatBody(ctx, caller, promptFields(body, itemsOf(caller, body).all));
+        const fields = chatBody(ctx, caller, promptFields(body, (await itemsOf(caller, body)).all));
         const { response } = await callModel(ctx, caller, "/apply-template", fields);
         if (!response.ok) return response;
         const { input_tokens } = (await response.json()) as { input_tokens: number };

@@ -83,11 +83,26 @@ const TextFormat = later(() =>
 );
 export type TextFormat = z.output<typeof TextFormat>;
 
+const conversationRef = () =>
+  z.object({
+    id: z.string(),
+    parent_id: z
+      .string()
+      .optional()
+      .describe("The item that the context ends with, and that the new items follow. Default: the newest item"),
+  });
+export type ConversationRef = z.output<ReturnType<typeof conversationRef>>;
+
 const prompt = () => ({
   model: z.string().min(1).optional().describe("The name of the deployment. Default: the only one that runs"),
   input: z.union([z.string(), z.array(InputItem.unwrap()).min(1).max(MAX_ITEMS)]),
   instructions: z.string().nullish().describe("The system message. It is not taken over from the previous response"),
   previous_response_id: z.string().nullish().describe("A stored response that this one continues"),
+  conversation: z
+    .union([z.string(), conversationRef()])
+    .nullish()
+    .transform((sent): ConversationRef | null => (typeof sent === "string" ? { id: sent } : (sent ?? null)))
+    .describe("A conversation: its items come before those of input. Input and output are added to it at the end"),
   tools: orElse(SentTools, [] as Tool[]).describe("Tools of other kinds are dropped, and named in the header warning"),
   tool_choice: orElse(SentChoice, "auto" as ToolChoice),
   parallel_tool_calls: orElse(z.boolean(), true),
@@ -98,7 +113,17 @@ const prompt = () => ({
     .describe("effort is passed to the model's chat template"),
 });
 
-export const CountInput = later(() => z.object(prompt()).meta({ id: "ResponseInputTokensRequest" }));
+const ONE_HISTORY = "cannot be combined with conversation: both say what came before";
+type Histories = { previous_response_id?: string | null | undefined; conversation: ConversationRef | null };
+const hasTwoHistories = ({ previous_response_id, conversation }: Histories) =>
+  Boolean(previous_response_id) && conversation !== null;
+
+export const CountInput = later(() =>
+  z
+    .object(prompt())
+    .refine((request) => !hasTwoHistories(request), { path: ["previous_response_id"], message: ONE_HISTORY })
+    .meta({ id: "ResponseInputTokensRequest" }),
+);
 export type PromptFields = z.output<typeof CountInput>;
 
 export const ResponsesRequest = later(() =>
@@ -116,9 +141,11 @@ export const ResponsesRequest = later(() =>
       top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
       metadata: TraceMetadata,
     })
-    .superRefine(({ background, store, top_logprobs }, issues) => {
+    .superRefine((request, issues) => {
+      const { background, store, top_logprobs } = request;
       const refuse = (field: string, message: string) =>
         issues.addIssue({ code: "custom", path: [field], message, input: background });
+      if (hasTwoHistories(request)) refuse("previous_response_id", ONE_HISTORY);
       if (background && !store) refuse("store", "must be true with background: the result is read from the store");
       if (background && typeof top_logprobs === "number") refuse("top_logprobs", "cannot be combined with background");
     })
@@ -152,6 +179,7 @@ export const ModelResponse = later(() =>
       output: z.array(OutputItem),
       parallel_tool_calls: z.boolean(),
       previous_response_id: z.string().nullable(),
+      conversation: conversationRef().nullable(),
       reasoning: z.object({ effort: z.enum(EFFORTS).nullable(), summary: z.null() }),
       store: z.boolean(),
       temperature: z.number().nullable(),

@@ -7,6 +7,8 @@ import { type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { limitWaiting } from "../../../platform/db/waiting_limit.ts";
+import { mustHaveRoom } from "../../data/storage_usage/service.ts";
+import { clientItems } from "../conversations/table.ts";
 import type { InputItem, KnownItem } from "./items.ts";
 import { machine } from "./machine.ts";
 import type { ModelResponse } from "./schema.ts";
@@ -22,7 +24,11 @@ const byId = preparedRow(
 );
 
 /** The column has the status; the answer in the row may be older. */
-export const present = ({ response, status }: ResponseRow): ModelResponse => ({ ...response, status });
+export const present = ({ response, status }: ResponseRow): ModelResponse => ({
+  ...response,
+  conversation: response.conversation ?? null, // rows of older versions have none
+  status,
+});
 
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): ResponseRow {
   const row = byId(ctx.db, { id, workspaceId });
@@ -38,27 +44,44 @@ const aadOf = (workspaceId: string) => `responses.compaction:${workspaceId}`;
 export const sealSummary = (ctx: Ctx, workspaceId: string, text: string): string =>
   ctx.secrets.seal(text, aadOf(workspaceId));
 
-function summaryOf(ctx: Ctx, workspaceId: string, sealed: string, index: number): KnownItem {
+function summaryOf(ctx: Ctx, workspaceId: string, sealed: string, at: string): KnownItem {
   try {
     const summary = new TextDecoder().decode(ctx.secrets.open(sealed, aadOf(workspaceId)));
     return { type: "message", role: "user", content: `${COMPACTED}\n\n${summary}` };
   } catch (cause) {
-    const message = `input.${index}.encrypted_content: is not from POST /v1/responses/compact of this workspace`;
-    throw new AppError("schema", message, { param: `/input/${index}/encrypted_content`, cause });
+    const message = `${at.replace("/", ".")}.encrypted_content: is not from POST /v1/responses/compact of this workspace`;
+    throw new AppError("schema", message, { param: `/${at}/encrypted_content`, cause });
   }
 }
 
-/** The items of a request. A reference becomes the stored item that it names, and a summary a message. */
-export function itemsOf(ctx: Ctx, workspaceId: string, input: string | readonly InputItem[]): KnownItem[] {
+/** The stored item of a response or of a conversation. */
+function storedItem(ctx: Ctx, workspaceId: string, id: string): KnownItem | undefined {
+  const row = byId(ctx.db, { id: responseOfItem(id) ?? "", workspaceId });
+  const found = row?.response.output.find((item) => item.id === id);
+  if (found) return found;
+  const isIt = and(eq(clientItems.id, id), eq(clientItems.workspaceId, workspaceId));
+  const kept = ctx.db.select({ item: clientItems.item }).from(clientItems).where(isIt).get();
+  return kept && (JSON.parse(kept.item) as KnownItem);
+}
+
+/**
+ * The items of a request. A reference becomes the stored item that it names, and a summary a message. `at`: the field
+ * of the request, for errors.
+ */
+export function itemsOf(
+  ctx: Ctx,
+  workspaceId: string,
+  input: string | readonly InputItem[],
+  at = "input",
+): KnownItem[] {
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   return input.map((item, index) => {
-    if (item.type === "compaction") return summaryOf(ctx, workspaceId, item.encrypted_content, index);
+    if (item.type === "compaction") return summaryOf(ctx, workspaceId, item.encrypted_content, `${at}/${index}`);
     if (item.type !== "item_reference") return item;
-    const row = byId(ctx.db, { id: responseOfItem(item.id) ?? "", workspaceId });
-    const storedItem = row?.response.output.find(({ id }) => id === item.id);
-    if (storedItem) return storedItem;
-    const message = `input.${index}.id: no stored item ${item.id.slice(0, 80)}. Send the item itself`;
-    throw new AppError("schema", message, { param: `/input/${index}/id` });
+    const found = storedItem(ctx, workspaceId, item.id);
+    if (found) return found;
+    const message = `${at}.${index}.id: no stored item ${item.id.slice(0, 80)}. Send the item itself`;
+    throw new AppError("schema", message, { param: `/${at}/${index}/id` });
   });
 }
 
@@ -89,7 +112,9 @@ export function store(ctx: Ctx, { response, ...row }: NewResponse): ResponseRow 
   const now = ctx.clock.now();
   return write(ctx.db, (tx) => {
     if (isDue(status)) limitWaiting({ db: tx, config: ctx.config }, "responses", responses, dueOf(row.workspaceId));
-    return insert(tx, { ...row, id, status, previousId, response, createdAt: now, updatedAt: now });
+    const stored = insert(tx, { ...row, id, status, previousId, response, createdAt: now, updatedAt: now });
+    mustHaveRoom({ db: tx, config: ctx.config }, { workspaceId: row.workspaceId, kind: "chats" }, { bytes: 0 });
+    return stored;
   });
 }
 
@@ -127,4 +152,4 @@ export const prune = (ctx: Ctx, before: number) =>
 
 /** For a workspace that is deleted. */
 export const removeAll = (ctx: Ctx, workspaceId: string) =>
-  void write(ctx.db, (tx) => removeWhere(tx, eq(responses.workspaceId, workspaceId), -1));
+  gradually(ctx.db, (tx, rows) => removeWhere(tx, eq(responses.workspaceId, workspaceId), rows));

@@ -146,6 +146,7 @@ export function blankResponse({ id, createdAt, model, request }: Head, status: M
     output: [],
     parallel_tool_calls,
     previous_response_id: request.previous_response_id ?? null,
+    conversation: request.conversation,
     reasoning: { effort: reasoning?.effort ?? null, summary: null },
     store,
     temperature,

@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import { Elysia } from "elysia";
 import { z } from "zod";
-import type { Ctx } from "../../../context.ts";
+import type { Ctx, Principal } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { creates } from "../../../http/idempotency.ts";
@@ -15,6 +15,7 @@ import { STATUSES } from "../../../lib/deployment_status.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { Deleted, isoOrNull } from "../../../lib/schema.ts";
 import { runTime } from "../../money/billing/run_time.ts";
+import { storing } from "../../other_apis/completions/storing.ts";
 import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_models.ts";
 import { resolveModel, withAgent } from "../agents/apply.ts";
 import { answer, type HttpCall } from "./chat/answer.ts";
@@ -177,11 +178,12 @@ const inference = (ctx: Ctx) => {
     app.post(
       path,
       ({ principal, params, body, request }) =>
-        infer(ctx, mustServe(deploymentOf(ctx, principal, params.id), body.model), request, {
-          path,
-          body,
-          keyId: principal.keyId,
-        }),
+        infer(
+          ctx,
+          mustServe(deploymentOf(ctx, principal, params.id), body.model),
+          { request, principal },
+          { path, body },
+        ),
       { ...takes(form, { kind }), detail },
     );
   return app.get("/models", ({ principal, params }) => servedModels(deploymentOf(ctx, principal, params.id)), {
@@ -200,12 +202,13 @@ const byName = (ctx: Ctx) => {
     const isChat = kind === "chat"; // only a chat may name an agent
     app.post(
       path,
-      async ({ principal: { workspaceId, keyId }, body: sent, request }) => {
+      async ({ principal, body: sent, request }) => {
+        const { workspaceId } = principal;
         const body = await withCheckpoint(ctx, workspaceId, sent);
         const { deployment, ...agent } = isChat
           ? resolveModel(ctx, workspaceId, body.model)
           : { deployment: mustFind(ctx, workspaceId, body.model) };
-        return infer(ctx, deployment, request, { path, body, keyId, ...agent });
+        return infer(ctx, deployment, { request, principal }, { path, body, ...agent });
       },
       { ...takes(form, { kind }), ...(isChat ? { transform: fillFromAgent } : {}), detail },
     );
@@ -216,11 +219,20 @@ const byName = (ctx: Ctx) => {
 const deploymentOf = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
-const infer = (ctx: Ctx, row: DeploymentRow, request: Request, call: HttpCall) => {
+const isStored = (path: HttpCall["path"], body: object): body is ChatCompletionRequest =>
+  path === "/chat/completions" && "store" in body && body.store === true;
+
+type Caller = { request: Request; principal: Principal };
+
+function infer(ctx: Ctx, row: DeploymentRow, { request, principal }: Caller, call: Omit<HttpCall, "keyId">) {
   const conversationId = request.headers.get("x-conversation-id");
   const { isOfLlama } = stateOf(request);
-  return answer(ctx, row, request, { ...call, conversationId, isOfLlama }, { isLast: true });
-};
+  const { path, body } = call;
+  const whole = { ...call, keyId: principal.keyId, conversationId, isOfLlama };
+  if (isStored(path, body))
+    return storing(ctx, { request, principal, body }, (sent) => answer(ctx, row, request, { ...whole, body: sent }));
+  return answer(ctx, row, request, whole, { isLast: true });
+}
 
 /** A deployment serves one model, under its own name. */
 function mustServe(row: DeploymentRow, model: string | undefined): DeploymentRow {

@@ -208,7 +208,7 @@ test("retention: each deployment its own, outside traces by the setting; text, s
   expect(await found(app, "")).toEqual([young, outside]);
   expect(await found(app, "q=words")).toEqual([outside]);
   expect(db.$client.query("SELECT count(*) AS n FROM trace_scores").get()).toEqual({ n: 0 });
-  expect((await app.call("GET", "/v1/conversations")).body.data).toEqual([]);
+  expect((await app.call("GET", "/v1/traces/conversations")).body.data).toEqual([]);
   clock.advance(7 * DAY_MS);
   await prune(app.ctx);
   expect(await found(app, "")).toEqual([]);
@@ -250,7 +250,7 @@ test("a conversation counts its traces, also after some of them were removed", a
   for (const tokens of [5, 7]) talk(tokens);
   clock.advance(DAY_MS);
   talk(11);
-  const sums = async () => (await app.call("GET", "/v1/conversations")).body.data;
+  const sums = async () => (await app.call("GET", "/v1/traces/conversations")).body.data;
   expect(await sums()).toMatchObject([{ trace_count: 3, prompt_tokens: 23, completion_tokens: 3 }]);
   clock.advance(1.5 * DAY_MS);
   await prune(app.ctx);

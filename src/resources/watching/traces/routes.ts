@@ -137,7 +137,7 @@ const otlpRoutes = (ctx: Ctx) => {
 
 const conversationRoutes = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "inference");
-  return new Elysia({ prefix: "/v1/conversations", tags: ["Observability"] })
+  return new Elysia({ prefix: "/v1/traces/conversations", tags: ["Observability"] })
     .use(authed)
     .get(
       "",
@@ -145,7 +145,7 @@ const conversationRoutes = (ctx: Ctx) => {
         settled(ctx, principal.workspaceId, () => conversations.list(ctx, principal.workspaceId, query)),
       {
         ...asks(PageQuery),
-        detail: describe("List conversations", { 200: listOf(ConversationSummary, "ConversationList") }),
+        detail: describe("List conversations", { 200: listOf(ConversationSummary, "TraceConversationList") }),
       },
     )
     .get(

@@ -18,14 +18,20 @@ function recorded(app: ReturnType<typeof open>): string {
   traces.record(app.ctx, { ...times, ...more, id, workspaceId: app.workspaceA });
   return id;
 }
-const PATHS = ["/v1/traces", "/v1/traces/ID", "/v1/traces/export", "/v1/conversations", "/v1/conversations/c1"];
+const PATHS = [
+  "/v1/traces",
+  "/v1/traces/ID",
+  "/v1/traces/export",
+  "/v1/traces/conversations",
+  "/v1/traces/conversations/c1",
+];
 
 test.each(PATHS)("R7: %s shows a trace that is on the disk", async (path) => {
   const app = open();
   const id = recorded(app);
   const { status, body } = await app.call("GET", path.replace("ID", id));
   expect([status, isDirty(app.ctx.db)]).toEqual([200, false]);
-  expect(JSON.stringify(body)).toContain(path.startsWith("/v1/traces") ? id : "c1");
+  expect(JSON.stringify(body)).toContain(path.endsWith("/conversations") ? "c1" : id);
 });
 
 test.each(PATHS.filter((path) => !path.endsWith("export")))(

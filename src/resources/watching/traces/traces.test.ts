@@ -184,20 +184,20 @@ test("conversations: ordered traces under the id of the client, listed and repla
   ];
   await traceOf(on, await chat({ metadata: { conversation_id: "talk-2" } }));
   for (const turn of turns) await traceOf(on, turn);
-  const listed = (await on.call("GET", "/v1/conversations")).body;
+  const listed = (await on.call("GET", "/v1/traces/conversations")).body;
   expect(listed.data.map((each: { id: string }) => each.id).sort()).toEqual(["talk-1", "talk-2"]);
-  const one = (await on.call("GET", "/v1/conversations/talk-1")).body;
-  expect(one).toMatchObject({ object: "conversation", trace_count: 2, prompt_tokens: 10, has_more: false });
+  const one = (await on.call("GET", "/v1/traces/conversations/talk-1")).body;
+  expect(one).toMatchObject({ object: "trace.conversation", trace_count: 2, prompt_tokens: 10, has_more: false });
   expect(one.traces.map((each: { id: string }) => each.id)).toEqual(
     turns.map((each) => each.headers.get("x-trace-id")),
   );
   expect((await on.call("GET", "/v1/traces?conversation_id=talk-1")).body.data).toHaveLength(2);
-  const page = (await on.call("GET", "/v1/conversations?limit=1")).body;
-  const next = (await on.call("GET", `/v1/conversations?limit=1&after=${page.data[0].id}`)).body;
+  const page = (await on.call("GET", "/v1/traces/conversations?limit=1")).body;
+  const next = (await on.call("GET", `/v1/traces/conversations?limit=1&after=${page.data[0].id}`)).body;
   expect([page.has_more, next.has_more, page.data[0].id !== next.data[0].id]).toEqual([true, false, true]);
-  expect((await on.call("GET", "/v1/conversations?after=none")).body.error.code).toBe("invalid_cursor");
+  expect((await on.call("GET", "/v1/traces/conversations?after=none")).body.error.code).toBe("invalid_cursor");
 
-  const replayed = (await on.call("POST", "/v1/conversations/talk-1/replay", {})).body;
+  const replayed = (await on.call("POST", "/v1/traces/conversations/talk-1/replay", {})).body;
   expect(replayed.data).toHaveLength(2);
   expect(replayed.data[0]).toMatchObject({
     trace_id: one.traces[0].id,
@@ -212,13 +212,13 @@ test("conversations: ordered traces under the id of the client, listed and repla
     return status === 200 ? body : undefined;
   });
   expect(again).toMatchObject({ conversation_id: null, metadata: { replay_of: one.traces[0].id } });
-  expect((await on.call("GET", "/v1/conversations/talk-1", undefined, { key: on.keyB })).status).toBe(404);
+  expect((await on.call("GET", "/v1/traces/conversations/talk-1", undefined, { key: on.keyB })).status).toBe(404);
 });
 
 test("a conversation without content is not replayed, and the answer says why", async () => {
   const { on, chat } = await serving({ capture: "metadata" });
   await traceOf(on, await chat({ metadata: { conversation_id: "talk" } }));
-  const { status, body } = await on.call("POST", "/v1/conversations/talk/replay", {});
+  const { status, body } = await on.call("POST", "/v1/traces/conversations/talk/replay", {});
   expect([status, body.error.code, body.error.message]).toEqual([
     400,
     "unsupported_state",

@@ -41,7 +41,7 @@ export async function replay(
     signal.throwIfAborted();
     data.push(await send(ctx, caller, trace, row, signal));
   }
-  return { object: "conversation.replay", conversation_id: conversation.id, data };
+  return { object: "trace.conversation.replay", conversation_id: conversation.id, data };
 }
 
 function mustHaveContent({ id, source, input }: TraceRow) {

@@ -6,7 +6,7 @@ import type { ConversationRow } from "../table.ts";
 
 const shape = {
   id: z.string().describe("The text of the client: metadata.conversation_id, or the header x-conversation-id"),
-  object: z.literal("conversation"),
+  object: z.literal("trace.conversation"),
   trace_count: z.int(),
   prompt_tokens: z.int(),
   completion_tokens: z.int(),
@@ -14,7 +14,7 @@ const shape = {
   last_at: DateTime.describe("The end of its last request"),
 };
 
-export const ConversationSummary = later(() => z.object(shape).meta({ id: "ConversationSummary" }));
+export const ConversationSummary = later(() => z.object(shape).meta({ id: "TraceConversationSummary" }));
 
 export const Conversation = later(() =>
   z
@@ -23,7 +23,7 @@ export const Conversation = later(() =>
       traces: z.array(Trace).describe("Oldest first: at most 500, and at most about 8 MiB of content"),
       has_more: z.boolean().describe("There are more traces: GET /v1/traces?conversation_id=… lists them"),
     })
-    .meta({ id: "Conversation" }),
+    .meta({ id: "TraceConversation" }),
 );
 
 export const ReplayConversation = z
@@ -34,13 +34,13 @@ export const ReplayConversation = z
       .default(null)
       .describe("Answers every request of the conversation. Default: the deployment that answered it first"),
   })
-  .meta({ id: "ReplayConversation" });
+  .meta({ id: "ReplayTraceConversation" });
 export type ReplayConversation = z.infer<typeof ReplayConversation>;
 
 export const Replay = later(() =>
   z
     .object({
-      object: z.literal("conversation.replay"),
+      object: z.literal("trace.conversation.replay"),
       conversation_id: z.string(),
       data: z.array(
         z.object({
@@ -55,13 +55,13 @@ export const Replay = later(() =>
         }),
       ),
     })
-    .meta({ id: "ConversationReplay" }),
+    .meta({ id: "TraceConversationReplay" }),
 );
 export type Replay = z.infer<typeof Replay>;
 
 export const presentConversation = (row: ConversationRow) => ({
   id: row.id,
-  object: "conversation" as const,
+  object: "trace.conversation" as const,
   trace_count: row.traceCount,
   prompt_tokens: row.promptTokens,
   completion_tokens: row.completionTokens,
