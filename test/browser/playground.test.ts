@@ -1,7 +1,10 @@
 // tier: all (a training, two models and a browser)
 /** Conversations in a real browser: branches, tools, stop, what is kept and shared, checkpoints that serve themselves. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { tempDir, until } from "../harness.ts";
+import { makeModel } from "../models.ts";
+import { makeProjector } from "../projectors.ts";
 import { recordedModel } from "../serving/recorded_model.ts";
 import { CHROMIUM, type Dashboard, SIZES, startDashboard } from "./kit.ts";
 
@@ -106,6 +109,19 @@ describe.skipIf(CHROMIUM === null)("playground", () => {
     expect(await page.check()).toEqual([]);
   }, 180_000);
 
+  test("the page of a run opens its checkpoints beside the base model, always with the likeliest token", async () => {
+    const { page } = world;
+    await page.at(`/runs/${jobId}`);
+    await page.click("link", "Compare in the playground");
+    await page.waitFor("the playground", async () => (await page.path()).startsWith("/playground?cols="));
+    expect(await page.path()).toContain("temperature=0");
+    for (const name of ["verk-tiny", "tuned step 4", "tuned step 2"])
+      await page.waitFor(name, async () => (await page.text()).includes(name));
+    await page.click("button", "What is 47 + 8?");
+    await page.waitFor("the field", async () => (await page.focused()) === "Message");
+    expect(await page.check()).toEqual([]);
+  }, 60_000);
+
   test("by keyboard alone: a second turn, an edit, branches, save, open after a reload, a row of a dataset", async () => {
     const { page } = world;
     const [{ id } = { id: "" }] = (await get<{ data: { id: string }[] }>("/v1/deployments")).data;
@@ -139,6 +155,7 @@ describe.skipIf(CHROMIUM === null)("playground", () => {
     await page.waitFor("the list", () => page.run<boolean>("!!document.querySelector('.playground-saved li')"));
     await page.at(await page.path());
     await page.waitFor("the conversation", async () => JSON.stringify(await turns(page)) === JSON.stringify(before));
+    await page.waitFor("the tokens, counted again", async () => /\d+ of [\d,]+ tokens/.test(await page.text()));
     await page.tabTo("Later branch of turn 3");
     await page.press("Enter");
     await page.waitFor("the other branch", async () => (await turns(page))[0]?.[2] === "And 5 + 6?");
@@ -216,6 +233,31 @@ describe.skipIf(CHROMIUM === null)("playground", () => {
     expect((await turns(page))[0]?.at(-1)).not.toContain(String(100_000 + 3_999));
     expect(await page.check()).toEqual([]);
   }, 120_000);
+
+  test("an image is attached where the model sees, and nowhere else", async () => {
+    const { page } = world;
+    const dir = tempDir();
+    const model = makeModel(dir, { arch: "llama", type: "F32", context: 2048 });
+    const projector = makeProjector(dir, { kind: "mlp", outputs: 64, hasClass: true });
+    await world.server.verk(["models", "import", model, "--name", "seer", "--mmproj", projector]);
+    const { id } = await post<{ id: string }>("/v1/deployments", { model: "seer", name: "seer" });
+    await page.at(`/playground?cols=${id}&max_tokens=4`);
+    await page.waitFor("the button", () => page.has("button", "Attach images"), 60_000);
+    const picture = join(import.meta.dir, "../fixtures/images/blocks_444.jpg");
+    await page.drop("form", "Next message", [picture]);
+    await page.waitFor("the image", () => page.run<boolean>("!!document.querySelector('.playground-composer img')"));
+    await page.click("textbox", "Message");
+    await page.type("What is this?");
+    await page.press("Enter");
+    await page.waitForText("Answered by seer, no adapter", 60_000);
+    expect(await page.run<number>("document.querySelectorAll('.playground-turn.user img').length")).toBe(1);
+    expect(await page.check()).toEqual([]);
+    await page.at("/playground?cols=model:verk-tiny");
+    const isTold = `performance.getEntriesByType("resource").some(({ name }) => name.includes("/props?"))`;
+    await page.waitFor("what the model can do", () => page.run<boolean>(isTold));
+    await page.waitFor("the columns", () => page.run<boolean>("!document.querySelector('[aria-busy=true]')"));
+    expect(await page.has("button", "Attach images")).toBe(false);
+  }, 240_000);
 
   test("the list of keys has those of the page, and a phone shows the conversation", async () => {
     const { page } = world;

@@ -40,6 +40,7 @@ export function newBoard(start: { fields: Fields; draft: Draft }) {
   const running = signal<ReadonlyMap<string, AbortController>>(new Map());
   const saved = signal<Saved | undefined>(undefined);
   let world: World = { columns: [], deployments: [], isColoured: false };
+  const hosts = signal<ReadonlyMap<string, string | undefined>>(new Map());
   const titles = new Map<string, string>(); // of columns, by their key
   let onSettled = () => {};
 
@@ -105,6 +106,11 @@ export function newBoard(start: { fields: Fields; draft: Draft }) {
     running,
     saved,
     treeOf,
+    /** The deployments that answer at once, by the key of the column. */
+    hosts,
+    setHost(key: string, host: string | undefined) {
+      if (hosts.value.get(key) !== host) hosts.value = new Map(hosts.value).set(key, host);
+    },
     /** Called when a column is drawn: its answers have its name, also in another column. */
     name: (key: string, title: string) => void titles.set(key, title),
     /** The first turns of all columns. A conversation that was left has its own. */

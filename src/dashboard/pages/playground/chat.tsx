@@ -13,7 +13,7 @@ import { attempt, toast } from "../../shell/toasts.tsx";
 import { writeAddress } from "./address.ts";
 import type { Board } from "./board.ts";
 import { ChatColumn } from "./column.tsx";
-import { type Column, deploymentOf, keyOf } from "./columns.ts";
+import { type Column, keyOf } from "./columns.ts";
 import { Composer } from "./composer.tsx";
 import { useVision } from "./facts.ts";
 import { noteAddress } from "./opened.ts";
@@ -47,7 +47,7 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
   const wrong = wrongOf(fields);
   const hasTurns = keys.some((key) => board.treeOf(key).turns.size > 0);
   const isBusy = board.running.value.size > 0;
-  const canSee = useVision(columns.map((column) => deploymentOf(column, deployments)));
+  const canSee = useVision(keys.map((key) => board.hosts.value.get(key)));
   board.see({ columns, deployments, isColoured }, () => void sync(board));
   noteAddress();
   useEffect(() => {
@@ -175,6 +175,7 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
               ))}
             </div>
           )}
+          {columns.length > 0 && !hasTurns && board.draft.value.text === "" && <Examples board={board} />}
           <Composer
             board={board}
             canSee={canSee}
@@ -197,6 +198,25 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
     </Frame>
   );
 }
+
+const EXAMPLES = ["What is 47 + 8?", "Who are you, and what can you do?", "Write a haiku about the sea."];
+
+/** A first message for those who only look. It can be changed before it is sent. */
+const Examples = ({ board }: { board: Board }) => (
+  <div class="row playground-examples">
+    {EXAMPLES.map((text) => (
+      <Button
+        key={text}
+        onClick={() => {
+          board.draft.value = { text, images: [] };
+          document.getElementById("playground-message")?.focus();
+        }}
+      >
+        {text}
+      </Button>
+    ))}
+  </div>
+);
 
 /** A saved conversation stays saved. One after the other: a turn is stored below the one before it. */
 let storing: Promise<unknown> = Promise.resolve();

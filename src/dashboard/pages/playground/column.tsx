@@ -1,4 +1,5 @@
 /** One column: its model, its conversation, and what has answered. */
+import { useEffect } from "preact/hooks";
 import { isDeploymentOver } from "../../../lib/deployment_status.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
@@ -9,12 +10,13 @@ import { may } from "../../data/session.ts";
 import { Button, IconButton } from "../../kit/button.tsx";
 import { State } from "../../kit/pill.tsx";
 import { attempt } from "../../shell/toasts.tsx";
-import { type Answer, speedOf } from "./answer.ts";
+import { type Answer, isUnderWay, speedOf } from "./answer.ts";
 import type { Board } from "./board.ts";
 import { CallResults } from "./call_results.tsx";
 import { answeredBy, type Column, isExpected, keyOf } from "./columns.ts";
-import { type Facts, useFacts } from "./facts.ts";
+import { awake, type Facts, useCount, useFacts } from "./facts.ts";
 import { meterOf, tokensOf } from "./meter.ts";
+import { messagesOf } from "./sent.ts";
 import { titleOf } from "./titles.ts";
 import { openCalls, pathOf, type Turn } from "./tree.ts";
 import { TurnView } from "./turn.tsx";
@@ -37,6 +39,8 @@ export function ChatColumn({ board, column, deployments, isColoured, from, ...re
   const facts = useFacts(column, deployments);
   const { title, note } = titleOf(column, facts);
   board.name(key, title);
+  const host = awake(facts.deployment);
+  useEffect(() => board.setHost(key, host), [key, host]);
   const tree = board.treeOf(key);
   const path = pathOf(tree);
   const isBusy = board.running.value.has(key);
@@ -80,7 +84,7 @@ export function ChatColumn({ board, column, deployments, isColoured, from, ...re
       {!isBusy && (last?.role === "user" || last?.role === "tool") && (
         <Button icon="play" onClick={() => board.answer(key)}>{`Answer with ${title}`}</Button>
       )}
-      <Foot column={column} answer={answer} path={path} facts={facts} />
+      <Foot column={column} answer={answer} path={path} system={board.fields.value.system} facts={facts} />
     </section>
   );
 }
@@ -107,10 +111,19 @@ function Where({ column, facts: { deployment, agent } }: { column: Column; facts
   return status === "serving" ? null : <State status={status} reason={error ?? load.reason} />;
 }
 
-type FootProps = { column: Column; answer: Answer | undefined; path: readonly Turn[]; facts: Facts };
+type FootProps = {
+  column: Column;
+  answer: Answer | undefined;
+  path: readonly Turn[];
+  system: string;
+  facts: Facts;
+};
 
-function Foot({ column, answer, path, facts: { deployment, context } }: FootProps) {
-  const meter = meterOf(tokensOf(path), context);
+function Foot({ column, answer, path, system, facts: { deployment, context } }: FootProps) {
+  const used = tokensOf(path);
+  const isBusy = answer !== undefined && isUnderWay(answer);
+  const counted = useCount(awake(deployment), messagesOf(path, system), used !== undefined || isBusy);
+  const meter = meterOf(used ?? counted, context);
   const speed = answer && speedOf(answer);
   const { usage, firstMs, finish, state, fingerprint = null } = answer ?? {};
   const parts = [

@@ -1,12 +1,15 @@
 /** Facts of a column: its deployment, the context of its answers, and whether it reads images. */
 
+import { useEffect, useState } from "preact/hooks";
 import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
+import { api } from "../../data/api.ts";
 import { useResource, useResources } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { type Column, deploymentOf, isActive } from "./columns.ts";
+import type { SentMessage } from "./sent.ts";
 import type { Checkpoints } from "./titles.ts";
 
 export type Facts = {
@@ -50,15 +53,35 @@ export function useFacts(column: Column, deployments: readonly Deployment[]): Fa
   return { deployment, agent, job, checkpoints, context: model?.context_length };
 }
 
+/** The deployment if it answers at once. A parked one is not woken for a question of the page. */
+export const awake = (deployment: Deployment | undefined): string | undefined =>
+  deployment?.status === "serving" && !deployment.parked ? deployment.id : undefined;
+
 type Props = { modalities: { vision: boolean } };
 
-/** True if all of them read images. A parked deployment is not woken for the question. */
-export function useVision(deployments: readonly (Deployment | undefined)[]): boolean {
-  const awake = deployments.flatMap((each) => (each?.status === "serving" && !each.parked ? [each.id] : []));
-  const { parts } = useResources<Props>(awake.map((each) => `/props?model=${id(each)}`));
-  return (
-    deployments.length > 0 &&
-    awake.length === deployments.length &&
-    parts.every(({ data }) => data?.modalities.vision === true)
-  );
+/** True if all of these deployments read images. Undefined: one that does not answer now. */
+export function useVision(hosts: readonly (string | undefined)[]): boolean {
+  const ids = hosts.flatMap((host) => host ?? []);
+  const { parts } = useResources<Props>(ids.map((each) => `/props?model=${id(each)}`));
+  const all = hosts.length > 0 && ids.length === hosts.length;
+  return all && parts.every(({ data }) => data?.modalities.vision === true);
 }
+
+/** Tokens of messages whose answer has no count, such as those of a conversation that was opened. */
+export function useCount(model: string | undefined, messages: readonly SentMessage[], isCounted: boolean) {
+  const key = model === undefined || isCounted || messages.length === 0 ? undefined : JSON.stringify([model, messages]);
+  const [count, setCount] = useState<{ key: string; tokens: number }>();
+  useEffect(() => {
+    if (key === undefined || model === undefined) return;
+    const aborting = new AbortController();
+    const body = { model, messages };
+    api<{ input_tokens: number }>(COUNT, { method: "POST", body, signal: aborting.signal }).then(
+      ({ input_tokens: tokens }) => setCount({ key, tokens }),
+      () => {}, // the meter is left out
+    );
+    return () => aborting.abort();
+  }, [key]);
+  return count?.key === key ? count?.tokens : undefined;
+}
+
+const COUNT = "/v1/chat/completions/input_tokens";
