@@ -93,7 +93,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "endpoint", path: `/webhooks/${world.endpoint}` },
     { name: "endpoint_settings", path: `/webhooks/${world.endpoint}?tab=settings` },
     { name: "keys", path: "/keys" },
-    opened("key_new", "/keys", "Create a key"),
+    opened("key_new", "/keys", "New key"),
     { name: "workspaces", path: "/keys?tab=workspaces" },
     { name: "usage", path: "/usage" },
     { name: "audit", path: "/audit" },

@@ -20,15 +20,15 @@ describe.skipIf(CHROMIUM === null)("account pages", () => {
     const { server, page, close } = await startDashboard({ signIn: false });
     await page.signIn((await makeKey(server.dir, "--scope", "admin")).key);
     await page.at("/keys");
-    await page.click("button", "Create a key");
+    await page.click("button", "New key");
     await page.waitFor("the focus on the first field", async () => (await page.focused()) === "Name");
     await page.press("Escape");
-    await page.waitFor("the focus on the opener", async () => (await page.focused()) === "Create a key");
+    await page.waitFor("the focus on the opener", async () => (await page.focused()) === "New key");
     await page.waitFor("the end of the dialog", async () => !(await page.has("textbox", "Name")));
     await page.press("Enter");
     await page.waitFor("the dialog", () => page.has("textbox", "Name"));
     await page.type(XSS);
-    await page.click("button", "Create");
+    await page.click("button", "Create key");
     await page.waitForText("This is the only time that the key is shown");
     const key = await page.run<string>(`document.querySelector("dialog code").innerText`);
     await page.click("button", "Done");

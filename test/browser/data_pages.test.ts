@@ -127,7 +127,7 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await page.at("/rewards/evaluators/new");
     await page.click("textbox", "Name");
     await page.type("right");
-    await page.click("button", "Create");
+    await page.click("button", "Create evaluator");
     await page.click("button", "Run");
     await page.waitForText("Passed");
     await page.waitForText("Failed");

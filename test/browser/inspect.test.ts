@@ -78,7 +78,7 @@ describe.skipIf(CHROMIUM === null)("detect and webhooks", () => {
   test("a delivery that failed is resent, with every attempt and answer as text", async () => {
     const { page } = world;
     await page.at("/webhooks");
-    await page.click("button", "Add endpoint");
+    await page.click("button", "New endpoint");
     await page.click("textbox", "Address");
     await page.type(`${receiver.url}/hook`);
     await page.click("textbox", "About");

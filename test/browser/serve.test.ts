@@ -30,7 +30,7 @@ describe.skipIf(CHROMIUM === null)("deployments and agents", () => {
     await page.at("/deployments/new");
     await page.click("textbox", "Name");
     await page.type(MARKUP);
-    await page.click("spinbutton", "Fewest replicas");
+    await page.click("spinbutton", "Minimum replicas");
     await page.press("a", "ctrl");
     await page.type("0");
     await page.click("button", "Deploy");
@@ -45,7 +45,7 @@ describe.skipIf(CHROMIUM === null)("deployments and agents", () => {
     await page.waitForText(MARKUP);
     expect(await page.run<string>("document.title")).toBe("Deployments · Verk");
     await page.click("link", "base");
-    await page.waitForText("Half within");
+    await page.waitForText("Latency p50");
     for (const tab of ["Settings", "Log", "Connect", "Requests"]) {
       await page.click("button", tab);
       expect(await page.faults()).toEqual([]);

@@ -85,7 +85,7 @@ async function firstRunByKeyboard(page: Keyboard) {
   expect(await page.run<string>("navigator.clipboard.readText()")).toBe(key);
   expect(await page.check()).toEqual([]);
 
-  await use(page, "Check this machine");
+  await use(page, "Get started");
   const bare = `[...document.querySelectorAll(".setup-checks .pill:not(.good)")]
     .filter((pill) => !pill.closest("li").querySelector(".setup-fix")).length`;
   await page.waitFor("the checks", () =>
@@ -209,7 +209,7 @@ async function detect(page: Dashboard) {
 
 async function deliver(page: Dashboard) {
   await page.click("link", "Webhooks");
-  await page.click("button", "Add endpoint");
+  await page.click("button", "New endpoint");
   await page.click("textbox", "Address");
   await page.type(`${receiver.url}/hook`);
   await page.press("Enter");

@@ -14,7 +14,7 @@ const page = await openDashboard(origin);
 try {
   await page.at("/keys");
   await signInByLink(page, "Sign in with single sign-on", "ada");
-  await page.waitFor("the page of keys", () => page.has("button", "Create a key"));
+  await page.waitFor("the page of keys", () => page.has("button", "New key"));
   const key = keyName === undefined ? null : await makeKey(keyName);
   const { user } = await page.run<{ user: object }>("fetch('/v1/me').then((answer) => answer.json())");
   process.stdout.write(JSON.stringify({ user, key }));
@@ -24,11 +24,11 @@ try {
 }
 
 async function makeKey(name: string): Promise<string> {
-  await page.click("button", "Create a key");
+  await page.click("button", "New key");
   await page.waitFor("the form", () => page.has("textbox", "Name"));
   await page.run(`[...document.querySelectorAll("label")].find((at) => at.innerText === "Name").control.focus()`);
   await page.type(name);
-  await page.click("button", "Create");
+  await page.click("button", "Create key");
   await page.waitForText("This is the only time that the key is shown");
   return await page.run<string>(`document.querySelector("dialog code").innerText`);
 }

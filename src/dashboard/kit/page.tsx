@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { ApiError } from "../data/api.ts";
-import { Button } from "./button.tsx";
+import { Button, LinkButton } from "./button.tsx";
 import { Command } from "./copy.tsx";
 
 type PageProps = {
@@ -65,15 +65,27 @@ export const Empty = ({ title, children, command, action }: EmptyProps) => (
   </div>
 );
 
-export const ErrorBox = ({ error, retry }: { error: ApiError; retry?: (() => unknown) | undefined }) => (
-  <div class="errorbox" role="alert">
-    <p>
-      <b>{error.status === 403 ? "This key may not see this" : "This could not be loaded"}</b>
-      <span>{error.message}</span>
-    </p>
-    {retry && error.status !== 403 && <Button onClick={retry}>Retry</Button>}
-  </div>
-);
+const TITLES: Readonly<Record<number, string>> = {
+  0: "The server does not answer",
+  403: "This key may not see this",
+  404: "This does not exist, or it was deleted",
+};
+/** A second try cannot help. */
+const FINAL = [400, 403, 404];
+
+export function ErrorBox({ error, retry }: { error: ApiError; retry?: (() => unknown) | undefined }) {
+  const [, list = "", inside] = location.pathname.split("/");
+  return (
+    <div class="errorbox" role="alert">
+      <p>
+        <b>{TITLES[error.status] ?? "This could not be loaded"}</b>
+        <span>{error.message}</span>
+      </p>
+      {retry && !FINAL.includes(error.status) && <Button onClick={retry}>Retry</Button>}
+      {error.status === 404 && inside !== undefined && <LinkButton href={`/${list}`}>Back to the list</LinkButton>}
+    </div>
+  );
+}
 
 /** Grey bars in the shape of what comes. `rows`: as many lines; `height`: one block of this many pixels. */
 export const Skeleton = ({ rows = 3, height }: { rows?: number | undefined; height?: number | undefined }) => (

@@ -13,6 +13,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Work", icon: "runs" },
     area: "training",
     jump: "r",
+    actions: [["New run", "/runs/new"]],
   },
   { path: "/runs/new", title: "New run", load: () => import("./runs/new/page.tsx"), area: "training" },
   { path: "/runs/compare", title: "Compare runs", load: () => import("./runs/compare/page.tsx"), area: "training" },
@@ -48,6 +49,10 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Data", icon: "rewards", name: "Rewards" },
     area: "training",
     jump: "w",
+    actions: [
+      ["New reward", "/rewards/new"],
+      ["New evaluator", "/rewards/evaluators/new"],
+    ],
   },
   {
     path: "/rewards/evaluators/:id",
@@ -63,6 +68,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Data", icon: "experiments" },
     area: "training",
     jump: "x",
+    actions: [["New experiment", "/experiments/new"]],
   },
   { path: "/experiments/new", title: "New experiment", load: () => import("./experiments/new.tsx"), area: "training" },
   {
@@ -89,6 +95,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Serve", icon: "deployments" },
     area: "inference",
     jump: "v",
+    actions: [["New deployment", "/deployments/new"]],
   },
   { path: "/deployments/new", title: "New deployment", load: () => import("./deployments/new.tsx"), area: "inference" },
   {
@@ -104,6 +111,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Serve", icon: "agents" },
     area: "training",
     jump: "n",
+    actions: [["New agent", "/agents/new"]],
   },
   { path: "/agents/new", title: "New agent", load: () => import("./agents/edit.tsx"), area: "training" },
   { path: "/agents/:name", title: "Agent", load: () => import("./agents/agent.tsx"), area: "training" },
@@ -136,6 +144,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Serve", icon: "monitors" },
     area: "training",
     jump: "m",
+    actions: [["New monitor", "/monitors/new"]],
   },
   { path: "/monitors/new", title: "New monitor", load: () => import("./monitors/new.tsx"), area: "training" },
   { path: "/monitors/:id", title: "Monitor", load: () => import("./monitors/monitor.tsx"), area: "training" },
@@ -156,6 +165,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Manage", icon: "webhooks" },
     area: "account",
     jump: "o",
+    actions: [["New endpoint", "/webhooks?new=1"]],
   },
   { path: "/webhooks/:id", title: "Webhook endpoint", load: () => import("./webhooks/endpoint.tsx"), area: "account" },
   {
@@ -165,6 +175,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Manage", icon: "keys", name: "Keys" },
     area: "account",
     jump: "k",
+    actions: [["New key", "/keys?new=1"]],
   },
   {
     path: "/people",
@@ -172,6 +183,7 @@ export const PAGES: readonly PageSpec[] = [
     load: () => import("./people/people.tsx"),
     nav: { group: "Manage", icon: "people" },
     area: "account",
+    actions: [["Invite a person", "/people?new=1"]],
   },
   {
     path: "/regions",

@@ -4,6 +4,7 @@ import { errorText } from "../../lib/error_text.ts";
 import { ApiError } from "../data/api.ts";
 import { Button } from "../kit/button.tsx";
 import { CheckField, TextField } from "../kit/field.tsx";
+import { Gate } from "./gate.tsx";
 import { navigate } from "./router.ts";
 import { acceptInvitation } from "./sign_in.ts";
 
@@ -33,35 +34,29 @@ export function InvitationPage() {
     }
   };
   return (
-    <main class="gate">
-      <div class="card">
-        <span class="brand">
-          ver<i>k</i>
-        </span>
-        <h1>You are invited</h1>
-        {token === "" && <p class="muted">The address has no token. Open the whole link that you were sent.</p>}
-        <form class="stack" onSubmit={accept}>
-          <CheckField label="I have an account on this server" checked={hasAccount} onChange={setHasAccount} />
-          {!hasAccount && <TextField label="Your name" value={name} onInput={setName} />}
-          <TextField
-            label="Password"
-            type="password"
-            value={password}
-            onInput={setPassword}
-            autocomplete={hasAccount ? "current-password" : "new-password"}
-            error={error}
-            hint={
-              hasAccount
-                ? "The password of your account. Leave it empty if this browser is signed in to it."
-                : "10 to 200 characters. The password opens this workspace alone."
-            }
-          />
-          {code !== undefined && <TextField label="Code" value={code} onInput={setCode} autocomplete="one-time-code" />}
-          <Button submit kind="primary" disabled={token === "" || (password === "" && !hasAccount)}>
-            Accept
-          </Button>
-        </form>
-      </div>
-    </main>
+    <Gate title="You are invited">
+      {token === "" && <p class="muted">The address has no token. Open the whole link that you were sent.</p>}
+      <form class="stack" onSubmit={accept}>
+        <CheckField label="I have an account on this server" checked={hasAccount} onChange={setHasAccount} />
+        {!hasAccount && <TextField label="Your name" value={name} onInput={setName} />}
+        <TextField
+          label="Password"
+          type="password"
+          value={password}
+          onInput={setPassword}
+          autocomplete={hasAccount ? "current-password" : "new-password"}
+          error={error}
+          hint={
+            hasAccount
+              ? "The password of your account. Leave it empty if this browser is signed in to it."
+              : "10 to 200 characters. The password opens this workspace alone."
+          }
+        />
+        {code !== undefined && <TextField label="Code" value={code} onInput={setCode} autocomplete="one-time-code" />}
+        <Button submit kind="primary" disabled={token === "" || (password === "" && !hasAccount)}>
+          Accept
+        </Button>
+      </form>
+    </Gate>
   );
 }

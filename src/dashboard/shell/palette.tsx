@@ -1,4 +1,4 @@
-/** Cmd-K: pages, runs, deployments and datasets by name. */
+/** Cmd-K: actions, pages, runs, deployments and datasets by name. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page as ListPage, useResource } from "../data/resource.ts";
 import { rank } from "../data/search.ts";
@@ -6,9 +6,17 @@ import { may } from "../data/session.ts";
 import { Icon, type IconName } from "../kit/icon.tsx";
 import { shownPages } from "./navigation.tsx";
 import { navigate } from "./router.ts";
-import { isPaletteOpen } from "./shortcuts.tsx";
+import { isPaletteOpen, openHelp } from "./shortcuts.tsx";
+import { signOut } from "./sign_in.ts";
+import { applyTheme, THEMES, theme } from "./theme.ts";
 
-type Entry = { name: string; kind: string; href: string; icon: IconName };
+type Entry = {
+  name: string;
+  kind: string;
+  icon: IconName /** Where it leads, or a name for what it does. */;
+  href: string;
+  act?: () => unknown;
+};
 type Named = { id: string; name?: string | null; output_name?: string | null };
 
 const MOST = 12;
@@ -33,10 +41,22 @@ function useEntries(): Entry[] {
     }));
   return [
     ...pages.map(({ title, path, nav }) => ({ name: title, kind: "Page", href: path, icon: nav?.icon ?? "home" })),
+    ...pages.flatMap(({ actions = [] }) =>
+      actions.map(([name, href]) => ({ name, kind: "Action", href, icon: "plus" as const })),
+    ),
     ...named(runs.data, "Run", "/runs", "runs"),
     ...named(deployments.data, "Deployment", "/deployments", "deployments"),
     ...named(datasets.data, "Dataset", "/datasets", "datasets"),
     { name: "API reference", kind: "Page", href: "/docs", icon: "book" },
+    ...THEMES.filter((each) => each !== theme.value).map((each) => ({
+      name: { auto: "Colours as the system has them", light: "Light colours", dark: "Dark colours" }[each],
+      kind: "Action",
+      href: `theme ${each}`,
+      icon: { auto: "auto", light: "sun", dark: "moon" }[each] as IconName,
+      act: () => applyTheme(each),
+    })),
+    { name: "Keyboard shortcuts", kind: "Action", href: "keyboard ?", icon: "search", act: openHelp },
+    { name: "Sign out", kind: "Action", href: "sign out", icon: "close", act: signOut },
   ];
 }
 
@@ -52,7 +72,8 @@ function Search() {
   const open = (entry: Entry | undefined) => {
     if (!entry) return;
     close();
-    if (entry.href === "/docs") location.assign(entry.href);
+    if (entry.act) void entry.act();
+    else if (entry.href === "/docs") location.assign(entry.href);
     else navigate(entry.href);
   };
   const onKey = (event: KeyboardEvent) => {
@@ -77,8 +98,8 @@ function Search() {
         aria-expanded="true"
         aria-controls="found"
         aria-activedescendant={hits.length === 0 ? undefined : `found-${chosen}`}
-        aria-label="Search pages, runs, deployments and datasets"
-        placeholder="Search pages, runs, deployments, datasets"
+        aria-label="Search actions, pages, runs, deployments and datasets"
+        placeholder="Search actions, pages, runs, deployments, datasets"
         value={text}
         onKeyDown={onKey}
         onInput={(event) => {

@@ -11,6 +11,9 @@ export const openPalette = () => {
   isPaletteOpen.value = true;
 };
 const isHelpOpen = signal(false);
+export const openHelp = () => {
+  isHelpOpen.value = true;
+};
 const JUMP_MS = 1_000;
 
 const isTyping = ({ target }: Event) =>
@@ -38,7 +41,7 @@ export function Shortcuts() {
         event.preventDefault();
         navigate(target.path);
       } else if (event.key === "g") armedAt = performance.now();
-      else if (event.key === "?") isHelpOpen.value = true;
+      else if (event.key === "?") openHelp();
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);

@@ -6,6 +6,7 @@ import { ApiError, api } from "../data/api.ts";
 import { Button, LinkButton } from "../kit/button.tsx";
 import { Command } from "../kit/copy.tsx";
 import { TextField } from "../kit/field.tsx";
+import { Gate } from "./gate.tsx";
 import { signIn, signInWithPassword } from "./sign_in.ts";
 
 const KEYS_ONLY: SignInOptions = { object: "sign_in_options", password: false, oidc: null };
@@ -25,30 +26,24 @@ export function SignInPage({ why }: { why: string | undefined }) {
     void api<SignInOptions>("/v1/logins/options").then(setOptions, () => setOptions(KEYS_ONLY));
   }, []);
   return (
-    <main class="gate">
-      <div class="card">
-        <span class="brand">
-          ver<i>k</i>
-        </span>
-        <h1>Sign in</h1>
-        {failure && (
-          <p class="bad" role="alert">
-            {failure}
-          </p>
-        )}
-        {options?.oidc && (
-          <LinkButton kind="primary" href={`/v1/logins/oidc?return_to=${encodeURIComponent(location.pathname)}`}>
-            Sign in with {options.oidc.name}
-          </LinkButton>
-        )}
-        {options && (options.password && !withKey ? <PasswordForm why={why} /> : <KeyForm why={why} />)}
-        {options?.password && (
-          <Button kind="quiet" onClick={() => setWithKey(!withKey)}>
-            {withKey ? "Use a password" : "Use an API key"}
-          </Button>
-        )}
-      </div>
-    </main>
+    <Gate title="Sign in">
+      {failure && (
+        <p class="bad" role="alert">
+          {failure}
+        </p>
+      )}
+      {options?.oidc && (
+        <LinkButton kind="primary" href={`/v1/logins/oidc?return_to=${encodeURIComponent(location.pathname)}`}>
+          Sign in with {options.oidc.name}
+        </LinkButton>
+      )}
+      {options && (options.password && !withKey ? <PasswordForm why={why} /> : <KeyForm why={why} />)}
+      {options?.password && (
+        <Button kind="quiet" onClick={() => setWithKey(!withKey)}>
+          {withKey ? "Use a password" : "Use an API key"}
+        </Button>
+      )}
+    </Gate>
   );
 }
 

@@ -35,17 +35,17 @@ export function ScalingFields({ value, onChange, error }: ScalingProps) {
   );
   return (
     <div class="grid half">
-      {field("min_replicas", "Fewest replicas", "With 0 it is parked when idle, and the next request wakes it")}
-      {field("max_replicas", "Most replicas", "More start when requests wait and memory is free")}
+      {field("min_replicas", "Minimum replicas", "With 0 it is parked when idle, and the next request wakes it")}
+      {field("max_replicas", "Maximum replicas", "More start when requests wait and memory is free")}
       {field("idle_timeout_seconds", "Idle seconds before parking", "Counted from the last request")}
       {field("context_length", "Context length in tokens", "Empty: the server's default")}
       {field("parallel", "Sequences at once", "Empty: the server's default")}
       <SelectField
-        label="May it be parked to make room?"
+        label="Park it to make room"
         value={value.pinned}
         options={[
-          ["no", "Yes"],
-          ["yes", "No, it is pinned"],
+          ["no", "Yes, when another needs the memory"],
+          ["yes", "Never: it is pinned"],
         ]}
         onChange={set("pinned")}
       />

@@ -21,7 +21,7 @@ export function Page() {
       actions={
         may("inference", false) && (
           <LinkButton kind="primary" icon="plus" href="/deployments/new">
-            Deploy
+            New deployment
           </LinkButton>
         )
       }
@@ -30,7 +30,11 @@ export function Page() {
         <Loaded of={{ ...list, data: list.items }}>
           {(rows) =>
             rows.length === 0 ? (
-              <Empty title="No deployment yet" command="verk deploy verk-tiny --name demo">
+              <Empty
+                title="No deployment yet"
+                command="verk deploy verk-tiny --name demo"
+                action={may("inference", false) && <LinkButton href="/deployments/new">New deployment</LinkButton>}
+              >
                 Deploy a model of this server, the result of a run, or a model of the hub.
               </Empty>
             ) : (

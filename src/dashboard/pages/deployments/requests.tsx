@@ -35,8 +35,8 @@ export function Figures({ deployment: { id, cost_per_hour_usd: rate } }: { deplo
   return (
     <div class="grid stats deployments-figures">
       <Stat label="Requests" value={count(metrics?.total_requests)} />
-      <Stat label="Half within (p50)" value={seconds(0.5)} />
-      <Stat label="95 % within (p95)" value={seconds(0.95)} />
+      <Stat label="Latency p50" value={seconds(0.5)} />
+      <Stat label="Latency p95" value={seconds(0.95)} />
       <Stat
         label="Failed"
         value={percent(metrics?.error_rate, 1)}

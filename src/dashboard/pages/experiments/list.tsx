@@ -18,8 +18,8 @@ export function Page() {
       purpose="The same rows for several models, scored by your evaluators, with the statistics that say which is better."
       actions={
         may("training", false) && (
-          <LinkButton kind="primary" href="/experiments/new">
-            Create experiment
+          <LinkButton kind="primary" icon="plus" href="/experiments/new">
+            New experiment
           </LinkButton>
         )
       }
@@ -28,7 +28,11 @@ export function Page() {
         <Loaded of={{ ...list, data: list.items }}>
           {(rows) =>
             rows.length === 0 ? (
-              <Empty title="No experiment yet" command="verk eval --help">
+              <Empty
+                title="No experiment yet"
+                command="verk eval --help"
+                action={may("training", false) && <LinkButton href="/experiments/new">New experiment</LinkButton>}
+              >
                 Compare two models on the rows of a dataset before you choose one.
               </Empty>
             ) : (

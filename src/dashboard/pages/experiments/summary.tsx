@@ -115,8 +115,8 @@ const Speed = ({ summary }: { summary: ExperimentSummary }) => {
         keyOf={({ target }) => target}
         columns={[
           { title: "Target", cell: ({ target }) => target },
-          { title: "Half within", cell: (each) => seconds(each.latency_ms_p50), numeric: true },
-          { title: "95 % within", cell: (each) => seconds(each.latency_ms_p95), numeric: true },
+          { title: "Latency p50", cell: (each) => seconds(each.latency_ms_p50), numeric: true },
+          { title: "Latency p95", cell: (each) => seconds(each.latency_ms_p95), numeric: true },
           { title: "Tokens in", cell: (each) => count(each.prompt_tokens), numeric: true, wide: true },
           { title: "Tokens out", cell: (each) => count(each.completion_tokens), numeric: true, wide: true },
           {

@@ -1,6 +1,8 @@
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count } from "../../data/format.ts";
 import type { Page as ListPage, Resource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Loaded } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
@@ -21,7 +23,11 @@ export function Deployments({ deployments }: { deployments: Resource<ListPage<De
 }
 
 const None = () => (
-  <Empty title="Nothing is served" command="verk deploy verk-tiny --name demo">
+  <Empty
+    title="Nothing is served"
+    command="verk deploy verk-tiny --name demo"
+    action={may("inference", false) && <LinkButton href="/deployments/new">New deployment</LinkButton>}
+  >
     A deployment answers chats over the API of OpenAI.
   </Empty>
 );

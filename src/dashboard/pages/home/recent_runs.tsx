@@ -2,13 +2,16 @@ import type { TrainingJob } from "../../../resources/training/training_jobs/sche
 import type { JobMetrics } from "../../../resources/training/training_jobs/views/schema.ts";
 import { duration, NONE, number } from "../../data/format.ts";
 import { type Page as ListPage, type Resource, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Sparkline } from "../../kit/chart/sparkline.tsx";
 import { Empty, Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
-import { hasPage } from "../../shell/router.ts";
+import { hasPage, navigate } from "../../shell/router.ts";
+import { attempt } from "../../shell/toasts.tsx";
 import { Headline } from "../runs/headline.tsx";
 
 export function RecentRuns({ jobs }: { jobs: Resource<ListPage<TrainingJob>> }) {
@@ -22,10 +25,26 @@ export function RecentRuns({ jobs }: { jobs: Resource<ListPage<TrainingJob>> }) 
 }
 
 const NoRun = () => (
-  <Empty title="No run yet" command="verk demo">
-    Train the built-in model on sums: it takes about a minute and needs no GPU.
+  <Empty
+    title="No run yet"
+    action={
+      may("training", false) && (
+        <Button kind="primary" icon="play" onClick={train}>
+          Train verk-tiny now
+        </Button>
+      )
+    }
+  >
+    Teach the built-in model sums: it takes about a minute and needs no GPU.
   </Empty>
 );
+
+/** Loaded when it is pressed: most visits of this page do not need the rows. */
+async function train() {
+  const { startFirstRun } = await import("../setup/start_first_run.ts");
+  const job = await attempt(startFirstRun);
+  if (job) navigate(`/welcome?run=${job.id}`);
+}
 
 const Runs = ({ rows }: { rows: readonly TrainingJob[] }) => (
   <Table

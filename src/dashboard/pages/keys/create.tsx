@@ -32,7 +32,7 @@ function endOf(days: (typeof LIVES)[number][0]): { expires_at?: string | null } 
 export function Create({ onClose }: { onClose: () => void }) {
   const [key, setKey] = useState<string>();
   return (
-    <Dialog title={key === undefined ? "Create a key" : "Copy the key now"} onClose={onClose}>
+    <Dialog title={key === undefined ? "New key" : "Copy the key now"} onClose={onClose}>
       {key === undefined ? <Form onMade={setKey} onClose={onClose} /> : <Shown text={key} onClose={onClose} />}
     </Dialog>
   );
@@ -83,7 +83,7 @@ function Form({ onMade, onClose }: { onMade: (key: string) => void; onClose: () 
       <div class="stack">
         <TextField label="Name" value={name} onInput={setName} hint="Who or what uses it." />
         <fieldset class="keys-scopes">
-          <legend>May</legend>
+          <legend>Scopes</legend>
           {ALL.filter((scope) => scope !== "admin" || may("admin")).map((scope) => (
             <CheckField
               key={scope}
@@ -101,14 +101,14 @@ function Form({ onMade, onClose }: { onMade: (key: string) => void; onClose: () 
             type="number"
             hint="Empty: no limit of its own."
           />
-          <SelectField label="Ends" value={days} options={LIVES} onChange={setDays} />
+          <SelectField label="Expires" value={days} options={LIVES} onChange={setDays} />
         </div>
         {error && <ErrorBox error={error} />}
       </div>
       <footer>
         <Button onClick={onClose}>Cancel</Button>
         <Button kind="primary" onClick={create} disabled={name.trim() === "" || scopes.length === 0}>
-          Create
+          Create key
         </Button>
       </footer>
     </>

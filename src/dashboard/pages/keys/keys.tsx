@@ -13,6 +13,7 @@ import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
 import { Time } from "../../kit/time.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import { Create } from "./create.tsx";
 import { SCOPE_WORDS } from "./scopes.ts";
@@ -24,7 +25,6 @@ const TABS = [
 ] as const;
 
 export function Page() {
-  const [open, setOpen] = useState(false);
   const tab = tabOf("keys");
   const isAdmin = may("admin");
   return (
@@ -34,15 +34,15 @@ export function Page() {
       actions={
         tab === "keys" &&
         may("account", false) && (
-          <Button kind="primary" icon="plus" onClick={() => setOpen(true)}>
-            Create a key
+          <Button kind="primary" icon="plus" onClick={() => setQuery({ new: "1" })}>
+            New key
           </Button>
         )
       }
     >
       {isAdmin && <Tabs label="Kinds" tabs={TABS} />}
       {tab === "workspaces" && isAdmin ? <Workspaces /> : <Keys />}
-      {open && <Create onClose={() => setOpen(false)} />}
+      {queryOf("new") === "1" && <Create onClose={() => setQuery({ new: undefined })} />}
     </Frame>
   );
 }
@@ -56,7 +56,11 @@ function Keys() {
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No key" command="verk keys create --name me" />
+            <Empty
+              title="No key"
+              command="verk keys create --name me"
+              action={may("account", false) && <Button onClick={() => setQuery({ new: "1" })}>New key</Button>}
+            />
           ) : (
             <Table
               label="Keys"
@@ -64,10 +68,10 @@ function Keys() {
               keyOf={({ id }) => id}
               columns={[
                 { title: "Name", cell: (key) => <Name item={key} isOwn={key.id === ownId} /> },
-                { title: "May", cell: ({ scopes }) => scopes.map((scope) => SCOPE_WORDS[scope][0]).join(", ") },
+                { title: "Scopes", cell: ({ scopes }) => scopes.map((scope) => SCOPE_WORDS[scope][0]).join(", ") },
                 { title: "Spent this month", cell: (key) => <Budget item={key} />, wide: true },
                 { title: "Used", cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : "never"), wide: true },
-                { title: "Ends", cell: (key) => <End item={key} />, wide: true },
+                { title: "Expires", cell: (key) => <End item={key} />, wide: true },
                 {
                   title: "",
                   cell: (key) =>

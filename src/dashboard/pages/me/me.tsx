@@ -10,6 +10,7 @@ import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
 import { attempt } from "../../shell/toasts.tsx";
+import { browserOf } from "./browser_name.ts";
 import { PasswordCard } from "./password.tsx";
 import { SecondFactorCard } from "./second_factor.tsx";
 
@@ -79,7 +80,10 @@ function Sessions() {
             rows={rows}
             keyOf={({ id }) => id}
             columns={[
-              { title: "Browser", cell: ({ user_agent: agent }) => <span class="wrap">{agent ?? "unknown"}</span> },
+              {
+                title: "Browser",
+                cell: ({ user_agent: agent }) => <span title={agent ?? undefined}>{browserOf(agent)}</span>,
+              },
               { title: "Address", cell: ({ address }) => <code>{address ?? "unknown"}</code>, wide: true },
               { title: "Began with", cell: ({ method }) => METHODS[method], wide: true },
               { title: "Used", cell: ({ last_used_at: at }) => <Time at={at} />, wide: true },

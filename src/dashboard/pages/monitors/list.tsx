@@ -14,8 +14,8 @@ const COMMAND = "verk monitors create slow --metric latency_p95 --deployment dem
 export function Page() {
   const list = useList<Monitor>("/v1/monitors?limit=50", { events: ["monitor."], everyMs: 5_000 });
   const create = may("training", false) && (
-    <LinkButton kind="primary" href="/monitors/new">
-      Create monitor
+    <LinkButton kind="primary" icon="plus" href="/monitors/new">
+      New monitor
     </LinkButton>
   );
   return (
@@ -28,7 +28,7 @@ export function Page() {
         <Loaded of={{ ...list, data: list.items }}>
           {(rows) =>
             rows.length === 0 ? (
-              <Empty title="No monitor yet" command={COMMAND}>
+              <Empty title="No monitor yet" command={COMMAND} action={create}>
                 A monitor tells you when a figure crosses a threshold.
               </Empty>
             ) : (

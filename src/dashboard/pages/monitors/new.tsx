@@ -62,7 +62,7 @@ export function Page() {
   return (
     <Frame
       title="New monitor"
-      purpose={`It is bad when the value is ${facts.bad} a threshold.`}
+      purpose={`It warns when the value is ${facts.bad} a threshold.`}
       above={[["Monitors", "/monitors"]]}
     >
       <Card class="monitors-form">

@@ -11,19 +11,19 @@ import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import { Invitations, Invite } from "./invitations.tsx";
 import { ROLE_WORDS } from "./roles.ts";
 
 export function Page() {
-  const [open, setOpen] = useState(false);
   return (
     <Frame
       title="People"
-      purpose="Each person signs in with an own password, has a role here, and is named in the audit log."
+      purpose="Each person signs in with their own password, has a role here, and is named in the audit log."
       actions={
         may("account", false) && (
-          <Button kind="primary" icon="plus" onClick={() => setOpen(true)}>
+          <Button kind="primary" icon="plus" onClick={() => setQuery({ new: "1" })}>
             Invite
           </Button>
         )
@@ -33,7 +33,7 @@ export function Page() {
         <Users />
         <Invitations />
       </div>
-      {open && <Invite onClose={() => setOpen(false)} />}
+      {queryOf("new") === "1" && <Invite onClose={() => setQuery({ new: undefined })} />}
     </Frame>
   );
 }
@@ -47,7 +47,11 @@ function Users() {
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No user yet" command="verk users add ada@example.com --role owner" />
+            <Empty
+              title="No user yet"
+              command="verk users add ada@example.com --role owner"
+              action={may("account", false) && <Button onClick={() => setQuery({ new: "1" })}>Invite</Button>}
+            />
           ) : (
             <Table
               label="Users"

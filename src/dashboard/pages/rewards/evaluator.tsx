@@ -123,7 +123,7 @@ function New() {
           {error && <ErrorBox error={error} />}
           <div class="row">
             <Button kind="primary" onClick={create} disabled={name.trim() === "" || !may("training", false)}>
-              Create
+              Create evaluator
             </Button>
           </div>
         </div>

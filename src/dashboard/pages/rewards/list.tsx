@@ -2,6 +2,7 @@ import type { Evaluator } from "../../../resources/quality/evaluators/schema.ts"
 import type { RewardFunction } from "../../../resources/training/reward_functions/schema.ts";
 import { NONE, words } from "../../data/format.ts";
 import { useList, useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
 import { LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
@@ -51,7 +52,11 @@ function Own() {
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No reward of your own yet" command="verk rewards push reward.py">
+            <Empty
+              title="No reward of your own yet"
+              command="verk rewards push reward.py"
+              action={may("training", false) && <LinkButton href="/rewards/new">New reward</LinkButton>}
+            >
               Write one here and see at once how it would have scored a run, or use a built-in reward.
             </Empty>
           ) : (
@@ -105,7 +110,10 @@ function Evaluators() {
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No evaluator yet">
+            <Empty
+              title="No evaluator yet"
+              action={may("training", false) && <LinkButton href="/rewards/evaluators/new">New evaluator</LinkButton>}
+            >
               An evaluator checks answers by a text, a JSON schema, code, a reward, or a model as judge.
             </Empty>
           ) : (

@@ -1,9 +1,7 @@
 /** "Train verk-tiny now": uploads sums, starts a training, and shows it live to its end. */
 import { isJobOver } from "../../../lib/training/job_status.ts";
-import { LORA, RECIPE, REWARD, SEED, splitRows } from "../../../lib/training/sums.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import type { JobMetrics } from "../../../resources/training/training_jobs/views/schema.ts";
-import { api } from "../../data/api.ts";
 import { duration, NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
@@ -14,6 +12,9 @@ import { Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { hasPage, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
+
+import { playgroundHref } from "../playground/link.ts";
+import { startFirstRun } from "./start_first_run.ts";
 
 /** `id`: the training in the address, so that a reload and a link show it again. */
 export const FirstRun = ({ id }: { id: string | undefined }) => (id === undefined ? <Offer /> : <Watch id={id} />);
@@ -109,40 +110,19 @@ function After({ job }: { job: TrainingJob }) {
           ["Result", job.output_name],
         ]}
       />
-      <p>Done. Serve it and talk to it:</p>
+      <p>Done. Talk to it, or serve it to other programs:</p>
       <Command text={`verk deploy ${job.id} --name ${job.output_name}`} />
       <div class="row">
-        {href && (
-          <LinkButton href={href} kind="primary">
-            See the run
+        {hasPage("/playground") && (
+          <LinkButton
+            href={playgroundHref({ models: [job.id, job.base_model], prompt: "What is 47 + 8?" })}
+            kind="primary"
+          >
+            Chat with it
           </LinkButton>
         )}
-        <LinkButton href="/">Go home</LinkButton>
+        {href && <LinkButton href={href}>Open the run</LinkButton>}
       </div>
     </div>
   );
-}
-
-const NAME = "first-run";
-/** Enough to see that it learns. `verk demo` trains longer. */
-const STEPS = 24;
-
-/** The same rows give the same dataset: a second training does not upload a second one. */
-async function startFirstRun(): Promise<{ id: string }> {
-  const rows = splitRows().train.map((row) => `${JSON.stringify(row)}\n`);
-  const form = new FormData();
-  form.set("name", "sums");
-  form.set("file", new File(rows, "sums.jsonl"));
-  const dataset = await api<{ id: string }>("/v1/datasets", { method: "POST", body: form });
-  const job = {
-    base_model: "verk-tiny",
-    method: "grpo",
-    output_name: NAME,
-    dataset: dataset.id,
-    reward_source: REWARD,
-    hyperparameters: { ...RECIPE, max_steps: STEPS },
-    lora: LORA,
-    seed: SEED,
-  };
-  return await api<{ id: string }>("/v1/training_jobs", { method: "POST", body: job });
 }

@@ -4,6 +4,7 @@ import { errorText } from "../../../lib/error_text.ts";
 import { api } from "../../data/api.ts";
 import { Button } from "../../kit/button.tsx";
 import { Copy } from "../../kit/copy.tsx";
+import { Gate } from "../../shell/gate.tsx";
 import { navigate } from "../../shell/router.ts";
 import { signIn } from "../../shell/sign_in.ts";
 
@@ -27,42 +28,36 @@ export function SetupPage() {
     }
   };
   return (
-    <main class="gate">
-      <section class="card" aria-live="polite">
-        <span class="brand">
-          ver<i>k</i>
-        </span>
-        <h1>Welcome to Verk</h1>
-        {key === undefined ? (
-          <>
-            <p>
-              This link works once. It makes an admin key for the workspace <b>default</b>.
+    <Gate title="Welcome to Verk">
+      {key === undefined ? (
+        <>
+          <p>
+            This link works once. It makes an admin key for the workspace <b>default</b>.
+          </p>
+          {error !== undefined && (
+            <p class="bad" role="alert">
+              {error}
             </p>
-            {error !== undefined && (
-              <p class="bad" role="alert">
-                {error}
-              </p>
-            )}
-            <Button kind="primary" onClick={make} disabled={token === ""}>
-              Create my admin key
+          )}
+          <Button kind="primary" onClick={make} disabled={token === ""}>
+            Create my admin key
+          </Button>
+          {token === "" && <p class="muted">The address has no token. Open the link that the server printed.</p>}
+        </>
+      ) : (
+        <>
+          <p>This is your admin key. Keep it in a safe place: it is shown only now.</p>
+          <div class="command">
+            <code>{key}</code>
+          </div>
+          <div class="row">
+            <Copy text={key} label="Copy the key" shown="Copy the key" />
+            <Button kind="primary" onClick={() => navigate("/welcome")}>
+              Get started
             </Button>
-            {token === "" && <p class="muted">The address has no token. Open the link that the server printed.</p>}
-          </>
-        ) : (
-          <>
-            <p>This is your admin key. Keep it in a safe place: it is shown only now.</p>
-            <div class="command">
-              <code>{key}</code>
-            </div>
-            <div class="row">
-              <Copy text={key} label="Copy the key" shown="Copy the key" />
-              <Button kind="primary" onClick={() => navigate("/welcome")}>
-                Check this machine
-              </Button>
-            </div>
-          </>
-        )}
-      </section>
-    </main>
+          </div>
+        </>
+      )}
+    </Gate>
   );
 }

@@ -28,7 +28,7 @@ export function Page() {
       actions={
         may("account", false) && (
           <Button kind="primary" icon="plus" onClick={() => setQuery({ new: "1" })}>
-            Add endpoint
+            New endpoint
           </Button>
         )
       }
@@ -47,7 +47,11 @@ function Endpoints() {
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No endpoint yet" command="verk webhooks listen --forward http://localhost:3000/hook">
+            <Empty
+              title="No endpoint yet"
+              command="verk webhooks listen --forward http://localhost:3000/hook"
+              action={may("account", false) && <Button onClick={() => setQuery({ new: "1" })}>New endpoint</Button>}
+            >
               Add an https address that receives events. To try it without one, forward events to your own machine:
             </Empty>
           ) : (

@@ -64,7 +64,7 @@ export function NewEndpoint({ onClose }: { onClose: () => void }) {
         <TypeChoice chosen={types.value} onChange={(next) => (types.value = next)} />
         <div class="row">
           <Button kind="primary" submit>
-            Add endpoint
+            Create endpoint
           </Button>
         </div>
       </form>

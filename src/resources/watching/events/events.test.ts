@@ -68,6 +68,23 @@ describe("GET /v1/events", () => {
       expect((await list(`?after=${after}`)).body.error.code).toBe("invalid_cursor");
   });
 
+  test("can be read back, newest first, also by type", async () => {
+    const made = [await make("one"), await make("two"), await make("three")];
+    const back = async (query: string) => (await list(`?order=desc&${query}`)).body;
+    const about = (items: Item[]) => items.map(({ data }) => data.id);
+    const first = await back("limit=2&types=api_key.created");
+    expect([about(first.data), first.has_more]).toEqual([[made[2], made[1]] as string[], true]);
+    const rest = await back(`limit=2&types=api_key.created,api_key.revoked&after=${first.data[1].id}`);
+    expect(about(rest.data)[0]).toBe(made[0] as string);
+    const [forward, backward] = [
+      (await list("?limit=100")).body.data as Item[],
+      (await back("limit=100")).data as Item[],
+    ];
+    expect(about(backward)).toEqual(about(forward).reverse());
+    expect((await back("after=latest&limit=1")).data).toEqual(backward.slice(0, 1));
+    expect((await list("?order=desc&stream=1")).body.error.param).toBe("order");
+  });
+
   test("P15 cursor of an event past retention, or of another workspace: the feed continues behind its place", async () => {
     const [one, two, three] = [await make("one"), await make("two"), await make("three")];
     const all = (await list()).body.data as Item[];

@@ -28,6 +28,10 @@ export const EventQuery = z.object({
     .string()
     .optional()
     .describe("Id of the last event seen, or latest. The feed continues after it, oldest first"),
+  order: z
+    .enum(["asc", "desc"])
+    .default("asc")
+    .describe("desc: newest first, to read back in the history; after is then the oldest event seen. Not for a stream"),
   limit: numberText(z.int().min(1).max(100)).default(20).describe("How many events at most"),
   types: z.string().max(2000).optional().describe("Only these types, separated by commas"),
   stream: z.enum(["0", "1"]).default("0").describe("1 keeps the connection open and sends events as they happen (SSE)"),

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, lte, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, lt, lte, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { EVENT_TYPES } from "../../../events/catalog.ts";
 import { type EventRow, events } from "../../../events/table.ts";
@@ -11,7 +11,7 @@ import { hubFor } from "./hub.ts";
 const PAGE = 100;
 const STRETCH = 1_000; // a reader gets its position after this many events that are not for it
 
-const LATEST = "latest";
+export const LATEST = "latest";
 const newest = prepared((db) =>
   db
     .select({ seq: events.seq })
@@ -95,6 +95,39 @@ const bySeq = prepared((db) =>
     .orderBy(asc(events.seq))
     .prepare(),
 );
+
+const before = lt(events.seq, sql.placeholder("before"));
+const backOfAnyType = prepared((db) =>
+  db
+    .select()
+    .from(events)
+    .where(and(ofWorkspace, before))
+    .orderBy(desc(events.seq))
+    .limit(sql.placeholder("limit"))
+    .prepare(),
+);
+/** Read from the index `events_by_type` alone. */
+const backOfType = prepared((db) =>
+  db
+    .select({ seq: events.seq })
+    .from(events)
+    .where(and(ofWorkspace, eq(events.type, sql.placeholder("type")), before))
+    .orderBy(desc(events.seq))
+    .limit(sql.placeholder("limit"))
+    .prepare(),
+);
+
+type Back = Omit<Feed, "afterSeq"> & { beforeSeq: number };
+
+/** The events before a place, newest first. */
+export function readBack(ctx: Ctx, { workspaceId, beforeSeq: before, types, limit }: Back): EventRow[] {
+  if (types === undefined) return backOfAnyType(ctx.db).all({ workspaceId, before, limit });
+  const seqs = types.flatMap((type) => backOfType(ctx.db).all({ workspaceId, type, before, limit }));
+  const newestSeqs = seqs.map(({ seq }) => seq).sort((a, b) => b - a);
+  return bySeq(ctx.db)
+    .all({ seqs: JSON.stringify(newestSeqs.slice(0, limit)) })
+    .reverse();
+}
 
 type Page = {
   rows: EventRow[];

@@ -169,7 +169,7 @@ export function Numbers({ form, change, faultOf, resolved, steps }: NumbersProps
           hint="empty: random"
         />
         <TextField
-          label="Most to spend"
+          label="Budget"
           value={form.maxCost}
           onInput={(maxCost) => change({ maxCost })}
           error={faultOf("/max_cost_usd")}
