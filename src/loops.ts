@@ -43,6 +43,7 @@ import { prune as pruneDeployments } from "./resources/serving/deployments/prune
 import { scan } from "./resources/serving/models/files/folder.ts";
 import { hashNew } from "./resources/serving/models/files/hash.ts";
 import { pullAll } from "./resources/serving/models/hub/pull.ts";
+import { startNextQuantizations } from "./resources/serving/models/registry/quantize.ts";
 import { removeAbandoned } from "./resources/training/code_artifacts/upload.ts";
 import { run as runPushes } from "./resources/training/hub_pushes/run.ts";
 import { track } from "./resources/training/tracker/send.ts";
@@ -143,6 +144,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "metrics.store": (ctx) => metrics.tick(ctx),
   "models.download": pullAll,
   "models.hash": hashNew,
+  "models.quantize": startNextQuantizations,
   "models.scan": scan,
   "monitors.evaluate": evaluateDue,
   "monitors.prune": (ctx) => pruneHistory(ctx),

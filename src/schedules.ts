@@ -43,6 +43,7 @@ export const SCHEDULES = {
   "metrics.store": every(2 * SECOND_MS),
   "models.download": every(5 * SECOND_MS),
   "models.hash": every(MINUTE_MS),
+  "models.quantize": every(5 * SECOND_MS),
   "models.scan": every(MINUTE_MS),
   "monitors.evaluate": every(2 * SECOND_MS),
   "monitors.prune": "37 4 * * *",

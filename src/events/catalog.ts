@@ -153,6 +153,7 @@ export const CATALOG = {
   "tracker_integration.updated": { webhook: false, data: trackerIntegration },
   "tracker_integration.deleted": { webhook: false, data: trackerIntegration },
   "model.created": { webhook: false, data: model },
+  "model.updated": { webhook: false, data: model },
   "model.ready": { webhook: false, data: model },
   "model.failed": { webhook: false, data: model },
   "model.deleted": { webhook: false, data: model },

@@ -53,7 +53,7 @@ const Ready = later(() => z.strictObject({ type: z.literal("ready"), protocol: z
 const Heartbeat = later(() =>
   z.strictObject({
     type: z.literal("heartbeat"),
-    quiet_ms: z.int().min(0).max(3_600_000).optional(),
+    quiet_ms: z.int().min(0).max(86_400_000).optional(),
   }),
 );
 export const Failed = later(() =>

@@ -37,6 +37,17 @@ export const ToInspector = later(() =>
       /** Data directory, with the native libraries. */
       data_dir: z.string(),
     }),
+    /** Quantize the GGUF file `path` into the new file `into`. */
+    z.strictObject({
+      type: z.literal("quantize"),
+      path: z.string(),
+      into: z.string(),
+      quantization: z.enum(QUANTIZATIONS),
+      threads: z.int().positive(),
+      data_dir: z.string(),
+    }),
+    /** Say if our kernels decode the model. */
+    z.strictObject({ type: z.literal("kernels"), path: z.string() }),
   ]),
 );
 export type ToInspector = z.infer<typeof ToInspector>;
@@ -69,6 +80,14 @@ export const FromInspector = later(() =>
       size_bytes: z.int(),
       sha256: z.string(),
     }),
+    z.strictObject({
+      type: z.literal("quantized"),
+      path: z.string(),
+      shape: ModelShape,
+      size_bytes: z.int(),
+      sha256: z.string(),
+    }),
+    z.strictObject({ type: z.literal("kernels"), path: z.string(), reason: z.string().nullable() }),
     z.strictObject({ type: z.literal("refused"), path: z.string(), error: z.string() }),
   ]),
 );

@@ -82,6 +82,8 @@ const PUBLIC: Record<string, string[]> = {
     "chat/infer",
     "chat/refusals",
     "checkpoint",
+    "fleet/parts",
+    "policy",
     "remote/placing",
     "served",
     "served_adapters",

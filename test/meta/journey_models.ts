@@ -58,6 +58,12 @@ export const readyModel = async (app: TestApp) => {
   return { id };
 };
 
+const fileAddress = async (app: TestApp) => {
+  const { id } = await readyModel(app);
+  const { body } = await app.call("GET", `/v1/models/${id}/download`);
+  return { id, "?": new URL(body.url).search };
+};
+
 /** A token is what a push needs before the hub is asked. */
 const pushable = async (app: TestApp) => {
   await app.call("PUT", "/v1/secrets/HUB_TOKEN", { value: "v" });
@@ -82,6 +88,12 @@ export const MODELS: Step[] = [
     own: readyModel,
     json: { conversations: [{ messages: [{ role: "user", content: "hello" }] }] },
   },
+  { operation: "PATCH /v1/models/{id}", own: newModel, json: { name: unique() } },
+  { operation: "POST /v1/models/{id}/quantize", own: readyModel, json: { quantization: "Q8_0" } },
+  { operation: "GET /v1/models/{id}/capabilities", own: readyModel },
+  { operation: "GET /v1/models/{id}/dependents", own: newModel },
+  { operation: "GET /v1/models/{id}/download", own: readyModel },
+  { operation: "GET /v1/models/{id}/file", own: fileAddress, shared: true, bytes: true },
   { operation: "POST /v1/models/{id}/push", own: pushable, json: { repo: "journey/model" } },
   { operation: "GET /v1/hub_pushes" },
   { operation: "GET /v1/hub_pushes/{id}", own: pushed },

@@ -31,6 +31,7 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
   "models.downloads": [3, 2, 64],
   "models.hashes.turns": [2, 1, 256],
   "models.headers.turns": [2, 1, 256],
+  "models.quantizations": [2, 1, 64],
   "models.templates": [3, 2, 64],
   "people.hashing": [2, 1, 64], // by address: at a sign-in no workspace is known
   "responses.permits": [12, 8, 64],
@@ -59,6 +60,7 @@ const USES = [
   "resources/quality/evaluators/kinds/judge.ts: the items of one evaluation",
   "resources/quality/experiments/live.ts: shared",
   "resources/serving/models/files/inspector.ts: shared",
+  "resources/serving/models/live.ts: shared",
   "resources/serving/models/live.ts: shared",
   "resources/serving/models/live.ts: shared",
   "resources/watching/monitors/online.ts: shared", // made for each run of the loop: 12 permits, 8 each
@@ -112,6 +114,7 @@ const LOOPS: Record<LoopName, string> = {
   "metrics.store": "server",
   "models.download": "turns: models.downloads",
   "models.hash": "files of the operator",
+  "models.quantize": "turns: models.quantizations",
   "models.scan": "files of the operator",
   "monitors.evaluate": "short reads, in slices of the loop",
   "monitors.prune": "server",

@@ -33,6 +33,7 @@ const PUBLIC = [
   "GET /v1/logins/oidc",
   "GET /v1/logins/oidc/callback",
   "GET /v1/logins/options",
+  "GET /v1/models/{id}/file",
   "GET /v1/public/runs",
   "GET /v1/public/runs/{id}",
   "GET /v1/training_jobs/{id}/exports/{export}",

@@ -119,6 +119,7 @@ test("workers whose files are large are watched while they write", () => {
     "src/platform/storage/growth.ts",
     "src/resources/data/datasets/stream/intake.ts",
     "src/resources/serving/models/files/convert.ts",
+    "src/resources/serving/models/registry/quantize.ts",
     "src/resources/training/training_jobs/artifacts/exports.ts",
   ]);
 });

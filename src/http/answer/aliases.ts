@@ -27,8 +27,15 @@ const ALIASES: Readonly<Record<string, string>> = {
   "/api/public/otel/v1/traces": "/v1/otlp/v1/traces",
 };
 
+/** Pages of the dashboard with the address of an alias. A browser that opens one gets the page. */
+const PAGES: readonly string[] = ["/models"];
+
+const opensPage = ({ method, headers }: Request, path: string) =>
+  PAGES.includes(path) && method === "GET" && headers.get("accept")?.includes("text/html") === true;
+
 export function followAlias(request: Request) {
   const path = pathOf(request);
+  if (opensPage(request, path)) return;
   const route = Object.hasOwn(ALIASES, path) ? ALIASES[path] : undefined;
   if (route === undefined) return;
   stateOf(request).isOfLlama = !path.startsWith("/v1/") && clientFormatOf(route) === "openai";

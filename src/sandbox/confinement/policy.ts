@@ -43,7 +43,7 @@ const NETWORK_FILES = [
 
 export const POLICIES = {
   connector: { network: true, groups: () => [], reads: NETWORK_FILES, nice: 5 },
-  converter: { network: false, groups: () => ["cxx", "llama"], reads: [], nice: 10 },
+  converter: { network: false, groups: () => ["cxx", "shim", "llama"], reads: [], nice: 10 },
   detector: { network: false, groups: () => ["cxx", "sharp", "onnx"], reads: [], nice: 3 },
   importer: { network: false, groups: () => [], reads: [], nice: 5 },
   inspector: { network: false, groups: () => [], reads: [], nice: 10 },

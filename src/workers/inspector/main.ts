@@ -45,6 +45,13 @@ async function serve(host: InspectorHost) {
         const onProgress = reporter(host, path, "converting");
         const { bytes, sha256, shape } = await convert({ ...message, dataDir: message.data_dir, onProgress });
         host.send({ type: "converted", path, shape, size_bytes: bytes, sha256 });
+      } else if (message.type === "quantize") {
+        const { QUIET_MS, quantize } = await import("./quantize.ts");
+        host.beat(QUIET_MS);
+        host.send({ type: "quantized", path, ...(await quantize(message)) });
+      } else if (message.type === "kernels") {
+        const { reasonAgainstKernels } = await import("./kernels.ts");
+        host.send({ type: "kernels", path, reason: await reasonAgainstKernels(path) });
       } else if (message.type === "hash") host.send({ type: "hashed", path, ...(await hash(path, host)) });
       else host.send({ type: "inspected", path, ...(await inspect(path, message.hash, host)) });
     } catch (error) {

@@ -7,9 +7,10 @@ import { connect } from "../../connect.ts";
 import { INTERRUPTED } from "../../interrupt.ts";
 import { exportModel } from "../../models/export.ts";
 import { pushModel } from "../../models/push.ts";
+import { quantize, rename } from "../../models/quantize.ts";
 import { countOf, MODEL_FLAGS, show } from "../../models/show.ts";
+import { endingOf, followModel } from "../../models/wait.ts";
 import { note, print, printJson, printList, printResult } from "../../output.ts";
-import { pollUntil } from "../../poll.ts";
 import { createProgress } from "../../progress.ts";
 import { settingsOf } from "../../settings.ts";
 import { importFile, importFolder } from "../../transfer/import_model.ts";
@@ -20,8 +21,6 @@ const WORKSPACE = {
   doc: 'Workspace whose own models are also shown (default "default")',
 } as const;
 const WHERE = { data: DATA_FLAG, config: CONFIG_FLAG } as const;
-const POLL_MS = 500;
-const OUTAGE_MS = 30_000;
 
 const list = command({
   summary: "List the models, newest first",
@@ -131,25 +130,14 @@ const pull = command({
   },
   async run({ json, "no-wait": noWait, ...where }, name = "") {
     const { client } = await connect(where);
-    let { body: model } = await client.call<Model>("POST", "/v1/models/pull", { name });
-    const progress = createProgress();
-    const stop = new AbortController();
-    process.once("SIGINT", () => stop.abort());
-    const isLoading = ({ status }: Model) => status === "pending" || status === "downloading";
-    const probe = async () => {
-      const path = `/v1/models/${model.id}`;
-      model = (await client.call<Model>("GET", path, undefined, { signal: stop.signal })).body;
-      if (isLoading(model)) progress.show(`downloading ${model.file ?? model.name}`, model.progress ?? 0);
-      return model;
-    };
-    const polling = { signal: stop.signal, everyMs: POLL_MS, outageMs: OUTAGE_MS };
-    if (!noWait && isLoading(model)) await pollUntil(probe, (each) => !isLoading(each), polling).finally(progress.end);
+    const { body } = await client.call<Model>("POST", "/v1/models/pull", { name });
+    const { model, isInterrupted } = await followModel(client, body, { verb: "downloading", wait: !noWait });
     if (json) printJson(model);
     else if (model.status === "ready") {
       print(model.name);
       note(`${describe(model)}.`);
     } else note(`verk: ${model.name} ${endingOf(model.status)}${model.error ? `: ${model.error}` : ""}`);
-    if (stop.signal.aborted) return INTERRUPTED;
+    if (isInterrupted) return INTERRUPTED;
     return model.status === "failed" ? EXIT.failed : EXIT.ok;
   },
 });
@@ -176,7 +164,17 @@ const remove = command({
 
 export const models: Group = {
   summary: "Models on this machine",
-  subcommands: { list, show, import: importModel, export: exportModel, pull, push: pushModel, delete: remove },
+  subcommands: {
+    list,
+    show,
+    import: importModel,
+    export: exportModel,
+    pull,
+    push: pushModel,
+    quantize,
+    rename,
+    delete: remove,
+  },
 };
 
 /** The next step after an import. An adapter needs its base model first. */
@@ -188,8 +186,6 @@ function nextStep({ name, type, base_model: base }: Model, file: string, fitting
     return `It is an adapter, and its base model is not here. Import or pull the base model, then \`verk deploy ${name}\`.`;
   return `It is an adapter, and several models fit it: ${fitting.slice(0, 5).join(", ")}. Say which: \`verk models import ${file} --name ${name} --replace --base NAME\`.`;
 }
-
-const endingOf = (status: Model["status"]) => (status === "failed" ? "failed" : `is ${status}`);
 
 const describe = (model: Model) =>
   [model.architecture, countOf(model.parameters ?? 0), model.quantization, formatBytes(model.size_bytes ?? 0)].join(

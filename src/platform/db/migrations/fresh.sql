@@ -663,7 +663,7 @@ CREATE TABLE models (
   metadata TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
-, base_model_id TEXT, checkpoint_id TEXT, checkpoint_step INTEGER, variant TEXT) STRICT;
+, base_model_id TEXT, checkpoint_id TEXT, checkpoint_step INTEGER, variant TEXT, hub_name TEXT) STRICT;
 CREATE TABLE monitor_changes (
   id                TEXT PRIMARY KEY,
   monitor_id        TEXT NOT NULL REFERENCES monitors (id) ON DELETE CASCADE,
@@ -1320,6 +1320,7 @@ CREATE INDEX models_job ON models (job_id) WHERE job_id IS NOT NULL;
 CREATE UNIQUE INDEX models_name ON models (coalesce(workspace_id, ''), name);
 CREATE INDEX models_page ON models (workspace_id, created_at, id);
 CREATE UNIQUE INDEX models_result ON models (checkpoint_id, variant) WHERE status != 'deleted';
+CREATE INDEX models_to_quantize ON models (workspace_id, created_at, id) WHERE source = 'quantized' AND status = 'pending';
 CREATE INDEX monitor_changes_age ON monitor_changes (created_at);
 CREATE INDEX monitor_changes_page ON monitor_changes (monitor_id, created_at, id);
 CREATE INDEX monitor_values_age ON monitor_values (minute);

@@ -56,6 +56,7 @@ import m0079 from "./0079_file_parts.sql" with { type: "text" };
 import m0084 from "./0084_trace_facets.sql" with { type: "text" };
 import m0085 from "./0085_arranged_jobs.sql" with { type: "text" };
 import m0086 from "./0086_stored_chats.sql" with { type: "text" };
+import m0087 from "./0087_quantized_models.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -118,11 +119,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 84, name: "0084_trace_facets", sql: m0084 },
   { version: 85, name: "0085_arranged_jobs", sql: m0085 },
   { version: 86, name: "0086_stored_chats", sql: m0086 },
+  { version: 87, name: "0087_quantized_models", sql: m0087 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "d5cb7f3461037ee4b004e528634c0fc58c38940a5114addb880b5b778a897e59";
-export const FRESH_TEXTS = "eaf7098ff975e907024caf2465f7fe77d23efc803eb3f203e965d8f8a3289246";
+export const SCHEMA = "2975645132e5bd8ec0e048fd30da7c56aa05327fbef5152132955c5bb0d97a7e";
+export const FRESH_TEXTS = "aa8d030ff98f1ac0973be4ebcf0cd927704778df04a8e3c3271813f7c4582aff";

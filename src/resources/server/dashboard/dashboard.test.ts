@@ -28,6 +28,11 @@ test("every address of a page answers with the page, and an unknown route of the
   for (const path of ["/v1/nowhere", "/api/nowhere", "/assets/nowhere.js"])
     expect((await open(path)).status).toBeGreaterThanOrEqual(401);
   expect(await open("/", {})).toMatchObject({ status: 200, body: "Ollama is running" }); // a program, not a browser
+  expect(String((await open("/models")).body)).toStartWith("<!doctype html>"); // an alias of the API for programs
+  const listed = await app.handle(
+    new Request("http://localhost/models", { headers: { authorization: `Bearer ${app.keyA}`, accept: "*/*" } }),
+  );
+  expect(await listed.json()).toMatchObject({ object: "list" });
   expect((await app.call("POST", "/runs", {}, { headers: HTML })).status).toBe(404);
 });
 

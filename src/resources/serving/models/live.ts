@@ -19,6 +19,10 @@ export class ModelsState {
   readonly hashes = new Inspectors({ name: "hashes of model files", ...FILES });
   /** Groups of uploads that are being converted: their new file has no row yet. */
   readonly converting = new Set<string>();
+  /** Quantizations at the same time: each uses every core. */
+  readonly quantizations = new Semaphore({ name: "quantizations", permits: 2 });
+  /** Models that are being quantized, by id: abort to end the work. */
+  readonly quantizing = new Map<string, AbortController>();
   /** Downloads from the hub at the same time. */
   readonly downloads = new Semaphore({ name: "downloads", permits: 3 });
   /** Permits for processes that render chat templates. */

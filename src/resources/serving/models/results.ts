@@ -17,8 +17,10 @@ import { inspect } from "./files/inspect.ts";
 import * as models from "./service.ts";
 import { type ModelRow, models as table } from "./table.ts";
 
+/** Also of quantized copies. */
 const DIR = join("models", ".results");
 const SUFFIX = ".gguf";
+export const pathOfResult = (id: string) => join(DIR, `${id}${SUFFIX}`);
 const STRAY_MS = HOUR_MS; // the row of a younger file may not be written yet
 /** Variants that the job itself makes; all others are exports. */
 const OWN_RESULTS = ["adapter", "model"];
@@ -53,7 +55,7 @@ export async function registerResult(ctx: Ctx, result: Result): Promise<ModelRow
 /** Links the file and inspects it. The caller must call `addResult` within an hour. */
 export async function placeResult(ctx: Ctx, { workspaceId, file, sha256 }: Result): Promise<PlacedResult> {
   const id = newId("mdl", ctx.clock.now());
-  const path = join(DIR, `${id}${SUFFIX}`);
+  const path = pathOfResult(id);
   const full = join(ctx.config.data_dir, path);
   await linkInto(ctx, file, full);
   const inspection = await inspect(ctx, full, { workspaceId, hash: sha256 === undefined });
@@ -121,7 +123,7 @@ const existing = (tx: Pick<Tx, "select">, { checkpointId, variant }: Pick<Result
     .get();
 
 /** `name`, or `name-2` and so on. A name of the installation is not free: the new model would hide it. */
-function freeName(tx: Tx, workspaceId: string, preferred: string): string {
+export function freeName(tx: Tx, workspaceId: string, preferred: string): string {
   const taken = (name: string) =>
     tx
       .select({ id: table.id })

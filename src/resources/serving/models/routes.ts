@@ -21,6 +21,7 @@ import { SignedQuery } from "../../data/signed_urls/schema.ts";
 import { findAgentModel, listUsable } from "../agents/listed.ts";
 import { findServed } from "../deployments/served.ts";
 import { stopTuned } from "../deployments/tuned.ts";
+import { routes as registry } from "./registry/routes.ts";
 import { remove } from "./remove.ts";
 import { AnthropicModel, Model, present, presentAnthropic } from "./schema.ts";
 import * as models from "./service.ts";
@@ -93,6 +94,7 @@ export const routes = (ctx: Ctx) => {
     )
     .use(uploadRoute(ctx))
     .use(templateRoute(ctx))
+    .use(registry(ctx))
     .use(authed)
     .post(
       "",

@@ -35,6 +35,14 @@ const byId = preparedRow(
 );
 const insert = preparedInsert(models);
 
+/** For a signed address, which names no workspace. */
+export const byIdOfAny = (ctx: Ctx, id: string): ModelRow | undefined =>
+  ctx.db
+    .select()
+    .from(models)
+    .where(and(eq(models.id, id), here))
+    .get();
+
 /** Two pages in one, of the workspace and of the installation, so that no other workspace's rows are read. */
 export function list(ctx: Ctx, workspaceId: string, query: PageQuery) {
   const pages = [eq(models.workspaceId, workspaceId), isNull(models.workspaceId)].map((owner) =>
@@ -80,7 +88,9 @@ function findOfHub(ctx: Ctx, workspaceId: string, name: string): ModelRow | unde
     .from(models)
     .where(and(eq(models.workspaceId, workspaceId), eq(models.source, "hub"), eq(models.status, "ready")))
     .all()
-    .filter((row) => parseHubName(row.name)?.repo === hubName.repo && fileMatches(row.hubFile ?? "", hubName.file));
+    .filter(
+      (row) => parseHubName(row.hubName ?? "")?.repo === hubName.repo && fileMatches(row.hubFile ?? "", hubName.file),
+    );
   return rows.length === 1 ? rows[0] : undefined;
 }
 
@@ -106,7 +116,7 @@ export function request(ctx: Ctx, workspaceId: string, hubName: string, param = 
   const row = write(ctx.db, (tx) => {
     const isDownloading = and(eq(models.workspaceId, workspaceId), eq(models.status, "downloading"));
     limitWaiting({ db: tx, config: ctx.config }, "downloads", models, isDownloading);
-    const id = existing?.id ?? add(tx, { workspaceId, name: hubName, source: "hub" }, now).id;
+    const id = existing?.id ?? add(tx, { workspaceId, name: hubName, hubName, source: "hub" }, now).id;
     return transition(tx, machine, "download", { id, now }, { error: null, progress: 0 });
   });
   ctx.wake("models.download");
@@ -186,6 +196,8 @@ export function usability(ctx: Ctx, row: ModelRow): Usability {
   if (row.status === "pending") {
     const waits = row.source === "builtin" && row.shape !== null ? "recheck" : "check";
     const isBeingMade = row.source === "training_job" && row.path === null;
+    if (row.source === "quantized")
+      return { waits, progress, reason: `is being quantized (${Math.floor(progress * 100)} %)` };
     return { waits, progress, reason: isBeingMade ? "is being made from its checkpoint" : "is being checked" };
   }
   if (row.status === "downloading")
@@ -252,6 +264,7 @@ const BLANK = {
   sha256: null,
   fileMtimeMs: null,
   shape: null,
+  hubName: null,
   hubFile: null,
   jobId: null,
   checkpointId: null,

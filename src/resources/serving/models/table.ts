@@ -3,7 +3,7 @@ import type { ModelShape } from "../../../workers/protocol.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 
 export const STATUSES = ["pending", "downloading", "ready", "failed", "missing", "deleted"] as const;
-export const SOURCES = ["builtin", "folder", "hub", "upload", "training_job"] as const;
+export const SOURCES = ["builtin", "folder", "hub", "upload", "training_job", "quantized"] as const;
 export type ModelSource = (typeof SOURCES)[number];
 
 export const models = sqliteTable("models", {
@@ -27,6 +27,8 @@ export const models = sqliteTable("models", {
   /** With the size, it identifies the file that was inspected. */
   fileMtimeMs: integer("file_mtime_ms"),
   shape: text("shape", { mode: "json" }).$type<ModelShape>(),
+  /** The name of a pulled model on the hub. */
+  hubName: text("hub_name"),
   hubFile: text("hub_file"),
   jobId: text("job_id"),
   /** For models of a job: their checkpoint, and their variant (`adapter`, `model`, or an export). */

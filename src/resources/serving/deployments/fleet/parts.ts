@@ -44,7 +44,14 @@ export const adapterBytes = ({ adapter }: Parts): number => adapter?.shape?.weig
 
 /** The estimated memory of a replica with its own process. */
 export const bytesOf = (ctx: Ctx, row: DeploymentRow, parts: Parts): number =>
-  models.estimate(parts.base, sizeOf(ctx, row, parts.base)).total + adapterBytes(parts) + projectorBytes(parts);
+  memoryOf(parts, sizeOf(ctx, row, parts.base)).total;
+
+/** The estimate of the base model and of what is added to it. */
+export function memoryOf(parts: Parts, size: { contextLength: number; parallel: number }) {
+  const { total, ...estimate } = models.estimate(parts.base, size);
+  const [adapter, projector] = [adapterBytes(parts), projectorBytes(parts)];
+  return { ...estimate, adapter, projector, total: total + adapter + projector };
+}
 
 const WORKING_BYTES = 256 * MIB; // of the encoder: measured when the model is loaded
 const projectorBytes = ({ projector }: Parts) => (projector ? projector.sizeBytes + WORKING_BYTES : 0);

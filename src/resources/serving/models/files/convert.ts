@@ -15,7 +15,7 @@ import { FromInspector, type ToInspector } from "../../../../workers/protocol_in
 import type { Checkpoint } from "./checkpoint.ts";
 import type { OnProgress, Refusal } from "./inspector.ts";
 
-const DIR = join("models", ".converting");
+export const DIR = join("models", ".converting");
 const FILE = "model.gguf";
 
 type Deps = { supervisor: Supervisor; dataDir: string };
@@ -82,7 +82,7 @@ async function run({ supervisor, dataDir }: Deps, dir: string, wanted: Conversio
 }
 
 /** One question to a process of its own. `read` returns the answer, or undefined for another message. */
-function ask<T>(
+export function ask<T>(
   supervisor: Supervisor,
   { grants, signal }: { grants: Grants; signal: AbortSignal | undefined },
   question: ToInspector,

@@ -18,6 +18,14 @@ export async function inspect(ctx: Ctx, path: string, { workspaceId, hash, onPro
   return { ok: true, shape, sizeBytes, sha256 };
 }
 
+/** Null: our kernels decode the model. Else the reason against it, which continues "Verk's kernels do not decode". */
+export async function reasonAgainstKernels(ctx: Ctx, workspaceId: string, path: string): Promise<string | null> {
+  const answer = await ctx.state.models.headers.ask(ctx.supervisor, workspaceId, { type: "kernels", path });
+  if ("ok" in answer) return answer.error;
+  if (answer.type !== "kernels") throw new Error(`the inspector answered ${answer.type}`);
+  return answer.reason;
+}
+
 /** The sha256 of a file of any kind. The child does it, so that the server goes on meanwhile. */
 export async function hashFile(
   ctx: Ctx,

@@ -7,8 +7,8 @@ import { FromInspector, type ToInspector } from "../../../../workers/protocol_in
 
 /** `broken`: the process ended, which is not the file's fault. Another attempt may succeed. */
 export type Refusal = { ok: false; error: string; broken: boolean };
-export type Answer = Extract<FromInspector, { type: "inspected" | "hashed" | "placed" }> | Refusal;
-export type Question = Exclude<ToInspector, { type: "unpack" | "check" | "convert" }>;
+export type Answer = Extract<FromInspector, { type: "inspected" | "hashed" | "placed" | "kernels" }> | Refusal;
+export type Question = Exclude<ToInspector, { type: "unpack" | "check" | "convert" | "quantize" }>;
 export type OnProgress = (fraction: number) => void;
 
 type Task = { onProgress: OnProgress | undefined; done: (answer: Answer) => void };
@@ -50,7 +50,8 @@ class Inspector {
 
   async ask(supervisor: Supervisor, question: Question, onProgress?: OnProgress): Promise<Answer> {
     clearTimeout(this.#idle);
-    const isShort = question.type === "place" || (question.type === "inspect" && !question.hash);
+    const isShort =
+      question.type === "place" || question.type === "kernels" || (question.type === "inspect" && !question.hash);
     const late = isShort ? setTimeout(() => void this.#worker?.stop("the file does not answer"), HEADER_MS) : undefined;
     late?.unref();
     try {
@@ -115,6 +116,7 @@ class Inspector {
         if (message.type === "refused") this.#settle({ ok: false, error: message.error, broken: false });
         if (message.type === "inspected" || message.type === "hashed" || message.type === "placed")
           this.#settle(message);
+        if (message.type === "kernels") this.#settle(message);
       },
       onExit: ({ message }) => {
         if (this.#worker !== started) return;

@@ -12,7 +12,7 @@ import { type ModelRow, models as table } from "../table.ts";
 
 export const PARTS = join("models", ".downloads");
 /** Sources whose files this server wrote. Files in the models folder belong to the operator. */
-const OURS: ModelRow["source"][] = ["hub", "upload", "training_job"];
+const OURS: ModelRow["source"][] = ["hub", "upload", "training_job", "quantized"];
 const STALE_PART_MS = 7 * DAY_MS;
 
 /** Another row that names the file. */
@@ -25,8 +25,8 @@ export const otherAt = (ctx: Ctx, path: string, exceptId: string) =>
 
 /** Repositories with a download: it may use a file that is here already. */
 function downloadingRepos(ctx: Ctx): Set<string | undefined> {
-  const rows = ctx.db.select({ name: table.name }).from(table).where(eq(table.status, "downloading")).all();
-  return new Set(rows.map(({ name }) => parseHubName(name)?.repo));
+  const rows = ctx.db.select({ name: table.hubName }).from(table).where(eq(table.status, "downloading")).all();
+  return new Set(rows.map(({ name }) => parseHubName(name ?? "")?.repo));
 }
 
 /** The part owner/repo of models/hub/owner/repo/file. */

@@ -121,8 +121,8 @@ async function fetchOne(ctx: Ctx, task: Task) {
   const { row, busy, signal } = task;
   if (ctx.config.offline)
     throw new HubError("offline = true forbids downloads: import the file with `verk models import FILE`", false);
-  const name = parseHubName(row.name);
-  if (!name) throw new HubError(`${row.name} is no hub name: use owner/repo or owner/repo:QUANT`, false);
+  const name = parseHubName(row.hubName ?? "");
+  if (!name) throw new HubError(`${row.hubName} is no hub name: use owner/repo or owner/repo:QUANT`, false);
   const token = hubTokenOf(ctx, row.workspaceId);
   const listed = await listFiles(ctx, name.repo, { token, signal, workspaceId: row.workspaceId });
   const choice = chooseFiles(name.repo, listed, name.file);

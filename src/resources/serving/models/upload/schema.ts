@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { isId } from "../../../../lib/ids.ts";
 import { DateTime, Label, later, Metadata } from "../../../../lib/schema.ts";
+import { ModelName } from "../registry/schema.ts";
 
 export const CreateModel = z
   .object({
-    name: Label(200).refine((name) => !isId(name, "mdl"), "must not look like a model id"),
+    name: ModelName,
     base_model: Label(300)
       .nullable()
       .default(null)

@@ -11,7 +11,6 @@ import { AppError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { isoTime } from "../../../../lib/time.ts";
 import { durable, write } from "../../../../platform/db/db.ts";
-import { withUniqueName } from "../../../../platform/db/errors.ts";
 import type { Meter, Written } from "../../../../platform/files.ts";
 import { mustLeaveSpace } from "../../../../platform/machine/disk.ts";
 import * as signed from "../../../data/signed_urls/service.ts";
@@ -19,6 +18,7 @@ import { meterOf, mustHaveRoom, roomOf } from "../../../data/storage_usage/servi
 import * as uploads from "../../../data/uploads/service.ts";
 import { type UploadRow, uploads as uploadTable } from "../../../data/uploads/table.ts";
 import { machine } from "../machine.ts";
+import { withName } from "../registry/names.ts";
 import * as models from "../service.ts";
 import type { ModelRow } from "../table.ts";
 import * as files from "./files.ts";
@@ -31,15 +31,8 @@ export function create(
   workspaceId: string,
   { name, base_model: baseModel, metadata }: CreateModel,
 ): ModelRow {
-  const quoted = JSON.stringify(name);
-  if (models.find(ctx, workspaceId, name)?.workspaceId === null)
-    throw new AppError("name_taken", `A model named ${quoted} exists in this installation: choose another name`, {
-      param: "/name",
-    });
   const model = { workspaceId, name, source: "upload" as const, baseModel, metadata };
-  return withUniqueName(`A model named ${quoted} exists: choose another name`, () =>
-    write(ctx.db, (tx) => models.add(tx, model, ctx.clock.now())),
-  );
+  return withName(ctx, workspaceId, name, () => write(ctx.db, (tx) => models.add(tx, model, ctx.clock.now())));
 }
 
 /** A model that this workspace created for an upload and that has no file yet. */
