@@ -144,6 +144,55 @@ describe.each(canCompute ? (["own", "library"] as const) : (["library"] as const
 });
 
 test.skipIf(!canCompute)(
+  "our kernels decode adapters and combinations of them in one batch with the base; the library takes them over",
+  async () => {
+    const names = [undefined, "four", "sixteen", "both"] as const;
+    const ranks = { four: 4, sixteen: 16 };
+    const engines = await Promise.all(
+      (["own", "library"] as const).map((decoder) => testEngine(path, { decoder, parallel: 4 })),
+    );
+    const mixed = (engine: (typeof engines)[0]) => {
+      const prompt = tokens(engine, ask("who is there"));
+      return Promise.all(names.map((name) => sayOne(engine, { prompt, maxTokens: 8, ...(name && { adapter: name }) })));
+    };
+    const texts: string[][] = [];
+    const calls: number[] = [];
+    for (const engine of engines) {
+      for (const [name, rank] of Object.entries(ranks))
+        await engine.attach(name, makeAdapter(dir, { ...SIZE, rank, strength: 1, adapterSeed: rank }));
+      await engine.combine("both", [
+        { name: "four", scale: 1 },
+        { name: "sixteen", scale: 0.5 },
+      ]);
+      await mixed(engine); // prompts are in the cache afterwards
+      const before = engine.stats().decodeCalls;
+      texts.push((await mixed(engine)).map(({ text }) => text));
+      calls.push(engine.stats().decodeCalls - before);
+    }
+    const [own, library] = engines as [(typeof engines)[0], (typeof engines)[0]];
+    expect(texts[0]).toEqual(texts[1]!);
+    expect(new Set(texts[0]).size).toBe(4);
+    expect(calls[0]).toBeLessThan(14);
+    expect(calls[1]).toBeGreaterThan(24); // the library decodes one adapter at a time
+    await own.detach("four");
+    expect(() =>
+      own.generate({
+        prompt: Int32Array.of(70),
+        maxTokens: 1,
+        sampling: GREEDY,
+        samples: 1,
+        stop: [],
+        adapter: "four",
+      }),
+    ).toThrow('no adapter "four"');
+    expect(await refusal(own.attach("bad", path))).toThrow("The file is not an adapter");
+    await own.attach("four", makeAdapter(dir, { ...SIZE, rank: 4, strength: 1, adapterSeed: 4 }));
+    await own.embed([Int32Array.of(70, 71)]); // the library takes over
+    expect((await mixed(own)).map(({ text }) => text)).toEqual((await mixed(library)).map(({ text }) => text));
+  },
+);
+
+test.skipIf(!canCompute)(
   "our kernels are refused by name where they cannot decode the model; `auto` takes the library then",
   async () => {
     const small = makeModel(dir, { arch: "llama", type: "F16" });

@@ -3,7 +3,7 @@
  * pages and how it draws. The host changes it by commands that the next step carries out first. Graphs hold only its
  * address, so no change of a slot needs another graph.
  */
-import { type Device, DRAWING_WORDS } from "../../native/cuda/decode/kernels.ts";
+import { type Device, DRAWING_WORDS, TILE_WORDS } from "../../native/cuda/decode/kernels.ts";
 import { RANDOM_WORD } from "./drawing.ts";
 
 export type BoardSize = { rows: number; slots: number; pagesPerSlot: number };
@@ -23,6 +23,8 @@ function boardLayout({ rows, slots, pagesPerSlot }: BoardSize) {
     slotTokens: next(slots),
     slotPositions: next(slots),
     slotBegins: next(slots), // positions where answers begin
+    rowAdapters: next(rows),
+    tiles: next(rows * TILE_WORDS), // rows with the same adapter
     tables: next(slots * pagesPerSlot),
     drawings: next(slots * DRAWING_WORDS),
     words: at,

@@ -4,6 +4,8 @@
  * is read.
  */
 import { type Device, DRAWING_WORDS, PAGE, type Read } from "../../native/cuda/decode/kernels.ts";
+import type { AdapterSource } from "./adapters/plan.ts";
+import { AdapterStore } from "./adapters/store.ts";
 import { Board } from "./board.ts";
 import { drawingWords, MASKED_WORD } from "./drawing.ts";
 import { GuessSlots } from "./guessing/guess_slots.ts";
@@ -16,9 +18,9 @@ import { bucketOf, chunksOf, wideFor } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
 import type { Sequence } from "./sequence.ts";
 import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
-import { StepGraphs } from "./steps/graphs.ts";
+import { StepGraphs, type StepRows } from "./steps/graphs.ts";
 import { type Row, readResults } from "./steps/results.ts";
-import type { Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
+import type { AdapterLoad, Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
 
 /** A step whose results are on their way. `guesses`: the rows are one sequence, each behind the one before. */
 type Queued = { rows: readonly Row[]; results: Read; alternatives: Read | null; guesses?: Int32Array };
@@ -48,6 +50,7 @@ class GraphDecoder implements Decoder {
   readonly #rows: Sequence[] = []; // row i decodes #rows[i]
   readonly #isToken: (token: number) => boolean;
   readonly #guessSlots: GuessSlots | null;
+  readonly #adapters: AdapterStore | null;
   #ids = 0;
   #steps = 0;
   #drawn = 0;
@@ -81,11 +84,15 @@ class GraphDecoder implements Decoder {
       const pool = device.allocate(layers * layerBytes);
       this.#close.push(() => device.free(pool));
       const table = this.#board.address(this.#board.layout.tables);
+      this.#adapters = options.adapters
+        ? open(new AdapterStore(device, model, { ...options.adapters, rows: buffers.rows }))
+        : null;
+      const adapters = this.#adapters?.table ?? null;
       const pagesAt = { pool, layerBytes, table, tableStride: pagesPerSlot };
       const begins = options.exact ? this.#board.address(this.#board.layout.slotBegins) : null;
-      this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide, begins });
+      this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide, begins, adapters });
       const reading = wide?.prompts ? wide : null;
-      const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading, begins });
+      const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading, begins, adapters });
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       this.#prompts = open(
@@ -96,7 +103,7 @@ class GraphDecoder implements Decoder {
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),
       );
-      this.bytes = buffers.bytes() + this.#memory.bytes + layers * layerBytes;
+      this.bytes = buffers.bytes() + this.#memory.bytes + layers * layerBytes + (this.#adapters?.bytes ?? 0);
     } catch (error) {
       this.close();
       throw error;
@@ -115,12 +122,16 @@ class GraphDecoder implements Decoder {
       throw new RangeError("A token of the prompt or of logit_bias is not in the vocabulary");
     if (this.#free.length === 0) return null;
     const beginning = prompt.subarray(0, -1);
-    const lease = this.#pages.admit(beginning, total, admission.fresh);
+    const adapter = this.#adapters?.placeOf(admission.adapter) ?? -1;
+    const lease = this.#pages.admit(beginning, total, {
+      isFresh: admission.fresh ?? false,
+      owner: admission.adapter ?? 0,
+    });
     if (!lease) return null;
     const slot = this.#free.pop()!;
     const state = { position: beginning.length, left: maxTokens, over: false, maskedOnce: false };
     const text = this.#guessSlots && canGuess(admission) ? new GuessedText(prompt, maxTokens, drawing.seed) : null;
-    const sequence = { id: ++this.#ids, slot, lease, admission, text, ...state };
+    const sequence = { id: ++this.#ids, slot, lease, admission, adapter, text, ...state };
     this.#sequences.set(sequence.id, sequence);
     const { layout } = this.#board;
     lease.table.forEach((page, i) => {
@@ -177,6 +188,14 @@ class GraphDecoder implements Decoder {
     this.#free.push(sequence.slot);
   }
 
+  attach(sources: readonly AdapterSource[]): AdapterLoad | string {
+    return this.#adapters?.attach(sources) ?? "has no room here";
+  }
+
+  detach(adapter: number) {
+    this.#adapters?.detach(adapter);
+  }
+
   clear() {
     if (this.#sequences.size > 0) throw new Error("Shared beginnings cannot be forgotten while sequences run");
     this.#pages.clear();
@@ -226,7 +245,8 @@ class GraphDecoder implements Decoder {
     for (let i = 0; i <= guesses.length; i++) this.#grow(sequence, position + i);
     const slots = this.#guessSlots!.put(sequence, guesses);
     const rows = slots.map((_, i) => ({ sequence, last: left === i + 1 }));
-    this.#run(slots, position + slots.length, { rows, guesses });
+    const adapters = slots.map(() => sequence.adapter);
+    this.#run({ slots, adapters }, position + slots.length, { rows, guesses });
   }
 
   #launch() {
@@ -236,8 +256,9 @@ class GraphDecoder implements Decoder {
       keys = Math.max(keys, sequence.position + 1);
     }
     const slots = this.#rows.map(({ slot }) => slot);
+    const adapters = this.#rows.map(({ adapter }) => adapter);
     const rows = this.#rows.map((sequence) => ({ sequence, last: sequence.left === 1 }));
-    this.#run(slots, keys, { rows });
+    this.#run({ slots, adapters }, keys, { rows });
     for (const { sequence, last } of rows) {
       if (sequence.maskedOnce) this.#setMasked(sequence, false); // before the next step, not before this one
       sequence.position++;
@@ -246,9 +267,10 @@ class GraphDecoder implements Decoder {
     }
   }
 
-  #run(slots: readonly number[], keys: number, queued: Pick<Queued, "rows" | "guesses">) {
+  #run(of: StepRows, keys: number, queued: Pick<Queued, "rows" | "guesses">) {
     const wantsOthers = this.#rows.some(({ admission }) => (admission.drawing.topLogprobs ?? 0) > 0);
-    this.#queue.push({ ...queued, ...this.#graphs.run(slots, keys, wantsOthers) });
+    const head = this.#adapters?.changesHead ?? false;
+    this.#queue.push({ ...queued, ...this.#graphs.run(of, { keys, wantsOthers, head }) });
     this.#steps++;
   }
 

@@ -118,7 +118,7 @@ export function loadModel(
   }
 }
 
-const readAll: ReadAll = (fd, into, position) =>
+export const readAll: ReadAll = (fd, into, position) =>
   void readExactlySync(fd, into, position, () => new Error("The model file was truncated while it was read"));
 
 const aligned = (bytes: number) => Math.ceil(bytes / ALIGN) * ALIGN;

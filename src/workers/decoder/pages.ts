@@ -45,10 +45,10 @@ export class PageTable {
   /**
    * Reserves room for `total` tokens, of which `tokens` are known. Returns null if there is not enough. The pages of
    * `tokens` beyond `cached` must be filled before the next admission is filled: they count as known from now on.
-   * `isFresh`: the lease shares no known pages.
+   * `isFresh`: the lease shares no known pages. `owner`: the adapter that fills the pages; only its own sequences share them.
    */
-  admit(tokens: Int32Array, total: number, isFresh = false): Lease | null {
-    const { shared, partial, parent } = this.#find(isFresh ? tokens.subarray(0, 0) : tokens);
+  admit(tokens: Int32Array, total: number, { isFresh = false, owner = 0 } = {}): Lease | null {
+    const { shared, partial, parent } = this.#find(isFresh ? tokens.subarray(0, 0) : tokens, ROOT - owner);
     const idle = shared.filter((page) => this.#users[page] === 0).length;
     const needed = Math.ceil(total / PAGE) - shared.length;
     if (needed + idle > this.available) return null;
@@ -109,9 +109,10 @@ export class PageTable {
     return { ...lease, copies: [[from, lease.table.at(-1)!]] };
   }
 
-  #find(tokens: Int32Array) {
+  /** `root`: ROOT, or a number below it for each adapter. */
+  #find(tokens: Int32Array, root: number) {
     const shared: number[] = [];
-    let parent = ROOT;
+    let parent = root;
     let at = 0;
     for (; at + PAGE <= tokens.length; at += PAGE) {
       const entry = this.#known.get(keyOf(parent, tokens.subarray(at, at + PAGE)));

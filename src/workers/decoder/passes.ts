@@ -16,18 +16,34 @@ import {
   type WideKernels,
 } from "../../native/cuda/decode/kernels.ts";
 import { rowThreads } from "../trainer/engine/fused/project.ts";
+import { type AdaptersAt, type Added, addedAt, addToLogits, joinGates, NONE, sumRanks } from "./adapters/added.ts";
+import { PLACE } from "./adapters/plan.ts";
+import type { AdapterTable } from "./adapters/store.ts";
 import type { DecoderModel, LayerWeights, Weight } from "./model.ts";
 import { isWide, planProduct, type Wide } from "./plan.ts";
-import { decodedRoom, gatedWide, multiplyWide } from "./steps/wide.ts";
+import { decodedRoom, joinWide, multiplyBoth, multiplyWide } from "./steps/wide.ts";
 
 /** Addresses of the rows' slots, tokens and positions. */
 export type RowsAt = { slots: number; tokens: number; positions: number; count: number };
 export type PagesAt = { pool: number; layerBytes: number; table: number; tableStride: number };
-/** `tiles`: address and number of attention's tiles; without them every row is one. */
-export type Pass = { rows: RowsAt; chunks: number; tiles?: { at: number; count: number } };
+/**
+ * `tiles`: address and number of attention's tiles; without them every row is one. Without `adapters`, only the model's own
+ * weights are used.
+ */
+export type Pass = {
+  rows: RowsAt;
+  chunks: number;
+  tiles?: { at: number; count: number };
+  adapters?: AdaptersAt | undefined;
+};
 export type Draw = readonly number[];
 /** `begins`: address of each slot's position where its answer begins. It is given if attention has the trainer's order of keys. */
-export type PassOptions = { pages: PagesAt; wide: Wide | null; begins: number | null };
+export type PassOptions = {
+  pages: PagesAt;
+  wide: Wide | null;
+  begins: number | null;
+  adapters: AdapterTable | null;
+};
 
 const ROW_MULTIPLE = 128; // tokens of the largest tile
 
@@ -84,14 +100,17 @@ export class Passes {
   readonly #pages: PagesAt;
   readonly #wide: Wide | null;
   readonly #begins: number | null;
+  readonly #adapters: AdapterTable | null;
 
-  constructor(device: Device, model: DecoderModel, buffers: Buffers, { pages, wide, begins }: PassOptions) {
+  constructor(device: Device, model: DecoderModel, buffers: Buffers, options: PassOptions) {
+    const { pages, wide, begins, adapters } = options;
     this.#device = device;
     this.#model = model;
     this.#buffers = buffers;
     this.#pages = pages;
     this.#wide = wide;
     this.#begins = begins;
+    this.#adapters = adapters;
   }
 
   /** True if some products of a pass may be those of cuBLAS. */
@@ -109,14 +128,19 @@ export class Passes {
   decode(pass: Pass) {
     const branch = this.#layers(pass, false);
     const { outputNorm, head, architecture } = this.#model;
+    const { layers, vocab } = architecture;
     const { count } = pass.rows;
-    this.#norm(count, branch, outputNorm);
+    this.#norm(count, branch, outputNorm, this.#added(pass, layers - 1, "down"));
     const { h, logits, vocabStride, decoded } = this.#buffers;
     const from = { x: h, depth: architecture.width, count };
+    const added = pass.adapters?.head ? this.#added(pass, layers, "qkv", 1) : NONE;
     const wide = this.#wideFor([head], from);
     const to = { at: logits, stride: vocabStride };
-    if (wide) multiplyWide(wide, [head], from, { to: { ...to, f32: true }, decoded });
-    else this.#product([head], from, "logits", to);
+    if (wide) {
+      multiplyWide(wide, [head], from, { to: { ...to, f32: true }, decoded });
+      sumRanks(this.#device, added, from);
+    } else this.#product([head], from, { mode: "logits", to, added });
+    if (added.blocks > 0) addToLogits(this.#device, added, { ...to, vocab, count });
   }
 
   draw(rows: number, values: Draw) {
@@ -130,14 +154,16 @@ export class Passes {
     const { layers, embeddings, architecture } = this.#model;
     const { width } = architecture;
     const { count, tokens } = pass.rows;
-    this.#device.launch("embed_rows", { grid: [count, 1, 1], threads: rowThreads(width) }, [
+    // Later kernels read which row has which adapter before they wait.
+    const alone = pass.adapters !== undefined;
+    this.#device.launch("embed_rows", { grid: [count, 1, 1], threads: rowThreads(width), alone }, [
       ...[embeddings.at, FORMAT[embeddings.format], tokens, this.#buffers.x, width],
     ]);
     let branch = NOTHING;
     for (const [i, layer] of layers.entries()) {
       branch = this.#attention(pass, layer, i, branch, fillsOnly && i === layers.length - 1);
       if (fillsOnly && i === layers.length - 1) break;
-      branch = this.#forward(count, layer, branch);
+      branch = this.#forward(pass, layer, i, branch);
     }
     return branch;
   }
@@ -146,20 +172,23 @@ export class Passes {
     const { width, heads, keyHeads, headLength, ropeMode, epsilon } = this.#model.architecture;
     const { h, qkv, queries, qkvWidth } = this.#buffers;
     const { slots, tokens, positions, count } = pass.rows;
-    this.#norm(count, before, layer.norm1);
-    const raw = this.#branch(layer.qkv, { x: h, depth: width, count }, { at: qkv, stride: qkvWidth });
+    this.#norm(count, before, layer.norm1, index === 0 ? NONE : this.#added(pass, index - 1, "down"));
+    const added = this.#added(pass, index, "qkv", layer.qkv.length);
+    const raw = this.#branch(layer.qkv, { x: h, depth: width, count }, { at: qkv, stride: qkvWidth }, added);
     const { pool, layerBytes, table, tableStride } = this.#pages;
     const pages = [pool + index * layerBytes, table, tableStride, keyHeads];
     const rows = [slots, tokens, positions, count];
     this.#device.launch("turn_rows", { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 }, [
       ...[...raw, queries, ...pages, ...rows, this.#model.turns, layer.bias, layer.queryNorm, layer.keyNorm],
       ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon, this.#begins === null ? 0 : 1],
+      ...added.values,
     ]);
     if (keysOnly) return NOTHING;
     this.#attend(pass, [...pages, ...rows]);
     const inner = heads * headLength;
     const from = { x: this.#buffers.attended, depth: inner, count };
-    return this.#branch([layer.output], from, { at: this.#buffers.y, stride: width });
+    const to = { at: this.#buffers.y, stride: width };
+    return this.#branch([layer.output], from, to, this.#added(pass, index, "output"));
   }
 
   #attend({ rows, chunks, tiles }: Pass, pagesAndRows: readonly number[]) {
@@ -183,38 +212,56 @@ export class Passes {
     if (chunks > 1) this.#device.launch(`join_${length}`, { grid: [rows.count, heads, 1], threads: length }, values);
   }
 
-  #forward(count: number, layer: LayerWeights, before: Branch): Branch {
+  #forward(pass: Pass, layer: LayerWeights, index: number, before: Branch): Branch {
     const { width, forward } = this.#model.architecture;
-    const { h, product, y, parts, decoded } = this.#buffers;
-    this.#norm(count, before, layer.norm2);
+    const { h, product, y, parts: both, decoded } = this.#buffers;
+    const { count } = pass.rows;
+    this.#norm(count, before, layer.norm2, this.#added(pass, index, "output"));
     const pair = [layer.gate, layer.up] as const;
     const from = { x: h, depth: width, count };
+    const added = this.#added(pass, index, "gateUp", pair.length);
     const wide = this.#wideFor(pair, from);
-    if (wide) gatedWide(wide, pair, from, { both: parts, to: product, decoded });
-    else this.#product(pair, from, "gated", { at: product, stride: forward });
-    return this.#branch([layer.down], { x: product, depth: forward, count }, { at: y, stride: width });
+    if (wide) {
+      multiplyBoth(wide, pair, from, { both, decoded });
+      sumRanks(this.#device, added, from);
+      if (!pass.adapters) joinWide(wide, { both, to: product, forward, count });
+    } else if (!pass.adapters)
+      this.#product(pair, from, { mode: "gated", to: { at: product, stride: forward }, added });
+    else this.#product(pair, from, { mode: "whole", to: { at: both, stride: 2 * forward }, added });
+    if (pass.adapters) joinGates(this.#device, pass.adapters, added, { both, to: product, forward });
+    const down = this.#added(pass, index, "down");
+    return this.#branch([layer.down], { x: product, depth: forward, count }, { at: y, stride: width }, down);
   }
 
-  #norm(count: number, branch: Branch, weight: number) {
+  #added({ adapters }: Pass, layer: number, part: Exclude<keyof typeof PLACE, "layer">, matrices = 1): Added {
+    return addedAt(this.#adapters, adapters, { place: layer * PLACE.layer + PLACE[part], matrices });
+  }
+
+  #norm(count: number, branch: Branch, weight: number, added: Added) {
     const { width, epsilon } = this.#model.architecture;
     const { x, h } = this.#buffers;
     this.#device.launch("norm_rows", { grid: [count, 1, 1], threads: rowThreads(width), shared: width * 4 }, [
-      ...[x, ...branch, weight, h, width, width, epsilon],
+      ...[x, ...branch, weight, h, width, width, epsilon, ...added.values],
     ]);
   }
 
-  /** A product whose slices the next kernel may add. Parts of different formats are separate products. */
-  #branch(parts: readonly Weight[], from: From, to: To): Branch {
+  /**
+   * A product whose slices the next kernel may add, and what adapters add. Parts of different formats are separate
+   * products.
+   */
+  #branch(parts: readonly Weight[], from: From, to: To, added: Added): Branch {
     const wide = this.#wideFor(parts, from);
     if (wide) {
       multiplyWide(wide, parts, from, { to, decoded: this.#buffers.decoded });
+      sumRanks(this.#device, added, from);
       return [to.at, 0, 0, 0];
     }
     const alike = parts.every(({ format }) => format === parts[0]!.format);
     if (!alike) {
       let column = 0;
       for (const part of parts) {
-        this.#product([part], from, "whole", { at: to.at + column * 2, stride: to.stride });
+        const own = { at: to.at + column * 2, stride: to.stride };
+        this.#product([part], from, { mode: "whole", to: own, added: column === 0 ? added : NONE });
         column += part.rows;
       }
       return [to.at, 0, 0, 0];
@@ -225,10 +272,10 @@ export class Passes {
       this.#device.multiprocessors,
     );
     if (!inParts) {
-      this.#product(parts, from, "whole", to);
+      this.#product(parts, from, { mode: "whole", to, added });
       return [to.at, 0, 0, 0];
     }
-    this.#product(parts, from, "parts", { at: this.#buffers.parts, stride: rows });
+    this.#product(parts, from, { mode: "parts", to: { at: this.#buffers.parts, stride: rows }, added });
     return [0, this.#buffers.parts, slicesOf(from.depth), from.count * rows];
   }
 
@@ -238,7 +285,8 @@ export class Passes {
     return this.#device.wide();
   }
 
-  #product(parts: readonly Weight[], { x, depth, count }: From, mode: keyof typeof MODE, to: To) {
+  #product(parts: readonly Weight[], from: From, { mode, to, added }: Result) {
+    const { x, depth, count } = from;
     const [first, second, third] = parts as [Weight, Weight?, Weight?];
     const { format } = first;
     const rows = rowsOf(parts);
@@ -249,11 +297,12 @@ export class Passes {
       ...tileOptions
     } = TILES[tile] as { rows: number; tokens: number; threads?: number };
     const slices = slicesOf(depth);
-    const name =
-      tileOptions.threads === undefined
-        ? (`product_${format}_${tile}` as DecodeKernel)
-        : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
-    const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
+    const isFew = tileOptions.threads === undefined; // these kernels have blocks for what adapters add
+    const name = isFew
+      ? (`product_${format}_${tile}` as DecodeKernel)
+      : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
+    const blocks = Math.ceil(rows / tileRows) + (isFew ? added.blocks : 0);
+    const grid = [blocks, Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
     const secondAt = second ? first.rows : rows;
     this.#device.launch(
       name,
@@ -262,12 +311,15 @@ export class Passes {
         ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
         ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
         ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
+        ...(isFew ? added.values : []),
       ],
     );
+    if (!isFew) sumRanks(this.#device, added, from);
   }
 }
 
 /** `x`: address of `count` rows of `depth` numbers. */
 export type From = { x: number; depth: number; count: number };
 type To = { at: number; stride: number };
+type Result = { mode: keyof typeof MODE; to: To; added: Added };
 const rowsOf = (parts: readonly Weight[]) => parts.reduce((sum, { rows }) => sum + rows, 0);

@@ -2,7 +2,9 @@
  * Reads prompts into pages, some tokens of all waiting ones in a pass. The last token of a prompt is not read here: the
  * sequence's first step decodes it.
  */
-import { type Device, PAGE } from "../../native/cuda/decode/kernels.ts";
+import { type Device, PAGE, TILE_WORDS } from "../../native/cuda/decode/kernels.ts";
+import type { AdaptersAt } from "./adapters/added.ts";
+import { adapterTiles } from "./adapters/plan.ts";
 import type { Lease } from "./pages.ts";
 import type { Passes } from "./passes.ts";
 import { attentionTiles, chunksOf } from "./plan.ts";
@@ -16,7 +18,7 @@ type Waiting = {
   copies: Lease["copies"];
   after: readonly Waiting[];
 };
-type Row = { slot: number; token: number; position: number };
+type Row = { slot: number; token: number; position: number; adapter: number };
 
 const SHORT = 256; // tokens
 const isRead = ({ done, tokens }: Waiting) => done === tokens.length;
@@ -34,6 +36,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
   const { rows: most, chunkRows, headsPerKey, copies } = options;
   const inputs = device.allocate(3 * most * 4); // slots, tokens, positions
   const tilesAt = device.allocate(2 * most * 4);
+  const adaptersAt = device.allocate((1 + TILE_WORDS) * most * 4); // of rows, then their tiles
   const copiesAt = device.allocate(2 * copies.most * 4);
   const waiting: Waiting[] = [];
   let [promptTokens, cachedTokens] = [0, 0];
@@ -50,7 +53,8 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       while (one.done < one.tokens.length && rows.length < upTo) {
         keys = Math.max(keys, one.done + 1);
         if ((rows.length + 1) * chunksOf(keys) > chunkRows) return;
-        rows.push({ slot: one.sequence.slot, token: one.tokens[one.done]!, position: one.done });
+        const { slot, adapter } = one.sequence;
+        rows.push({ slot, token: one.tokens[one.done]!, position: one.done, adapter });
         one.done++;
       }
     };
@@ -78,8 +82,17 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       rows: { slots: inputs, tokens: inputs + count * 4, positions: inputs + 2 * count * 4, count },
       chunks: chunksOf(keys),
       tiles: { at: tilesAt, count: tiles.length / 2 },
+      adapters: putAdapters(rows.map(({ adapter }) => adapter)),
     });
     promptTokens += count;
+  }
+
+  function putAdapters(adapters: readonly number[]): AdaptersAt | undefined {
+    if (!adapters.some((adapter) => adapter >= 0)) return undefined;
+    const tiles = adapterTiles(adapters);
+    device.put(adaptersAt, Int32Array.from([...adapters, ...tiles]));
+    const at = { rows: adaptersAt, tiles: adaptersAt + adapters.length * 4 };
+    return { ...at, tileCount: tiles.length / TILE_WORDS, head: false };
   }
 
   /** A page may be copied once the prompts that were admitted before are read: one of them fills it. */
@@ -131,6 +144,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     free() {
       device.free(inputs);
       device.free(tilesAt);
+      device.free(adaptersAt);
       device.free(copiesAt);
     },
   };

@@ -8,6 +8,8 @@ export type Sequence = {
   readonly slot: number;
   readonly lease: Lease;
   readonly admission: Admission;
+  /** The place of its adapter in the device's table; -1 = none. */
+  readonly adapter: number;
   /** Null if its tokens are not guessed. */
   readonly text: GuessedText | null;
   /** The position that the next step decodes. */

@@ -1,4 +1,6 @@
 /** The interface of decoding by our own kernels, for serving and for rollouts. */
+import type { AdapterSource } from "./adapters/plan.ts";
+import type { StoreOptions } from "./adapters/store.ts";
 import type { Drawing } from "./drawing.ts";
 import type { Wide } from "./plan.ts";
 
@@ -10,6 +12,18 @@ export type Admission = {
   checked?: boolean;
   /** Read the whole prompt, also where the pages have its start. */
   fresh?: boolean;
+  /** The number of an attached adapter. Without one, the model's own weights decode. */
+  adapter?: number | undefined;
+};
+
+/** An adapter on its way to the device. */
+export type AdapterLoad = {
+  /** Its number, also for sequences once `more` has returned false. */
+  readonly adapter: number;
+  /** Queues the next piece. Returns false if there is none left. */
+  more: () => boolean;
+  /** Stops the load; `detach` frees what it has. */
+  cancel: () => void;
 };
 
 /** A drawn token. `done`: it is the last that the admission allows. */
@@ -57,6 +71,13 @@ export type Decoder = {
   step: (promptTokens?: number) => readonly DrawnToken[];
   /** Ends a sequence, finished or not. Its pages are free at once, its tokens that are on the way are dropped. */
   release: (sequence: number) => void;
+  /**
+   * Begins to bring adapters to the device that apply together. Returns why the kernels cannot apply them. Throws
+   * OutOfMemory.
+   */
+  attach: (sources: readonly AdapterSource[]) => AdapterLoad | string;
+  /** Frees an adapter that no sequence uses. Its number is not used again. */
+  detach: (adapter: number) => void;
   /** Forgets shared beginnings, because the weights have changed. */
   clear: () => void;
   stats: () => DecoderStats;
@@ -72,6 +93,8 @@ export type DecoderOptions = {
   promptTokens?: number;
   /** Queue a step before the last one is read. Masks need the last token, so they switch this off. */
   ahead?: boolean;
+  /** Room for adapters. Default: none can be attached. */
+  adapters?: StoreOptions;
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;
   /**

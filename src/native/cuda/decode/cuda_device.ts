@@ -6,8 +6,16 @@ import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 import { MIB } from "../../../lib/units.ts";
 import { type Ptr, text } from "../../ffi.ts";
 import { OutOfMemory } from "../../ggml/out_of_memory.ts";
-import { Arguments, cudaDriver, type Grid } from "../driver.ts";
-import { DECODE_SIGNATURES, type DecodeKernel, type Device, mostShared, type Read, type Recorded } from "./kernels.ts";
+import { Arguments, cudaDriver } from "../driver.ts";
+import {
+  DECODE_SIGNATURES,
+  type DecodeKernel,
+  type Device,
+  mostShared,
+  type Read,
+  type Recorded,
+  type Start,
+} from "./kernels.ts";
 import { lazyWideKernels } from "./wide_kernels.ts";
 
 const P = "ptr";
@@ -61,11 +69,11 @@ function launchConfig(stream: Ptr, early: boolean) {
   const addresses = new BigUint64Array(words.buffer);
   addresses[4] = BigInt(stream);
   addresses[5] = BigInt(ptr(attribute));
-  words[12] = early ? 1 : 0;
   return {
     at: ptr(words),
     attribute, // held as long as the configuration is
-    set(grid: Grid, threads: number, shared: number) {
+    set({ grid, threads, shared = 0, alone = false }: Start) {
+      words[12] = early && !alone ? 1 : 0;
       words.set(grid);
       words.set([threads, 1, 1, shared], 3);
     },
@@ -170,10 +178,10 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
         },
       };
     },
-    launch(name, { grid, threads, shared = 0 }, values) {
+    launch(name, start, values) {
       const of = packed.get(name) as Arguments;
       of.set(values); // The driver copies the arguments, also into a graph.
-      config.set(grid, threads, shared);
+      config.set(start);
       check(cuda.cuLaunchKernelEx(config.at, kernels[name], null, of.extra), name);
     },
     record(act): Recorded {

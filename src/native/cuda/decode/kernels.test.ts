@@ -8,11 +8,18 @@ import {
   DRAW_THREADS,
   DRAWING_WORDS,
   EXACT_THREADS,
+  GATE_UP_THREADS,
   MOST_ALTERNATIVES,
+  MOST_RANK,
   mostShared,
   PAGE,
   productShared,
+  RANK_STEP,
+  SUM_PARTS,
   slicesOf,
+  sumsShared,
+  TILE_ROWS,
+  TILE_WORDS,
 } from "./kernels.ts";
 
 const folder = join(import.meta.dir, "../kernels/decode");
@@ -40,7 +47,17 @@ const lettersOf = (fields: readonly string[], structs: ReadonlyMap<string, strin
 
 test("kernels are started with the parameters that they have", () => {
   const structs = new Map<string, string>();
-  for (const name of ["Branch", "Rows", "Pages", "HeadShape", "Product", "Attention", "ExactAttention", "Draw"]) {
+  for (const name of [
+    "Branch",
+    "Rows",
+    "Pages",
+    "HeadShape",
+    "Product",
+    "Adapters",
+    "Attention",
+    "ExactAttention",
+    "Draw",
+  ]) {
     const body = new RegExp(`struct ${name} \\{(.*?)(?:\\}|template|__device__)`).exec(source)?.[1] as string;
     const fields = body.split(";").filter((field) => field.trim() !== "");
     structs.set(name, lettersOf(fields, structs));
@@ -67,6 +84,15 @@ test("numbers that both sides fix are equal", () => {
   expect(constant("MOST_ALTERNATIVES")).toBe(MOST_ALTERNATIVES);
   expect(constant("ATTEND_WARPS") * 32).toBe(ATTEND_THREADS);
   expect(constant("EXACT_WARPS") * 32).toBe(EXACT_THREADS);
+  expect(constant("MOST_RANK")).toBe(MOST_RANK);
+  expect(constant("TILE_ROWS")).toBe(TILE_ROWS);
+  expect(constant("TILE_WORDS")).toBe(TILE_WORDS);
+  expect(constant("RANK_STEP")).toBe(RANK_STEP);
+  expect(constant("SUM_PARTS")).toBe(SUM_PARTS);
+  expect(sumsShared(4)).toBe(4 * TILE_ROWS * (constant("RANKS") + 4) * 4);
+  expect(source).toContain(`__launch_bounds__(${GATE_UP_THREADS}) void adapter_gate_up`);
+  for (const depth of [64, 4096])
+    expect(sumsShared(slicesOf(depth))).toBeLessThanOrEqual(productShared("deep", slicesOf(depth)));
   const stages = constant("STAGES");
   expect(productShared("tiles_128", 8)).toBe(stages * 256 * constant("UNIT") * 2);
 });

@@ -8,6 +8,8 @@ const BRANCH = "ppii"; // whole, parts, slices, slice stride
 const PAGES = "ppii"; // base, table, table stride, key heads
 const ROWS = "pppi"; // slots, tokens, positions, count
 export const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
+const ADAPTERS = "ppppiiiiii"; // table, rows, tiles, sums, stride, place, matrices, tiles, parts of a sum
+const FEW = PRODUCT + ADAPTERS;
 const ATTENTION = `p${PAGES}${ROWS}ppppiiif`;
 const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 
@@ -15,29 +17,33 @@ const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 export const DECODE_SIGNATURES = {
   begin_step: "ppiiiiii",
   embed_rows: "pippi",
-  norm_rows: `p${BRANCH}ppiif`,
-  turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiifi`,
+  norm_rows: `p${BRANCH}ppiif${ADAPTERS}`,
+  turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiifi${ADAPTERS}`,
   copy_pages: "ppii",
   to_bf16: "ppii",
-  product_bf16_deep: PRODUCT,
-  product_bf16_8: PRODUCT,
-  product_bf16_16: PRODUCT,
-  product_bf16_32: PRODUCT,
-  product_bf16_64: PRODUCT,
-  product_q8_8: PRODUCT,
-  product_q8_16: PRODUCT,
-  product_q8_32: PRODUCT,
-  product_q8_64: PRODUCT,
-  product_q4_8: PRODUCT,
-  product_q4_16: PRODUCT,
-  product_q4_32: PRODUCT,
-  product_q4_64: PRODUCT,
-  product_q6_8: PRODUCT,
-  product_q6_16: PRODUCT,
-  product_q6_32: PRODUCT,
-  product_q6_64: PRODUCT,
+  product_bf16_deep: FEW,
+  product_bf16_8: FEW,
+  product_bf16_16: FEW,
+  product_bf16_32: FEW,
+  product_bf16_64: FEW,
+  product_q8_8: FEW,
+  product_q8_16: FEW,
+  product_q8_32: FEW,
+  product_q8_64: FEW,
+  product_q4_8: FEW,
+  product_q4_16: FEW,
+  product_q4_32: FEW,
+  product_q4_64: FEW,
+  product_q6_8: FEW,
+  product_q6_16: FEW,
+  product_q6_32: FEW,
+  product_q6_64: FEW,
   product_tiles_64: PRODUCT,
   product_tiles_128: PRODUCT,
+  adapter_sums: `${ADAPTERS}piii`,
+  adapter_gate_up: `pp${ADAPTERS}ii`,
+  adapter_logits: `pii${ADAPTERS}`,
+  place_rows: "ppiiiiif",
   attend_64: ATTENTION,
   attend_128: ATTENTION,
   join_64: ATTENTION,
@@ -48,7 +54,8 @@ export const DECODE_SIGNATURES = {
 } as const;
 
 export type DecodeKernel = keyof typeof DECODE_SIGNATURES;
-export type Start = { grid: Grid; threads: number; shared?: number };
+/** `alone`: it does not begin before the kernel before it has ended. */
+export type Start = { grid: Grid; threads: number; shared?: number; alone?: boolean };
 
 /** Numbers that the kernels fix; names as in kernels/decode. */
 export const PAGE = 32;
@@ -86,6 +93,22 @@ export function productShared(tile: Tile, slices: number): number {
   return slices * tokens * (rows + 4) * 4;
 }
 
+/** Limits of adapters: the rank of a matrix, and rows and words of a tile. */
+export const MOST_RANK = 128;
+export const TILE_ROWS = 8;
+export const TILE_WORDS = 9;
+export const RANK_STEP = 8; // B has zeros up to a multiple of this
+const RANKS = 16; // that a block sums at once
+/** Results of the matrices that share an x: A · x is summed in parts. */
+export const SUM_PARTS = 8;
+
+/** Dynamic shared memory of `adapter_sums`: no more than that of a product of the same depth. */
+export const sumsShared = (slices: number) => slices * TILE_ROWS * (RANKS + 4) * 4;
+export const GATE_UP_THREADS = 128;
+
+/** Numbers of `place_rows` for the formats of a file. */
+export const PLACED = { F16: 0, F32: 1, BF16: 2 } as const;
+
 export const ATTEND_THREADS = 256;
 export const DRAW_THREADS = 512;
 /** Sums of eight warps with sixteen lines each. */
@@ -99,6 +122,7 @@ export const exactShared = (headLength: number) => (16 + 4 * 64) * headLength * 
 export function mostShared(name: DecodeKernel): number {
   const tile = /^product_(?:bf16_|q8_|q4_|q6_)?(.+)$/.exec(name)?.[1];
   if (tile !== undefined) return productShared(tile as Tile, MOST_SLICES);
+  if (name === "adapter_sums") return sumsShared(MOST_SLICES);
   if (name.startsWith("attend_exact_")) return exactShared(Number(name.slice("attend_exact_".length)));
   if (name.startsWith("attend_")) return attendShared(Number(name.slice("attend_".length)));
   return name === "norm_rows" ? 12_288 * 4 : 0;

@@ -41,12 +41,12 @@ export function multiplyWide(
     }
 }
 
-/** silu(gate) ⊙ up. `both`: room for the two products, `to`: address of the result. */
-export function gatedWide(
+/** Gates and then ups in each row of `both`. */
+export function multiplyBoth(
   wide: WideKernels,
   pair: readonly [gate: Weight, up: Weight],
   from: From,
-  { both, to, decoded }: { both: number; to: number; decoded: number },
+  { both, decoded }: { both: number; decoded: number },
 ) {
   const [gate, up] = pair;
   const { x, depth, count } = from;
@@ -56,6 +56,13 @@ export function gatedWide(
     const matrices = [matrixOf(gate), matrixOf(up)] as const;
     wide.products.byRowsOfBoth({ at: x, stride: depth }, matrices, into, { rows: count, columns: forward, depth });
   } else multiplyWide(wide, pair, from, { to: into, decoded });
+}
+
+/** silu(gate) ⊙ up. */
+export function joinWide(
+  wide: WideKernels,
+  { both, to, forward, count }: { both: number; to: number; forward: number; count: number },
+) {
   const grid = [count, Math.ceil(forward / 8 / GATE_THREADS), 1] as const;
   wide.launch("gate_up", { grid, threads: GATE_THREADS }, [both, to, forward, forward]);
 }

@@ -1,6 +1,6 @@
 /**
- * LoRA adapters of one context. The library applies one set of adapters to a whole batch, so each batch uses one
- * adapter. A replaced or detached adapter lives until its last sequence ends. Keys are never reused: a cache computed
+ * LoRA adapters of one open model. The library applies one set of adapters to a whole batch, so each of its batches uses
+ * one adapter. Our decoder gives every sequence its own. A replaced or detached adapter lives until its last sequence ends. Keys are never reused: a cache computed
  * with an earlier adapter of the same name must not be taken for the new one's.
  */
 import { ptr } from "bun:ffi";
@@ -10,6 +10,10 @@ import type { Llama } from "../../../native/llama/symbols.ts";
 export type Adapter = {
   key: number;
   address: Ptr | null;
+  /** Its number in our decoder, while that decodes. */
+  own: number | undefined;
+  /** Null: it has no file of its own here. */
+  path: string | null;
   scale: number;
   users: number;
   named: boolean;
@@ -17,6 +21,15 @@ export type Adapter = {
   owned: boolean;
   /** Other adapters that are applied together instead of this one's own weights. Each counts one use by it. */
   members: readonly Member[];
+};
+
+const NOTHING: Omit<Adapter, "key" | "users" | "named"> = {
+  address: null,
+  own: undefined,
+  path: null,
+  scale: 1,
+  owned: false,
+  members: [],
 };
 
 type Member = { adapter: Adapter; scale: number };
@@ -27,40 +40,74 @@ export class Adapters {
   current = 0;
   readonly #llama: Llama;
   readonly #model: () => Ptr;
+  readonly #freeOwn: (own: number) => void;
   readonly #byName = new Map<string, Adapter>();
-  readonly #none: Adapter = { key: 0, address: null, scale: 1, users: 0, named: true, owned: false, members: [] };
+  readonly #live = new Set<Adapter>(); // those with a name or a user
+  readonly #none: Adapter = { key: 0, users: 0, named: true, ...NOTHING };
   #lastKey = 0;
 
-  /** `model` is called when an adapter is attached. */
-  constructor(llama: Llama, model: () => Ptr) {
+  /** `model` is called when the library attaches an adapter, `freeOwn` when our decoder is to free one. */
+  constructor(llama: Llama, model: () => Ptr, freeOwn: (own: number) => void = () => {}) {
     this.#llama = llama;
     this.#model = model;
+    this.#freeOwn = freeOwn;
   }
 
   /** Returns the adapter's address: another context of the same model can share it. */
   attach(name: string, path: string, scale: number): Ptr {
+    const address = this.#open(path);
+    this.#put(name, { address, path, scale, owned: true });
+    return address;
+  }
+
+  /** Names an adapter that our decoder has. */
+  attachOwn(name: string, own: number, path: string, scale: number) {
+    this.#put(name, { own, path, scale });
+  }
+
+  /** The files of attached adapters, as one is made of them. */
+  filesOf(parts: readonly AdapterPart[]) {
+    return parts.map(({ name, scale }) => {
+      const path = this.#byName.get(name)?.path;
+      if (!path) throw new Error(`no adapter "${name}" is attached from a file`);
+      return { path, scale };
+    });
+  }
+
+  /** The library decodes from now on: it loads the adapters that our decoder had. */
+  moveToLibrary() {
+    for (const adapter of this.#live) {
+      const isOwn = adapter.own !== undefined;
+      adapter.own = undefined;
+      if (!isOwn || adapter.path === null) continue;
+      adapter.address = this.#open(adapter.path);
+      adapter.owned = true;
+    }
+  }
+
+  #open(path: string): Ptr {
     this.#llama.forgetError();
     const file = cstr(path);
     const address = this.#llama.llama_adapter_lora_init(this.#model(), ptr(file));
     if (address === null) throw new Error(`${path} is not an adapter of this model: ${this.#llama.firstError()}`);
-    const held = must(address, path);
-    this.#put(name, { address: held, scale, owned: true, members: [] });
-    return held;
+    return must(address, path);
   }
 
   share(name: string, address: Ptr) {
-    this.#put(name, { address, scale: 1, owned: false, members: [] });
+    this.#put(name, { address });
   }
 
-  /** Gives attached adapters that are applied together a name. */
-  combine(name: string, parts: readonly AdapterPart[]) {
+  /** Gives attached adapters that are applied together a name. `own`: what our decoder made of them. */
+  combine(name: string, parts: readonly AdapterPart[], own?: number) {
     const members = parts.map(({ name: part, scale }) => ({ adapter: this.use(part), scale }));
-    this.#put(name, { address: null, scale: 1, owned: false, members });
+    this.#put(name, { own, members });
   }
 
-  #put(name: string, of: Pick<Adapter, "address" | "scale" | "owned" | "members">) {
+  #put(name: string, of: Partial<typeof NOTHING>) {
     this.detach(name);
-    this.#byName.set(name, { key: ++this.#lastKey, users: 0, named: true, ...of });
+    const adapter: Adapter = { key: ++this.#lastKey, users: 0, named: true, ...NOTHING, ...of };
+    this.#byName.set(name, adapter);
+    this.#live.add(adapter);
   }
 
   detach(name: string) {
@@ -115,8 +162,9 @@ export class Adapters {
   }
 
   #freeUnused(adapter: Adapter) {
-    const isEmpty = adapter.address === null && adapter.members.length === 0;
-    if (adapter.named || adapter.users > 0 || isEmpty) return;
+    if (adapter.named || adapter.users > 0 || !this.#live.delete(adapter)) return;
+    if (adapter.own !== undefined) this.#freeOwn(adapter.own);
+    adapter.own = undefined;
     // the context still uses it
     if (this.current === adapter.key && this.#context !== null) this.apply(this.#context, this.#none);
     if (adapter.owned && adapter.address !== null) this.#llama.llama_adapter_lora_free(adapter.address);

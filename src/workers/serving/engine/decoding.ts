@@ -1,11 +1,13 @@
 /**
- * One open model on the decoding thread: what decodes it, and its shutdown. Our kernels decode where they can. They know
- * neither adapters nor embeddings: the first of these switches to the library, once running sequences have ended.
+ * One open model on the decoding thread: what decodes it, and its shutdown. Our kernels decode where they can. They compute
+ * no embeddings, and not every adapter: the first of these switches to the library, once running sequences have ended.
  */
 import { errorText } from "../../../lib/error_text.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Device } from "../../../native/llama/load.ts";
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
+import { headerOf } from "../../decoder/header.ts";
+import type { AdapterLoad } from "../../decoder/types.ts";
 import { type AdapterPart, Adapters } from "./adapters.ts";
 import { forgetAhead, vocabularyFor } from "./backends/ahead.ts";
 import { type OpenedKernels, openKernels } from "./backends/choose.ts";
@@ -20,7 +22,7 @@ import { Pace } from "./pace.ts";
 import type { SamplerNative } from "./sampling/sampler.ts";
 import { Scheduler } from "./scheduler.ts";
 import { FramePost } from "./thread/frame_post.ts";
-import type { FromThread, OpenMessage, OpenModel, SubmitMessage } from "./thread/messages.ts";
+import type { BringMessage, FromThread, OpenMessage, OpenModel, SubmitMessage } from "./thread/messages.ts";
 import { Pulse } from "./thread/pulse.ts";
 
 type Post = (message: FromThread) => void;
@@ -89,6 +91,10 @@ export class Decoding implements OpenModel {
   #weights: Ptr | null;
   #embedder: Embedder | null = null;
   #afterSwitch: (() => void)[] = [];
+  /** Adapters on their way to our decoder; the first is copied. */
+  readonly #loads: { name: string; load: AdapterLoad; done: (error?: unknown) => void }[] = [];
+  /** The number of an adapter that has just been copied, by its name. */
+  readonly #copied = new Map<string, number>();
 
   constructor(options: DecodingOptions) {
     const { llama, model, open, post, kernels } = options;
@@ -97,7 +103,11 @@ export class Decoding implements OpenModel {
     this.#frames = new FramePost(post, this.#pulse);
     this.#weights = kernels ? null : model;
     this.#native = samplerNative(llama, model, open.contextLength);
-    this.#adapters = new Adapters(llama, () => this.#weights!);
+    this.#adapters = new Adapters(
+      llama,
+      () => this.#weights!,
+      (own) => this.#decoder?.detach(own),
+    );
     const scheduling = {
       kinds: this.#native.kinds,
       adapters: this.#adapters,
@@ -111,7 +121,12 @@ export class Decoding implements OpenModel {
   }
 
   get idle() {
-    return this.#scheduler.idle && (this.#embedder?.idle ?? true);
+    return this.#scheduler.idle && (this.#embedder?.idle ?? true) && this.#loads.length === 0;
+  }
+
+  /** Null while the library decodes. */
+  get #decoder() {
+    return this.#weights === null ? (this.#options.kernels?.decoder ?? null) : null;
   }
 
   submit(message: SubmitMessage) {
@@ -134,8 +149,26 @@ export class Decoding implements OpenModel {
   withLibrary(because: string, act: () => void) {
     if (this.#weights !== null) return act();
     if (this.#afterSwitch.push(act) > 1) return;
+    for (const { load, done } of this.#loads.splice(0)) {
+      load.cancel();
+      this.#decoder?.detach(load.adapter);
+      this.#afterSwitch.push(done);
+    }
     console.error(`The library takes over from Verk's own kernels when running requests have ended: ${because}`);
     this.#scheduler.replace((results) => this.#switch(results));
+  }
+
+  /**
+   * Calls `done` when the adapter of the message can be attached: at once if the library decodes, otherwise when our
+   * decoder has copied it beside the running sequences.
+   */
+  bring(message: BringMessage, done: (error?: unknown) => void) {
+    const decoder = this.#afterSwitch.length > 0 ? null : this.#decoder;
+    if (!decoder) return this.withLibrary("an adapter is attached", done);
+    const parts = message.type === "attach" ? [message] : this.#adapters.filesOf(message.parts);
+    const load = decoder.attach(parts.map(({ path, scale }) => ({ path, scale, header: headerOf(path) })));
+    if (typeof load === "string") return this.withLibrary(`an adapter ${load}`, done);
+    this.#loads.push({ name: message.name, load, done });
   }
 
   embed(id: number, prompts: readonly Int32Array[], adapter: string | null) {
@@ -148,6 +181,11 @@ export class Decoding implements OpenModel {
   }
 
   attach(name: string, path: string, scale: number): number {
+    const own = this.#takeCopied(name);
+    if (own !== undefined) {
+      this.#adapters.attachOwn(name, own, path, scale);
+      return 0;
+    }
     this.#pulse.begin(ATTACH_MS);
     try {
       return this.#adapters.attach(name, path, scale);
@@ -161,7 +199,7 @@ export class Decoding implements OpenModel {
   }
 
   combine(name: string, parts: readonly AdapterPart[]) {
-    this.#adapters.combine(name, parts);
+    this.#adapters.combine(name, parts, this.#takeCopied(name));
   }
 
   detach(name: string) {
@@ -174,6 +212,7 @@ export class Decoding implements OpenModel {
 
   /** Runs one step of everything that has work. Returns false when nothing is left. */
   turn(): boolean {
+    this.#loadStep();
     if (!this.#scheduler.idle) this.#scheduler.step();
     this.#frames.offer(this.#scheduler);
     if (this.#weights !== null) for (const act of this.#afterSwitch.splice(0)) act();
@@ -202,9 +241,33 @@ export class Decoding implements OpenModel {
       const weights = loadWeights(llama, { ...open, wantsProgress: false }, devices, () => {});
       const backend = this.#openLibrary(weights, results);
       this.#weights = weights;
+      this.#adapters.moveToLibrary();
       return backend;
     } finally {
       this.#pulse.end(false);
+    }
+  }
+
+  #takeCopied(name: string): number | undefined {
+    const own = this.#copied.get(name);
+    this.#copied.delete(name);
+    return own;
+  }
+
+  /** Copies a piece of an adapter. */
+  #loadStep() {
+    const [first] = this.#loads;
+    if (!first) return;
+    const { name, load, done } = first;
+    try {
+      if (load.more()) return;
+      this.#copied.set(name, load.adapter);
+      this.#loads.shift();
+      done();
+    } catch (error) {
+      this.#loads.shift();
+      this.#decoder?.detach(load.adapter);
+      done(error);
     }
   }
 

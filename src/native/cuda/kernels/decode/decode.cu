@@ -1,5 +1,6 @@
 // Kernels of decoding for NVIDIA GPUs from compute capability 8.0 on, in one file of machine code that
 // scripts/build_kernels makes and src/native/cuda/decode/kernels.ts loads.
+#include "adapters.cuh"
 #include "attention.cuh"
 #include "draw_token.cuh"
 #include "exact.cuh"

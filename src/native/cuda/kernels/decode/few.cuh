@@ -1,16 +1,22 @@
 // Products of few tokens and large weights: the weights go from memory to the tensor cores' left operand without shared
 // memory, the tokens are the right one. Each warp of a block sums one slice.
 #pragma once
+#include "adapters.cuh"
 #include "product.cuh"
 
 // MT tiles of sixteen rows, NT tiles of eight tokens. A block has a warp for each slice. DEEP: more weights are on their way
-// at once, which pays where few blocks read long rows.
-template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinline__ void multiplyFew(const Product &of) {
+// at once, which pays where few blocks read long rows. The first blocks sum what adapters add to the result.
+template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinline__ void multiplyFew(const Product &of, const Adapters &adapters) {
   constexpr int ROWS = 16 * MT, TOKENS = 8 * NT, AHEAD = DEEP ? 8 : MT == 1 ? 4 : 2, PITCH = ROWS + 4;
   DYNAMIC_SHARED(shared);
   float *sums = reinterpret_cast<float *>(shared); // [slice][token][PITCH]
+  const int ahead = adapters.blocks();
+  if (static_cast<int>(blockIdx.x) < ahead) {
+    if (blockIdx.y == 0) sumRanks(adapters, blockIdx.x, of.x, of.xStride, of.depth, of.slices, sums);
+    return;
+  }
   const int lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
-  const int tile0 = blockIdx.x * MT, token0 = blockIdx.y * TOKENS;
+  const int tile0 = (blockIdx.x - ahead) * MT, token0 = blockIdx.y * TOKENS;
   const uint8_t *rows[MT][2];
 #pragma unroll
   for (int m = 0; m < MT; m++)
@@ -100,13 +106,13 @@ template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinl
 }
 
 #define FEW(NAME, FORMAT)                                                                                              \
-  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_8(Product of) { multiplyFew<FORMAT, 1, 1>(of); }  \
-  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_16(Product of) { multiplyFew<FORMAT, 1, 2>(of); } \
-  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_32(Product of) { multiplyFew<FORMAT, 1, 4>(of); } \
-  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_64(Product of) { multiplyFew<FORMAT, 2, 8>(of); }
+  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_8(Product of, Adapters with) { multiplyFew<FORMAT, 1, 1>(of, with); }  \
+  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_16(Product of, Adapters with) { multiplyFew<FORMAT, 1, 2>(of, with); } \
+  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_32(Product of, Adapters with) { multiplyFew<FORMAT, 1, 4>(of, with); } \
+  extern "C" __global__ __launch_bounds__(256) void product_##NAME##_64(Product of, Adapters with) { multiplyFew<FORMAT, 2, 8>(of, with); }
 
 FEW(bf16, Bf16Rows)
 FEW(q8, Q8Rows)
 FEW(q4, Q4Rows)
 FEW(q6, Q6Rows)
-extern "C" __global__ __launch_bounds__(256) void product_bf16_deep(Product of) { multiplyFew<Bf16Rows, 1, 1, true>(of); }
+extern "C" __global__ __launch_bounds__(256) void product_bf16_deep(Product of, Adapters with) { multiplyFew<Bf16Rows, 1, 1, true>(of, with); }

@@ -2,6 +2,7 @@
 // values. The arithmetic is that of the trainer's kernels (../rows.cuh), in the same order.
 #pragma once
 #include "../carried.cuh"
+#include "adapters.cuh"
 #include "formats.cuh"
 
 // What a row of the batch is: the slot of its sequence (below zero: none), its token and its position.
@@ -42,20 +43,46 @@ extern "C" __global__ void embed_rows(const uint8_t *table, int format, const in
   }
 }
 
-// x += branch (if there is one), out = x · weight / rms(x). One block for each row.
-extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weight, bf16 *out, int width, int outStride, float epsilon) {
+// Adds eight neighbouring numbers of what an adapter changes.
+__device__ __forceinline__ void addRanks(const Delta &delta, const float *sums, int i, float *to) {
+  float sum[8] = {};
+  for (int r = 0; r < delta.ranks; r += RANK_STEP) {
+    Eight some[RANK_STEP];
+#pragma unroll
+    for (int k = 0; k < RANK_STEP; k++) some[k] = eightAt(delta.weights(r + k, i));
+#pragma unroll
+    for (int k = 0; k < RANK_STEP; k++) {
+      float weights[8];
+      unpack(some[k], weights);
+#pragma unroll
+      for (int row = 0; row < 8; row++) sum[row] = fmaf(weights[row], sums[r + k], sum[row]);
+    }
+  }
+#pragma unroll
+  for (int row = 0; row < 8; row++) to[row] += sum[row];
+}
+
+// x += branch (if there is one) and what the row's adapter adds to it, out = x · weight / rms(x). One block for each row.
+extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weight, bf16 *out, int width, int outStride, float epsilon, Adapters adapters) {
+  __shared__ float sums[MOST_RANK];
+  const Delta delta = adapters.deltaOf(blockIdx.x, 0);
   letNextBegin();
   waitForPrevious();
   const size_t at = static_cast<size_t>(blockIdx.x) * width;
   const bool adds = branch.whole != nullptr || branch.parts != nullptr;
   DYNAMIC_SHARED(rowMemory);
   float *kept = reinterpret_cast<float *>(rowMemory);
+  if (delta.changes()) {
+    for (int r = threadIdx.x; r < delta.ranks; r += blockDim.x) sums[r] = delta.sumOf(r);
+    __syncthreads();
+  }
   float squares = 0;
   for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
     float v[8], w[8];
     eightFloats(x + at + i, v);
     if (adds) {
       branch.eight(at + i, w);
+      if (delta.changes()) addRanks(delta, sums, i, w);
 #pragma unroll
       for (int k = 0; k < 8; k++) v[k] += w[k];
       putEightFloats(x + at + i, v);
@@ -99,19 +126,46 @@ struct HeadShape {
 
 constexpr int MOST_LANE_PAIRS = 2; // heads of up to 128
 
-// Bias, norm of each head and rotation, each where there is one. Queries go to `queries`, keys and values into the page of
+// What the row's adapter adds, bias, norm of each head and rotation, each where there is one. Queries go to `queries`, keys and values into the page of
 // their token. One warp for a head of a row.
-extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Rows rows, const float2 *turns, const float *bias, const float *queryNorm, const float *keyNorm, HeadShape of) {
+extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Rows rows, const float2 *turns, const float *bias, const float *queryNorm, const float *keyNorm, HeadShape of, Adapters adapters) {
   const int all = of.heads + 2 * of.keyHeads, lane = threadIdx.x & 31;
   const int warp = static_cast<int>((static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x) >> 5);
   const int row = warp / all, head = warp % all;
+  const bool isQuery = head < of.heads, isValue = head >= of.heads + of.keyHeads;
+  Delta delta = {nullptr, nullptr, 0, 0, 0};
+  if (row < rows.count) delta = adapters.deltaOf(row, isQuery ? 0 : isValue ? 2 : 1);
   letNextBegin();
   waitForPrevious();
   if (row >= rows.count || rows.slots[row] < 0) return;
-  const bool isQuery = head < of.heads, isValue = head >= of.heads + of.keyHeads;
   const float *norm = isValue ? nullptr : isQuery ? queryNorm : keyNorm;
   const int position = rows.positions[row], pairs = of.length / 2, place = position % PAGE;
   const size_t from = (static_cast<size_t>(row) * all + head) * of.length;
+  float added[MOST_LANE_PAIRS][2] = {};
+  if (delta.changes()) {
+    const int inMatrix = (isQuery ? head : isValue ? head - of.heads - of.keyHeads : head - of.heads) * of.length;
+    for (int first = 0; first < delta.ranks; first += 32) {
+      const float own = first + lane < delta.ranks ? delta.sumOf(first + lane) : 0;
+      for (int r = first; r < min(first + 32, delta.ranks); r += RANK_STEP) {
+        bf16 some[RANK_STEP][MOST_LANE_PAIRS][2];
+#pragma unroll
+        for (int i = 0; i < RANK_STEP; i++)
+#pragma unroll
+          for (int k = 0; k < MOST_LANE_PAIRS; k++) {
+            const int pair = lane + 32 * k, a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
+            if (pair < pairs) some[i][k][0] = *delta.weights(r + i, inMatrix + a), some[i][k][1] = *delta.weights(r + i, inMatrix + b);
+          }
+#pragma unroll
+        for (int i = 0; i < RANK_STEP; i++) {
+          const float by = __shfl_sync(~0u, own, r + i - first);
+#pragma unroll
+          for (int k = 0; k < MOST_LANE_PAIRS; k++)
+            if (lane + 32 * k < pairs)
+              added[k][0] = fmaf(__bfloat162float(some[i][k][0]), by, added[k][0]), added[k][1] = fmaf(__bfloat162float(some[i][k][1]), by, added[k][1]);
+        }
+      }
+    }
+  }
   float x[MOST_LANE_PAIRS], y[MOST_LANE_PAIRS], squares = 0;
 #pragma unroll
   for (int k = 0; k < MOST_LANE_PAIRS; k++) {
@@ -119,6 +173,7 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
     if (pair >= pairs) break;
     const int a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
     x[k] = qkv.at(from + a), y[k] = qkv.at(from + b);
+    if (delta.changes()) x[k] += added[k][0], y[k] += added[k][1];
     if (bias != nullptr) x[k] += bias[head * of.length + a], y[k] += bias[head * of.length + b];
     squares = fmaf(x[k], x[k], fmaf(y[k], y[k], squares));
   }

@@ -14,7 +14,7 @@ import { withoutPaths } from "../fleet/loss.ts";
 import { isAdapter, partsOf } from "../fleet/parts.ts";
 import type { DeploymentRow } from "../table.ts";
 
-const MOST = 16; // adapters and combinations of them in one process
+const MOST = 64; // adapters and combinations of them in one process
 const MAX_LISTED = 100;
 const MOST_READ = 1_000; // adapters of a workspace, also of other models
 const MOST_BASES = 100; // that are looked up for one list

@@ -102,7 +102,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         threads: ctx.config.serving.threads || availableParallelism(),
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
-        decoder: parts.adapter === null ? ctx.config.serving.decoder : "library", // our kernels know no adapters
+        decoder: ctx.config.serving.decoder,
         guesses: ctx.config.serving.guesses,
       },
     });

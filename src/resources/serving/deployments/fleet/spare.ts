@@ -154,8 +154,8 @@ export function wantedFor(ctx: Ctx, sleepers: readonly DeploymentRow[]): Purpose
   return { cards, model: others.length === 0 ? path : undefined, sleeper };
 }
 
-/** Undefined: the file is not here, or the deployment has an adapter, which the library serves. */
+/** The base of an adapter. Undefined: the file is not here. */
 function pathOf(ctx: Ctx, row: DeploymentRow): string | undefined {
   const parts = usableParts(ctx, row);
-  return "ready" in parts && parts.ready.adapter === null ? models.pathOf(ctx, parts.ready.base) : undefined;
+  return "ready" in parts ? models.pathOf(ctx, parts.ready.base) : undefined;
 }

@@ -12,6 +12,7 @@ import { deviceFor, headerFor } from "./ahead.ts";
 
 export type OpenedKernels = { decoder: Decoder; header: Header; close: () => void };
 
+const MOST_ADAPTERS = 256; // places in a table; their memory is taken when they come
 const PROMPT_TOKENS = 2048; // of one pass; more need larger buffers
 
 /** Returns our kernels for this model, or the reason why the library decodes it. `own` makes the reason an error. */
@@ -43,7 +44,8 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
 
 function load(device: Device, open: OpenMessage, header: Header): OpenedKernels {
   const { dataDir, modelPath, contextLength, parallel, guesses } = open;
-  const model = loadModel(device, { path: modelPath, header, read: openReader(dataDir) }, contextLength);
+  const read = openReader(dataDir);
+  const model = loadModel(device, { path: modelPath, header, read }, contextLength);
   try {
     const pages = parallel * Math.ceil(contextLength / PAGE);
     const decoder = openDecoder(device, model, {
@@ -53,6 +55,7 @@ function load(device: Device, open: OpenMessage, header: Header): OpenedKernels 
       promptTokens: PROMPT_TOKENS,
       ahead: true,
       guesses,
+      adapters: { most: MOST_ADAPTERS, read },
     });
     const close = () => {
       decoder.close();

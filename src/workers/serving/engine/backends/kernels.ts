@@ -109,6 +109,7 @@ export class KernelBackend implements Backend {
         maxTokens: Math.min(sequence.left, native.contextLength - submit.prompt.length + 1),
         drawing: this.#drawing(sequence, always),
         checked: grammar !== null && !always,
+        adapter: sequence.adapter.own,
         fresh: submit.fresh && sequence.leader === null,
       });
       if (id === null) {

@@ -3,7 +3,7 @@ import type { Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import { type AdapterPart, Adapters } from "../adapters.ts";
 import { Pace } from "../pace.ts";
-import type { FromThread, OpenMessage, OpenModel, SubmitMessage } from "../thread/messages.ts";
+import type { BringMessage, FromThread, OpenMessage, OpenModel, SubmitMessage } from "../thread/messages.ts";
 import { Pulse } from "../thread/pulse.ts";
 import type { Embedder } from "./embedder.ts";
 import { openEmbedder } from "./open.ts";
@@ -42,6 +42,10 @@ export class Encoding implements OpenModel {
 
   withLibrary(_because: string, act: () => void) {
     act();
+  }
+
+  bring(_message: BringMessage, done: () => void) {
+    done();
   }
 
   embed(id: number, prompts: readonly Int32Array[], adapter: string | null) {

@@ -61,6 +61,9 @@ export type Question =
   | { type: "clear"; id: number }
   | { type: "close"; id: number };
 
+/** Questions that bring an adapter. */
+export type BringMessage = Extract<Question, { type: "attach" | "combine" }>;
+
 /** Sent before `open`: load the libraries, read what is not weights of the model that will come, hold the card. */
 export type PrepareMessage = {
   type: "prepare";
@@ -92,6 +95,7 @@ export type OpenModel = {
   readonly idle: boolean;
   submit: (message: SubmitMessage) => void;
   cancel: (sequences: readonly number[]) => void;
+  bring: (message: BringMessage, done: (error?: unknown) => void) => void;
   withLibrary: (because: string, act: () => void) => void;
   embed: (id: number, prompts: readonly Int32Array[], adapter: string | null) => void;
   attach: (name: string, path: string, scale: number) => number;

@@ -7,7 +7,7 @@ import { prepareAhead } from "../backends/ahead.ts";
 import { openDecoding } from "../decoding.ts";
 import { UnusableModel } from "../types.ts";
 import { armFault } from "./fault.ts";
-import type { FromThread, OpenMessage, OpenModel, Question, ToThread } from "./messages.ts";
+import type { BringMessage, FromThread, OpenMessage, OpenModel, Question, ToThread } from "./messages.ts";
 
 declare const self: { onmessage: (event: { data: ToThread[] }) => void; postMessage: (message: FromThread) => void };
 
@@ -44,9 +44,18 @@ function handle(open: OpenModel, message: Exclude<ToThread, { type: "open" | "pr
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
   if (message.type === "embed") return open.withLibrary("embeddings are computed", () => answer(open, message));
-  if (message.type === "attach" || message.type === "share" || message.type === "combine")
-    return open.withLibrary("an adapter is attached", () => answer(open, message));
+  if (message.type === "share") return open.withLibrary("an adapter is shared", () => answer(open, message));
+  if (message.type === "attach" || message.type === "combine") return bring(open, message);
   answer(open, message);
+}
+
+function bring(open: OpenModel, message: BringMessage) {
+  const fail = (error: unknown) => post({ type: "answer", id: message.id, error: reason(error) });
+  try {
+    open.bring(message, (error) => (error === undefined ? answer(open, message) : fail(error)));
+  } catch (error) {
+    fail(error);
+  }
 }
 
 function answer(open: OpenModel, message: Question) {
