@@ -254,7 +254,7 @@ async function list(page: Dashboard, [first, second]: [string, string]) {
 
 async function compare(page: Dashboard, ids: [string, string]) {
   await page.at(`/runs/compare?ids=${ids.join()}`);
-  await page.waitForText("max_steps", SLOW_MS);
+  await page.waitForText("Max steps", SLOW_MS);
   await page.waitFor("the curves", () => page.run<boolean>("document.querySelectorAll('.chart canvas').length > 4"));
   await page.click("button", "Tokens");
   await page.waitFor("the axis in the address", async () => (await page.path()).endsWith("&x=tokens"));

@@ -17,8 +17,11 @@ test("no page turns text into markup or code: text of users is only ever a text 
   expect("<b dangerouslySetInnerHTML={{ __html: name }} />").toMatch(markup);
 });
 
-test("only the theme is kept in the browser's storage", () => {
-  expect(uses(/\b(localStorage|sessionStorage|indexedDB)\b/)).toEqual(["src/dashboard/shell/theme.ts"]);
+test("only the theme and choices about the look of pages are kept in the browser's storage", () => {
+  expect(uses(/\b(localStorage|sessionStorage|indexedDB)\b/)).toEqual([
+    "src/dashboard/data/kept.ts",
+    "src/dashboard/shell/theme.ts",
+  ]);
 });
 
 test("no page names another host", () => {

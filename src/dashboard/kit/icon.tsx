@@ -41,6 +41,8 @@ const PATHS = {
   image: "M2 3h12v10H2zM2 11l4-4 3 3 2-2 3 3M11 6h.1",
   trash: "M3 4h10M6 4V2h4v2M4 4l1 10h6l1-10",
   swap: "M3 5h10l-3-3M13 11H3l3 3",
+  up: "M3 10.5l5-5 5 5",
+  down: "M3 5.5l5 5 5-5",
 } as const;
 
 export type IconName = keyof typeof PATHS;

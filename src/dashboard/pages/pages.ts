@@ -9,7 +9,7 @@ export const PAGES: readonly PageSpec[] = [
   {
     path: "/runs",
     title: "Runs",
-    load: () => import("./runs/list.tsx"),
+    load: () => import("./runs/list/page.tsx"),
     nav: { group: "Work", icon: "runs" },
     area: "training",
     jump: "r",

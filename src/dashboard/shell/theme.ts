@@ -1,4 +1,4 @@
-/** Light, dark, or as the system says. The only thing that is kept in the browser's storage. */
+/** Light, dark, or as the system says. Kept in the browser's storage, as are the choices of `data/kept.ts`. */
 import { signal } from "@preact/signals";
 
 export const THEMES = ["auto", "light", "dark"] as const;

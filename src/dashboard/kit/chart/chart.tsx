@@ -10,6 +10,8 @@ import { csvOf, fileName, pictureOf, saveText } from "./save.ts";
 import type { Content } from "./series.ts";
 import { noteLines } from "./words.ts";
 
+export type ChartAction = { label: string; onClick: () => void };
+
 export type ChartProps = Content & {
   height?: number | undefined;
   /** A logarithmic y axis. Values of 0 and below are left out; if all are, the axis is linear. */
@@ -20,6 +22,8 @@ export type ChartProps = Content & {
   xMax?: number | undefined;
   /** Index of the point that the reader picks. */
   onPick?: ((index: number) => void) | undefined;
+  /** More lines of the chart's menu. */
+  actions?: readonly ChartAction[] | undefined;
   /** Charts with the same name move their crosshair and their zoom together. */
   sync?: string | undefined;
 };
@@ -125,7 +129,12 @@ export function Chart(props: ChartProps) {
           Reset zoom
         </button>
       )}
-      <Menu content={props} height={height} width={() => host.current?.clientWidth ?? 600} />
+      <Menu
+        content={props}
+        height={height}
+        width={() => host.current?.clientWidth ?? 600}
+        actions={props.actions ?? []}
+      />
       <span class="hidden" role="status">
         {spoken}
       </span>
@@ -133,9 +142,9 @@ export function Chart(props: ChartProps) {
   );
 }
 
-type MenuProps = { content: Content; height: number; width: () => number };
+type MenuProps = { content: Content; height: number; width: () => number; actions: readonly ChartAction[] };
 
-function Menu({ content, height, width }: MenuProps) {
+function Menu({ content, height, width, actions }: MenuProps) {
   const menu = useRef<HTMLDetailsElement>(null);
   const save = (ending: string, type: string, make: () => string) => {
     saveText(`${fileName(content.label)}.${ending}`, type, make());
@@ -144,7 +153,7 @@ function Menu({ content, height, width }: MenuProps) {
   const size = () => ({ width: Math.max(600, width()), height: Math.max(300, height) });
   return (
     <details class="chart-menu" ref={menu}>
-      <summary aria-label={`Save ${content.label}`} title="Save this chart">
+      <summary aria-label={`Menu of ${content.label}`} title="Save or arrange this chart">
         ⋯
       </summary>
       <div>
@@ -154,6 +163,11 @@ function Menu({ content, height, width }: MenuProps) {
         <button type="button" onClick={() => save("csv", "text/csv", () => csvOf(content))}>
           Figures (CSV)
         </button>
+        {actions.map(({ label, onClick }) => (
+          <button key={label} type="button" onClick={onClick}>
+            {label}
+          </button>
+        ))}
         <small>Drag over a part to zoom in</small>
       </div>
     </details>

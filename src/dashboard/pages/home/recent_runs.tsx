@@ -62,11 +62,20 @@ const Runs = ({ rows }: { rows: readonly TrainingJob[] }) => (
   />
 );
 
-export const progressOf = ({ status, progress: { step, total_steps: total } }: TrainingJob): string | undefined =>
+export const progressOf = ({
+  status,
+  progress: { step, total_steps: total },
+}: Pick<TrainingJob, "status" | "progress">): string | undefined =>
   status === "running" && total > 0 ? `step ${step} of ${total}` : undefined;
 
 /** Why the run waits or stopped early, or the first line of why it failed. */
-export const reasonOf = ({ queue_reason, pause_reason, stopped_early, error, load }: TrainingJob) =>
+export const reasonOf = ({
+  queue_reason,
+  pause_reason,
+  stopped_early,
+  error,
+  load,
+}: Pick<TrainingJob, "queue_reason" | "pause_reason" | "stopped_early" | "error" | "load">) =>
   error?.message.split("\n")[0] ?? load?.reason ?? queue_reason ?? pause_reason ?? stopped_early ?? undefined;
 
 const When = ({ job }: { job: TrainingJob }) => {
@@ -75,7 +84,11 @@ const When = ({ job }: { job: TrainingJob }) => {
 };
 
 /** The headline metric of the run by step. It is loaded again with each new step. */
-export function Curve({ job: { id, headline_metric: metric, status, progress } }: { job: TrainingJob }) {
+export function Curve({
+  job: { id, headline_metric: metric, status, progress },
+}: {
+  job: Pick<TrainingJob, "id" | "headline_metric" | "status" | "progress">;
+}) {
   const key = metric?.name ?? "reward";
   const path = `/v1/training_jobs/${id}/metrics?keys=${encodeURIComponent(key)}&max_points=100`;
   const wanted = progress.step > 0 ? path : null;

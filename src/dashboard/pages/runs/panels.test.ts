@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { alarmsOf, constantOf, mainPlot, panelsOf } from "./panels.ts";
+import { alarmsOf } from "./alarms.ts";
+import { constantOf, mainPlot, panelsOf } from "./panels.ts";
 import type { JobEvent, Point } from "./types.ts";
 
 const point = (step: number, values: Record<string, number>): Point => ({

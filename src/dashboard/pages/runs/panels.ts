@@ -1,6 +1,10 @@
 /** The curves of a run, in groups. The run page, the comparison and the exported file follow this table. */
+import { bytes } from "../../data/format.ts";
 import { bandOf, columnsOf, curveOf, joined, stepsOf, type Values } from "./series.ts";
-import type { JobEvent, Point } from "./types.ts";
+import type { Point } from "./types.ts";
+
+/** Default: a plain number. */
+type Unit = "bytes";
 
 type Line = { key: string; label: string; token: string };
 export type PlotSpec = {
@@ -10,7 +14,7 @@ export type PlotSpec = {
   band?: { spread: string } | { low: string; high: string };
   /** Meaning of the band, for the legend. */
   bandLabel?: string;
-  log?: boolean;
+  unit?: Unit;
 };
 /** `missing`: shown if a run has none of the metrics. Without it the panel is left out then. */
 export type PanelSpec = { title: string; plots: readonly PlotSpec[]; missing?: string };
@@ -101,7 +105,7 @@ const PANELS: readonly PanelSpec[] = [
         ],
       },
       one("Reward latency p95 (s)", "reward_latency_p95", "--c2"),
-      one("Peak GPU memory (bytes)", "gpu_memory_peak_bytes", "--c6"),
+      { ...one("Peak GPU memory", "gpu_memory_peak_bytes", "--c6"), unit: "bytes" },
     ],
   },
   {
@@ -117,11 +121,17 @@ export type PlotSeries = {
   token: string;
   band?: { low: Values; high: Values } | undefined;
 };
-export type Plot = { title: string; x: readonly number[]; series: PlotSeries[]; bandLabel?: string | undefined };
+export type Plot = {
+  title: string;
+  x: readonly number[];
+  series: PlotSeries[];
+  bandLabel?: string | undefined;
+  unit?: Unit | undefined;
+};
 export type Panel = { title: string; plots: Plot[]; missing: string | undefined };
 
 /** Undefined if the run has none of the metrics. */
-export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: readonly Point[]): Plot | undefined {
+export function plotOf({ title, lines, band, bandLabel, unit }: PlotSpec, points: readonly Point[]): Plot | undefined {
   const steps = stepsOf(points);
   const shown = lines.filter(({ key }) => columnsOf(points).has(key));
   if (shown.length === 0) return undefined;
@@ -132,7 +142,7 @@ export function plotOf({ title, lines, band, bandLabel }: PlotSpec, points: read
   const [first] = series;
   const [low = [], high = []] = columns.slice(shown.length);
   if (band && first) first.band = "spread" in band ? bandOf(first.values, low) : { low, high };
-  return { title, x, series, ...(band ? { bandLabel } : {}) };
+  return { title, x, series, ...(band ? { bandLabel } : {}), ...(unit ? { unit } : {}) };
 }
 
 const mainSpec = (points: readonly Point[]): PlotSpec | undefined =>
@@ -181,30 +191,6 @@ export function constantOf({ series }: Plot): number | undefined {
   return values.size === 1 ? only : undefined;
 }
 
-export type Alarm = { step: number; type: string; message: string; at: string };
-
-/** Warnings and errors with the step they belong to: the event says it, or the time of the last step before. */
-export function alarmsOf(events: readonly JobEvent[], points: readonly Point[]): Alarm[] {
-  const stepAt = (iso: string) => points.findLast(({ time }) => Date.parse(time) <= Date.parse(iso))?.step;
-  return events
-    .filter(({ level }) => level !== "info")
-    .flatMap(({ type, message, data, created_at: at }) => {
-      const step = typeof data["step"] === "number" ? data["step"] : stepAt(at);
-      return step === undefined ? [] : [{ step, type, message, at }];
-    })
-    .sort((a, b) => a.step - b.step);
-}
-
-/** Few words for a mark on a curve. */
-const SHORT: Readonly<Record<string, string>> = {
-  reward_collapse: "reward collapsed",
-  kl_blow_up: "far from the base model",
-  truncation: "answers cut off",
-  entropy_collapse: "explores little",
-  same_rewards: "all rewards equal",
-  rows_left_out: "rows left out",
-  "job.requeued": "started again",
-  "job.paused": "paused",
-  "job.failed": "failed",
-};
-export const shortAlarm = (type: string): string => SHORT[type] ?? type.replaceAll(/[_.]/g, " ");
+/** How figures of a unit are written. */
+export const formatOf = (unit: Unit | undefined): ((value: number) => string) | undefined =>
+  unit === "bytes" ? bytes : undefined;

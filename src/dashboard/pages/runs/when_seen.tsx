@@ -20,6 +20,32 @@ export function WhenSeen({ height, children }: { height: number; children: Compo
   );
 }
 
+const STILL_MS = 150;
+
+/** Draws its children when they stay on the screen for a moment: scrolling past loads nothing. */
+export function WhenStill({ height, children }: { height: number; children: ComponentChildren }) {
+  const ref = useRef<HTMLDivElement>(null);
+  const [isStill, setStill] = useState(false);
+  useEffect(() => {
+    if (!ref.current || isStill) return;
+    let waiting: ReturnType<typeof setTimeout> | undefined;
+    const watch = new IntersectionObserver(([entry]) => {
+      clearTimeout(waiting);
+      if (entry?.isIntersecting) waiting = setTimeout(() => setStill(true), STILL_MS);
+    });
+    watch.observe(ref.current);
+    return () => {
+      clearTimeout(waiting);
+      watch.disconnect();
+    };
+  }, [isStill]);
+  return (
+    <div ref={ref} style={{ minHeight: `${height}px` }}>
+      {isStill && children}
+    </div>
+  );
+}
+
 /** Draws its children after the first frame of the page: a page shows its top before it builds what lies below. */
 export function AfterPaint({ children }: { children: ComponentChildren }) {
   const [isPainted, setPainted] = useState(false);

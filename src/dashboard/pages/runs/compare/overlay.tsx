@@ -2,28 +2,31 @@
 import { useMemo } from "preact/hooks";
 import { Card } from "../../../kit/card.tsx";
 import { Chart } from "../../../kit/chart/chart.tsx";
+import type { AxisKind } from "../../../kit/chart/series.ts";
 import { Empty } from "../../../kit/page.tsx";
+import type { CurveStyle } from "../curve_style.tsx";
 import { type Axis, columnsOf, curveOf, joined, positionsOf, startOf } from "../series.ts";
 import type { TrainingJob } from "../types.ts";
 import { WhenSeen } from "../when_seen.tsx";
-import { CURVES, type Run } from "./runs.ts";
+import { type CurveSpec, type Run, titleOf } from "./runs.ts";
 
-const UNITS: Readonly<Record<Axis, string>> = { step: "step", time: "time", tokens: "tokens", samples: "samples" };
+const KINDS: Readonly<Record<Axis, AxisKind>> = { step: "number", time: "span", tokens: "number", samples: "number" };
 
-const CHART_PX = 220;
+const CHART_PX = 240;
 
-type OverlayProps = { runs: readonly Run[]; axis: Axis };
+type OverlayProps = { runs: readonly Run[]; axis: Axis; curveStyle: CurveStyle; curves: readonly CurveSpec[] };
 
-export function Overlay({ runs, axis }: OverlayProps) {
+export function Overlay({ runs, axis, curveStyle, curves }: OverlayProps) {
   const positions = useMemo(() => runs.map(({ job, points }) => positionsOf(points, axis, startOf(job))), [runs, axis]);
-  const shown = CURVES.filter(([key]) => runs.some(({ points }) => columnsOf(points).has(key)));
-  if (shown.length === 0) return <Empty title="No curves yet">None of these runs has finished a step.</Empty>;
+  const shown = curves.filter((key) => runs.some(({ points }) => columnsOf(points).has(key)));
+  if (shown.length === 0)
+    return <Empty title="No curves yet">None of these runs has finished a step with one of the chosen metrics.</Empty>;
   return (
     <div class="grid half runs-overlay">
-      {shown.map(([key, title]) => (
-        <Card key={key} title={title}>
+      {shown.map((key) => (
+        <Card key={key} title={titleOf(key)}>
           <WhenSeen height={CHART_PX}>
-            <Curves curve={key} title={title} runs={runs} axis={axis} positions={positions} />
+            <Curves curve={key} runs={runs} axis={axis} curveStyle={curveStyle} positions={positions} />
           </WhenSeen>
         </Card>
       ))}
@@ -31,9 +34,9 @@ export function Overlay({ runs, axis }: OverlayProps) {
   );
 }
 
-type CurvesProps = OverlayProps & { curve: string; title: string; positions: readonly (readonly number[])[] };
+type CurvesProps = Omit<OverlayProps, "curves"> & { curve: string; positions: readonly (readonly number[])[] };
 
-function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
+function Curves({ curve, runs, axis, curveStyle, positions }: CurvesProps) {
   const { x, series } = useMemo(() => {
     const having = runs.flatMap((run, i) => {
       const line = curveOf(run.points, curve, positions[i] ?? []);
@@ -43,16 +46,16 @@ function Curves({ curve, title, runs, axis, positions }: CurvesProps) {
     const lineOf = ({ job, token }: Run, i: number) => ({ label: labelOf(job, runs), values: columns[i] ?? [], token });
     return { x, series: having.map(({ run }, i) => lineOf(run, i)) };
   }, [runs, curve, positions]);
-  const label = `${title} by ${UNITS[axis]}`;
   return (
     <Chart
-      key={axis} // its axis is written in another way
-      label={label}
+      label={`${titleOf(curve)} by ${axis}`}
       x={x}
       series={series}
       height={CHART_PX}
-      xLabel={UNITS[axis]}
-      kind={axis === "time" ? "span" : "number"}
+      xLabel={axis}
+      kind={KINDS[axis]}
+      log={curveStyle.log}
+      smoothing={curveStyle.smoothing}
       sync={`compare ${axis}`}
     />
   );

@@ -1,13 +1,17 @@
-/** Several runs over each other, by step, time or tokens, and the settings in which they differ. */
+/** Several runs over each other, by step, time, tokens or samples, and the settings in which they differ. */
+import { useState } from "preact/hooks";
+import { keep, readKept, textsOr } from "../../../data/kept.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
-import { IconButton } from "../../../kit/button.tsx";
+import { Arrange } from "../../../kit/arrange.tsx";
+import { Button, IconButton } from "../../../kit/button.tsx";
 import { SelectField } from "../../../kit/field.tsx";
 import { Empty, ErrorBox, Page as Frame, Skeleton } from "../../../kit/page.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
+import { StyleBar, styleOf } from "../curve_style.tsx";
 import type { Axis } from "../series.ts";
 import type { TrainingJob } from "../types.ts";
 import { Overlay } from "./overlay.tsx";
-import { useRuns } from "./runs.ts";
+import { CURVES, type Run, titleOf, useRuns } from "./runs.ts";
 import { Settings, Summary } from "./settings.tsx";
 
 const MOST = 6;
@@ -15,12 +19,17 @@ const AXES: readonly (readonly [Axis, string])[] = [
   ["step", "Step"],
   ["time", "Time"],
   ["tokens", "Tokens"],
+  ["samples", "Samples"],
 ];
+const CHOSEN = "runs.compare";
 
 export function Page() {
+  const [isChoosing, setChoosing] = useState(false);
   const ids = [...new Set((queryOf("ids") ?? "").split(",").filter(Boolean))].slice(0, MOST);
   const axis = AXES.find(([value]) => value === queryOf("x"))?.[0] ?? "step";
-  const { runs, error, refresh } = useRuns(ids);
+  const curves = readKept(CHOSEN, textsOr(CURVES));
+  const curveStyle = styleOf();
+  const { runs, error, refresh } = useRuns(ids, curves);
   const isLoading = !runs && ids.length > 0;
   const change = (next: readonly string[]) => setQuery({ ids: next.join() });
   return (
@@ -52,16 +61,43 @@ export function Page() {
         )}
         {error && <ErrorBox error={error} retry={refresh} />}
         {ids.length === 0 && <Empty title="Choose runs to compare">Add two or more runs above.</Empty>}
-        {runs && runs.length > 0 && <Overlay runs={runs} axis={axis} />}
-        {runs && runs.length > 0 && <Summary runs={runs} />}
+        {runs && runs.length > 0 && (
+          <>
+            <StyleBar curveStyle={curveStyle}>
+              <Button onClick={() => setChoosing(true)}>Choose charts</Button>
+            </StyleBar>
+            <Overlay runs={runs} axis={axis} curveStyle={curveStyle} curves={curves} />
+            <Summary runs={runs} />
+          </>
+        )}
         {runs && runs.length > 1 && <Settings runs={runs} />}
       </div>
+      {isChoosing && <ChartChoice runs={runs ?? []} curves={curves} onClose={() => setChoosing(false)} />}
     </Frame>
   );
 }
 
+type ChartChoiceProps = { runs: readonly Run[]; curves: readonly string[]; onClose: () => void };
+
+function ChartChoice({ runs, curves, onClose }: ChartChoiceProps) {
+  const keys = [...new Set([...CURVES, ...runs.flatMap(({ job }) => Object.keys(job.latest_metrics))])];
+  return (
+    <Arrange
+      title="Charts of the comparison"
+      choices={keys.map((key) => ({ key, label: titleOf(key) }))}
+      shown={curves}
+      initial={CURVES}
+      onChange={(next) => keep(CHOSEN, next.join() === CURVES.join() ? null : next)}
+      onClose={onClose}
+    />
+  );
+}
+
 function Add({ ids, onAdd }: { ids: readonly string[]; onAdd: (id: string) => void }) {
-  const { data } = useResource<ListPage<TrainingJob>>("/v1/training_jobs?limit=100", { events: ["job."] });
+  const path = "/v1/training_jobs?limit=1000&fields=output_name,status,created_at";
+  const { data } = useResource<ListPage<Pick<TrainingJob, "id" | "output_name" | "status">>>(path, {
+    events: ["job."],
+  });
   const others = (data?.data ?? []).filter(({ id }) => !ids.includes(id));
   return (
     <SelectField

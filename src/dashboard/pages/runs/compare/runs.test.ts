@@ -5,7 +5,7 @@ import { until } from "../../../../../test/harness.ts";
 import { ApiError } from "../../../data/api.ts";
 import { forgetAll, type Loaded } from "../../../data/resource.ts";
 import type { JobMetrics, TrainingJob } from "../types.ts";
-import { comparisonOf, useRuns } from "./runs.ts";
+import { CURVES, comparisonOf, useRuns } from "./runs.ts";
 
 const jobOf = (id: string, status: string) => ({ id, status, output_name: id }) as TrainingJob;
 const METRICS = { data: [{ step: 1 }] } as unknown as JobMetrics;
@@ -29,7 +29,7 @@ let shown: Comparison | undefined;
 const parent = { nodeType: 1, childNodes: [], firstChild: null } as unknown as Element;
 let isMounted = false;
 const Probe = ({ ids }: { ids: readonly string[] }) => {
-  shown = useRuns(ids, 1);
+  shown = useRuns(ids, CURVES, 1);
   useEffect(() => {
     isMounted = true;
     return () => {

@@ -8,29 +8,40 @@ import { type JobMetrics, jobPath, type Point, type TrainingJob } from "../types
 /** `token`: the name of its colour. */
 export type Run = { job: TrainingJob; points: readonly Point[]; token: string };
 
-export const CURVES: readonly (readonly [key: string, title: string])[] = [
-  ["reward", "Reward"],
-  ["eval_reward", "Reward on held-out rows"],
-  ["loss", "Loss"],
-  ["kl", "KL to base"],
-  ["entropy", "Entropy"],
-  ["grad_norm", "Gradient norm"],
-  ["completions/mean_length", "Length in tokens"],
-  ["completions/clipped_ratio", "Share cut off"],
-  ["mean_token_accuracy", "Token accuracy"],
-  ["rewards/margins", "Reward margin"],
-  ["tokens_per_second", "Tokens a second"],
-];
+/** The key of a metric. */
+export type CurveSpec = string;
 
-const KEYS = [...CURVES.map(([key]) => key), "num_tokens"].map(encodeURIComponent).join();
-const metricsPath = (id: string) => `${jobPath(id)}/metrics?max_points=1000&keys=${KEYS}`;
+const TITLES: Readonly<Record<CurveSpec, string>> = {
+  reward: "Reward",
+  eval_reward: "Reward on held-out rows",
+  loss: "Loss",
+  kl: "KL to base",
+  entropy: "Entropy",
+  grad_norm: "Gradient norm",
+  "completions/mean_length": "Length in tokens",
+  "completions/clipped_ratio": "Share cut off",
+  mean_token_accuracy: "Token accuracy",
+  "rewards/margins": "Reward margin",
+  tokens_per_second: "Tokens a second",
+};
+
+/** Shown until the reader chooses others. Those that no run has are left out. */
+export const CURVES: readonly CurveSpec[] = Object.keys(TITLES);
+
+export const titleOf = (key: CurveSpec): string => TITLES[key] ?? key;
+
+const metricsPath = (id: string, curves: readonly CurveSpec[]) => {
+  const keys = [...new Set([...curves, "num_tokens"])].map(encodeURIComponent).join();
+  return `${jobPath(id)}/metrics?max_points=1000&keys=${keys}`;
+};
 const EVERY_MS = 3_000;
 
 /** `runs` is undefined until each of them was read or refused. `everyMs`: the time between two loads. */
-export function useRuns(ids: readonly string[], everyMs = EVERY_MS) {
+export function useRuns(ids: readonly string[], curves: readonly CurveSpec[], everyMs = EVERY_MS) {
   const pauseOf = (parts: readonly Loaded<TrainingJob>[]) => (parts.some(goesOn) ? everyMs : undefined);
   const jobs = useResources<TrainingJob>(ids.map(jobPath), { everyMs: pauseOf });
-  const metrics = useResources<JobMetrics>(ids.map(metricsPath), { everyMs: pauseOf(jobs.parts) });
+  const paths = ids.map((id) => metricsPath(id, curves));
+  const metrics = useResources<JobMetrics>(paths, { everyMs: pauseOf(jobs.parts) });
   const comparison = useMemo(() => comparisonOf(jobs.parts, metrics.parts), [jobs.parts, metrics.parts]);
   return { ...comparison, refresh: async () => void (await Promise.all([jobs.refresh(), metrics.refresh()])) };
 }

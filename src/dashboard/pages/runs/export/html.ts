@@ -2,7 +2,8 @@
 import { bytes, count, duration, exactTime, money, NONE, number, words } from "../../../data/format.ts";
 import { escaped, svgOf } from "../../../kit/chart/save.ts";
 import type { Content } from "../../../kit/chart/series.ts";
-import { type Alarm, alarmsOf, constantOf, mainPlot, type Plot, panelsOf, shortAlarm } from "../panels.ts";
+import { type Alarm, alarmsOf, grouped, marksOf, shortAlarm } from "../alarms.ts";
+import { constantOf, formatOf, mainPlot, type Plot, panelsOf } from "../panels.ts";
 import { endsOf } from "../series.ts";
 import type { JobCheckpoint, JobEvent, Point, TrainingJob } from "../types.ts";
 import { datasetText } from "../words.ts";
@@ -79,18 +80,24 @@ function figureOf(plot: Plot, alarms: readonly Alarm[], size: typeof LARGE, isNa
   return `<figure><figcaption>${caption}</figcaption>${picture}</figure>`;
 }
 
-const contentOf = ({ title, x, series }: Plot, alarms: readonly Alarm[]): Content => ({
+const contentOf = ({ title, x, series, unit }: Plot, alarms: readonly Alarm[]): Content => ({
   label: title,
   x,
   series,
-  marks: alarms.map(({ step, type }) => ({ x: step, label: shortAlarm(type) })),
+  marks: marksOf(alarms),
+  format: formatOf(unit),
   xLabel: "step",
 });
 
 const alarmList = (alarms: readonly Alarm[]) =>
   alarms.length === 0
     ? ""
-    : `<ul class="alarms">${alarms.map(({ step, message }) => `<li><b>step ${step}</b> ${escaped(message)}</li>`).join("")}</ul>`;
+    : `<ul class="alarms">${grouped(alarms)
+        .map(
+          ({ type, steps, message }) =>
+            `<li><b>${escaped(shortAlarm(type))}</b>: ${steps.length === 1 ? "step" : "steps"} ${steps.join(", ")}. ${escaped(message)}</li>`,
+        )
+        .join("")}</ul>`;
 
 function statsOf(job: TrainingJob, points: readonly Point[]): string {
   const { headline_metric: metric, started_at: since, completed_at: until } = job;

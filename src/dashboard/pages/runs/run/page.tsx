@@ -9,18 +9,19 @@ import { ErrorBox, Page as Frame, Loaded, Skeleton } from "../../../kit/page.tsx
 import { State } from "../../../kit/pill.tsx";
 import { reasonOf } from "../../home/recent_runs.tsx";
 import type { PageProps } from "../../spec.ts";
-import { methodName } from "../list.tsx";
-import { hasReward } from "../methods.ts";
-import { alarmsOf } from "../panels.ts";
+import { alarmsOf } from "../alarms.ts";
+import { hasReward, methodName } from "../methods.ts";
 import { endsOf, recentMean } from "../series.ts";
 import { type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { AfterPaint } from "../when_seen.tsx";
+import { About } from "./about.tsx";
 import { Actions } from "./actions.tsx";
-import { MainChart, Panels } from "./charts.tsx";
+import { ChartBar, MainChart, Panels } from "./charts.tsx";
 import { useDrawTime, useLiveRun } from "./live.ts";
 import { Log } from "./log.tsx";
 import { Samples } from "./samples.tsx";
 import { Checkpoints, Energy, Lock, Setup } from "./side.tsx";
+import { System } from "./system.tsx";
 
 void loadPlot(); // beside the requests for the run, not after them
 
@@ -71,17 +72,20 @@ function Run({ id }: { id: string }) {
         {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
+            <ChartBar points={points ?? NONE_YET} />
             <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isJobOver(trainingJob.status)} />
             <AfterPaint>
               {hasReward(trainingJob.method) && (step > 0 || !isJobOver(trainingJob.status)) && (
                 <Samples job={trainingJob} />
               )}
               <Panels points={points ?? NONE_YET} alarms={alarms} />
+              <System job={trainingJob} />
               <Log lines={log} id={id} isOver={isJobOver(trainingJob.status)} />
             </AfterPaint>
           </div>
           <div class="grid">
             <AfterPaint>
+              <About job={trainingJob} />
               <Setup job={trainingJob} />
               <Checkpoints job={trainingJob} checkpoints={checkpoints} />
               <Energy job={trainingJob} points={points ?? []} />

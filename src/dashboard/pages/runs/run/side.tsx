@@ -7,6 +7,7 @@ import { type Page as ListPage, type Resource, useResource } from "../../../data
 import { may } from "../../../data/session.ts";
 import { Button } from "../../../kit/button.tsx";
 import { Card, Facts } from "../../../kit/card.tsx";
+import { Ref } from "../../../kit/content.tsx";
 import { Copy } from "../../../kit/copy.tsx";
 import { Json } from "../../../kit/json.tsx";
 import { Loaded } from "../../../kit/page.tsx";
@@ -17,6 +18,7 @@ import type { Column } from "../../playground/columns.ts";
 import { playgroundHref } from "../../playground/link.ts";
 import { endsOf } from "../series.ts";
 import type { JobCheckpoint, Point, TrainingJob } from "../types.ts";
+import { datasetText } from "../words.ts";
 import { Deploy } from "./deploy.tsx";
 
 export function Setup({ job }: { job: TrainingJob }) {
@@ -32,6 +34,9 @@ export function Setup({ job }: { job: TrainingJob }) {
             `${job.method.toUpperCase()}${lora ? `, LoRA rank ${lora.r}` : job.method === "custom" ? "" : ", all weights"}`,
           ],
           ["Dataset", dataset ? <Dataset dataset={dataset} /> : NONE],
+          ...(job.eval_dataset
+            ? [["Held-out rows", <Dataset key="held" dataset={{ ...job.eval_dataset, num_rows: null }} />] as const]
+            : []),
           ...(job.reward_functions.length > 0
             ? [["Rewards", job.reward_functions.map((each) => <Reward key={each.id} {...each} />)] as const]
             : []),
@@ -91,20 +96,19 @@ function AllSettings({ job: { hyperparameters, lora, checkpoint, metadata } }: {
 
 const shown = (value: unknown): string => (typeof value === "number" ? number(value) : JSON.stringify(value));
 
-function Dataset({
-  dataset: { id, snapshot_id: snapshot, num_rows: rows },
-}: {
-  dataset: NonNullable<TrainingJob["dataset"]>;
-}) {
-  const name = `${snapshot ?? ""} ${rows === null ? "" : `${count(rows)} rows`}`.trim() || id;
-  return hasPage("/datasets/:id") ? <a href={`/datasets/${id}`}>{name}</a> : <span title={id}>{name}</span>;
-}
+const Dataset = ({ dataset }: { dataset: NonNullable<TrainingJob["dataset"]> }) => (
+  <Ref page="/datasets/:id" id={dataset.id}>
+    {datasetText(dataset)}
+  </Ref>
+);
 
 type CheckpointsProps = { job: TrainingJob; checkpoints: Resource<ListPage<JobCheckpoint>> };
 
 export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
   const [chosen, setChosen] = useState<JobCheckpoint | undefined>(undefined);
-  const newest = (checkpoints.data?.data ?? []).slice(0, 3);
+  const saved = checkpoints.data?.data ?? [];
+  const best = saved.find(({ is_best: isBest }) => isBest);
+  const newest = [...(best ? [best] : []), ...saved.filter((each) => each !== best)].slice(0, 3);
   const columns: Column[] = [
     { kind: "model", name: job.base_model },
     ...newest.map(({ id }) => ({ kind: "run", job: job.id, checkpoint: id }) as const),
@@ -125,7 +129,7 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
             <p class="muted">{noneYet(job)}</p>
           ) : (
             <>
-              {job.best_by !== null && <p class="muted">Ranked by {job.best_by}.</p>}
+              {job.best_by !== null && <p class="muted runs-ranked">{rankingText(job.best_by, best?.step)}</p>}
               <ul class="runs-checkpoints">
                 {data.map((checkpoint) => (
                   <li key={checkpoint.id}>
@@ -157,6 +161,9 @@ export function Checkpoints({ job, checkpoints }: CheckpointsProps) {
     </Card>
   );
 }
+
+const rankingText = (by: string, step: number | undefined): string =>
+  step === undefined ? `Ranked by ${by}; none has learned anything yet.` : `Best is step ${step}, by ${by}.`;
 
 function noneYet({ status, checkpoint: { save_steps: every } }: TrainingJob): string {
   if (isJobOver(status)) return "None was saved.";

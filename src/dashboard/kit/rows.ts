@@ -1,0 +1,36 @@
+/** Sorting the rows of a table. Pure. */
+export type Sort = { key: string; down: boolean };
+export type SortValue = string | number | null;
+
+/** "-created" ↔ descending by `created`. */
+export const sortText = ({ key, down }: Sort): string => `${down ? "-" : ""}${key}`;
+export const sortOf = (text: string | undefined): Sort | undefined =>
+  text ? { key: text.replace(/^-/, ""), down: text.startsWith("-") } : undefined;
+
+const compareTexts = new Intl.Collator("en", { numeric: true, sensitivity: "base" }).compare;
+
+/** Rows without a value are last in both directions. Equal rows keep their order. */
+export function sorted<T>(rows: readonly T[], by: (row: T) => SortValue, down: boolean): T[] {
+  const sign = down ? -1 : 1;
+  return rows
+    .map((row) => ({ row, value: by(row) }))
+    .sort(({ value: a }, { value: b }) => {
+      if (a === null || b === null) return Number(a === null) - Number(b === null);
+      if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+      return sign * compareTexts(String(a), String(b));
+    })
+    .map(({ row }) => row);
+}
+
+/** Parts of this many rows are drawn or left out together. */
+export const CHUNK = 50;
+
+export type Part<T> = { key: string; rows: readonly T[] };
+
+export function chunksOf<T>(rows: readonly T[], keyOf: (row: T) => string): Part<T>[] {
+  if (rows.length <= 2 * CHUNK) return [{ key: "all", rows }];
+  return Array.from({ length: Math.ceil(rows.length / CHUNK) }, (_, i) => {
+    const part = rows.slice(i * CHUNK, (i + 1) * CHUNK);
+    return { key: part[0] ? keyOf(part[0]) : String(i), rows: part };
+  });
+}
