@@ -66,6 +66,7 @@ export const DATASETS: Step[] = [
   { operation: "DELETE /v1/datasets/{id}", own: stream },
   { operation: "POST /v1/datasets/{id}/rows", own: empty, json: { rows: [{ prompt: "a" }] } },
   { operation: "GET /v1/datasets/{id}/rows", own: stream },
+  { operation: "GET /v1/datasets/{id}/statistics", own: stream },
   { operation: "GET /v1/datasets/{id}/rows/export", own: stream, bytes: true },
   {
     operation: "POST /v1/datasets/{id}/preview",

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { nearest } from "../text/nearest.ts";
+import { parseCells } from "./cells.ts";
 import { ColumnClash, renameRow, replaceContent } from "./columns.ts";
 import { ConversionError, convertRow } from "./convert.ts";
 import type { FileKind } from "./file_kind.ts";
@@ -109,24 +110,6 @@ function question(shapes: readonly Shape[]): string {
 const listed = (names: readonly string[]) =>
   names.slice(0, MOST_COLUMNS).join(", ") +
   (names.length > MOST_COLUMNS ? ` and ${names.length - MOST_COLUMNS} more` : "");
-
-const TALK_COLUMNS = /^(messages|conversations?|prompt|completion|chosen|rejected|tools)$/;
-
-/** Other columns stay text: a number may be a postcode. */
-function parseCells(row: Row): Row {
-  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, cellOf(name, value)]));
-}
-
-function cellOf(name: string, value: unknown): unknown {
-  if (typeof value !== "string") return value;
-  if (name === "label" && /^(true|false)$/i.test(value)) return value.toLowerCase() === "true";
-  if (!TALK_COLUMNS.test(name) || !/^\s*\[\s*\{/.test(value)) return value;
-  try {
-    return JSON.parse(value) as unknown;
-  } catch {
-    return value;
-  }
-}
 
 /** The file and the shape of an upload, and the fields that its columns became. */
 export type Detected = { file: FileKind; shape: Shape; fields: string[]; rows: number; summary: string };

@@ -2,6 +2,7 @@ import { Semaphore } from "../../../platform/semaphore.ts";
 import type { RunningResolution } from "./connected/resolve.ts";
 import type { AppendQueue } from "./stream/append.ts";
 import { OpenRows } from "./stream/open_rows.ts";
+import type { MeasuredRows } from "./stream/statistics.ts";
 
 declare module "../../../context.ts" {
   interface State {
@@ -23,6 +24,8 @@ export class DatasetsState {
     permits: Number.POSITIVE_INFINITY,
     mostEach: 1,
   });
+  /** Statistics of rows, by file and head: both together never change. The oldest is forgotten first. */
+  readonly statistics = new Map<string, Promise<MeasuredRows>>();
   /** Appends that wait, by dataset. */
   readonly appends = new Map<string, AppendQueue>();
   /** Resolutions that this process runs, by id. */

@@ -20,7 +20,8 @@ import { append } from "./stream/append.ts";
 import { readBatch } from "./stream/batch.ts";
 import * as reading from "./stream/reading.ts";
 import * as snapshots from "./stream/snapshots.ts";
-import { upload } from "./stream/upload.ts";
+import { DatasetStatistics, statisticsOf } from "./stream/statistics.ts";
+import { FilePreview, upload } from "./stream/upload.ts";
 
 const RowsQuery = PageQuery.extend({
   after: z.string().optional().describe("row_id of the last row of the previous page"),
@@ -34,7 +35,11 @@ const RowsQuery = PageQuery.extend({
     .min(1)
     .max(1000)
     .optional()
-    .describe("Only live rows with this text in their JSON, case-sensitive. Continue with from_row = scanned_to + 1"),
+    .describe("Only live rows with this text in their JSON. Continue with from_row = scanned_to + 1"),
+  ignore_case: flagText.default(false).describe("For contains: upper and lower case are the same"),
+});
+const StatisticsQuery = z.object({
+  snapshot: z.string().optional().describe("Such as @snap-3. Default: the current rows"),
 });
 const ExportQuery = z.object({
   snapshot: z.string().optional(),
@@ -71,14 +76,14 @@ export const routes = (ctx: Ctx) => {
       {
         detail: describe(
           "Upload a file of rows, or create an empty stream",
-          { 200: schema.Dataset, 201: schema.Dataset },
+          { 200: z.union([schema.Dataset, FilePreview]), 201: schema.Dataset },
           {
             description:
-              "200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so. The first rows tell the shape of the file, which `detected` names: OpenAI chat, ShareGPT, Alpaca, or the columns prompt, completion, chosen and rejected. `map` names the columns of other files.",
+              "With dry_run nothing is stored: the file is read whole, and the answer has its first rows as they would be stored. Otherwise 200: a dataset of the workspace still has exactly this content, and the answer is that dataset. If it has another name, the header `warning` says so. The first rows tell the shape of the file, which `detected` names: OpenAI chat, ShareGPT, Alpaca, or the columns prompt, completion, chosen and rejected. `map` names the columns of other files.",
             accepts: {
               "application/json": schema.CreateDataset,
               "multipart/form-data":
-                "name, metadata, map (question=prompt,answer=completion, or a JSON object), shape, format, and last the file: JSON lines, a JSON array, CSV, TSV or Parquet, also packed with gzip or zstd",
+                "name, metadata, map (question=prompt,answer=completion, or a JSON object), shape, format, dry_run, and last the file: JSON lines, a JSON array, CSV, TSV or Parquet, also packed with gzip or zstd",
             },
           },
         ),
@@ -136,6 +141,21 @@ export const routes = (ctx: Ctx) => {
       {
         ...asks(ExportQuery),
         detail: describe("Stream the live rows as JSON lines or CSV", { 200: "application/x-ndjson" }),
+      },
+    )
+    .get(
+      "/:id/statistics",
+      ({ request, principal, params, query }) => {
+        keepOpen(ctx, request);
+        return statisticsOf(ctx, datasetOf(principal, params.id), query.snapshot);
+      },
+      {
+        ...asks(StatisticsQuery),
+        detail: describe(
+          "Describe the columns of a dataset: types, lengths, frequent values, and equal rows",
+          { 200: DatasetStatistics },
+          { description: "Of at most 200,000 rows and 256 MiB from the beginning: measured_rows says how many." },
+        ),
       },
     )
     .post(

@@ -24,7 +24,7 @@ import * as snapshots from "./snapshots.ts";
 /** An open row file, and the last row of it that is visible. `rows` is undefined for a dataset without rows. */
 type View = { rows: RowsHandle | undefined; head: number };
 
-function viewOf(ctx: Ctx, row: DatasetRow, snapshotName: string | undefined): View {
+export function viewOf(ctx: Ctx, row: DatasetRow, snapshotName: string | undefined): View {
   const snapshot = snapshotName === undefined ? undefined : snapshots.mustGet(ctx, row, snapshotName);
   if (!snapshot) datasets.mustBeStream(row);
   const head = snapshot?.headRow ?? row.headRow;
@@ -40,6 +40,7 @@ type RowsQuery = {
   snapshot?: string | undefined;
   live: boolean;
   contains?: string | undefined;
+  ignore_case: boolean;
 };
 
 /** The cost does not depend on how deep the rows lie. */
@@ -53,7 +54,9 @@ export async function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Pro
     if (!isLive) return listText(logEntries(rows.file, from_row === undefined ? after : from_row - 1, limit, head));
     const root = from_row === undefined ? placeOf(rows.file, after) : from_row - 1;
     if (contains === undefined) return listText(await liveRowsAfter(rows.file, root, limit, head));
-    const matches = await searchRows(rows.file, { root, limit, head, text: contains });
+    const matches = await searchRows(rows.file, {
+      ...{ root, limit, head, text: contains, ignoreCase: query.ignore_case },
+    });
     return listText(matches, matches.scannedTo);
   } finally {
     rows?.release();

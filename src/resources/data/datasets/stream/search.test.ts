@@ -44,3 +44,38 @@ test("contains finds live rows by their newest content, and says how far it came
   const rest = await read(id, `contains=apple&limit=2&from_row=${first.scanned_to + 1}`);
   expect([idsOf(rest), rest.has_more]).toEqual([[4], false]);
 });
+
+test("a search may ignore case, also of letters beyond ASCII and in changed rows", async () => {
+  const id = await create();
+  await append(id, prompts("Red APPLE", "green pear", "ÄPFEL und äpfel"));
+  await append(id, [{ _op: "supersede", _row_id: 2, prompt: "Apple again" }]);
+  expect(idsOf(await read(id, "contains=apple&ignore_case=true"))).toEqual([1, 4]);
+  expect(idsOf(await read(id, "contains=apple"))).toEqual([]);
+  expect(idsOf(await read(id, `contains=${encodeURIComponent("Äpfel")}&ignore_case=true`))).toEqual([3]);
+});
+
+test("statistics are of the live rows of a dataset or of a snapshot, and of the own workspace", async () => {
+  const id = await changed();
+  const { body } = await app.call("GET", `/v1/datasets/${id}/statistics`);
+  expect(body).toMatchObject({
+    object: "dataset.statistics",
+    snapshot: null,
+    measured_rows: 4,
+    is_whole: true,
+    duplicates: 0,
+    columns: [{ name: "prompt", present: 4, distinct: 4, length: { min: 4, max: 11 } }],
+  });
+  await app.call("POST", `/v1/datasets/${id}/snapshots`);
+  await append(id, prompts("plum", "plum"));
+  const now = (await app.call("GET", `/v1/datasets/${id}/statistics`)).body;
+  expect([now.measured_rows, now.duplicates, now.columns[0].frequent]).toEqual([6, 2, [{ value: "plum", count: 3 }]]);
+  const before = (await app.call("GET", `/v1/datasets/${id}/statistics?snapshot=@snap-1`)).body;
+  expect([before.measured_rows, before.snapshot]).toEqual([4, "@snap-1"]);
+  const foreign = await app.call("GET", `/v1/datasets/${id}/statistics`, undefined, { key: app.keyB });
+  expect(foreign.status).toBe(404);
+  const empty = await create();
+  expect((await app.call("GET", `/v1/datasets/${empty}/statistics`)).body).toMatchObject({
+    measured_rows: 0,
+    columns: [],
+  });
+});

@@ -14,16 +14,18 @@ import { warn } from "../../../../http/warnings.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { MAP_RULE, parseMap } from "../../../../lib/rows/columns.ts";
-import { FORMATS } from "../../../../lib/rows/format.ts";
+import { FORMATS, type Row } from "../../../../lib/rows/format.ts";
 import { SHAPES } from "../../../../lib/rows/shape.ts";
-import { Label, later, Metadata } from "../../../../lib/schema.ts";
+import { flagText, Label, later, Metadata } from "../../../../lib/schema.ts";
 import { issueText } from "../../../../lib/text/issue.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { renameDurably } from "../../../../platform/files.ts";
+import { openRows } from "../../../../platform/rows/file.ts";
+import { logEntries } from "../../../../platform/rows/live.ts";
 import type { OpenMeter } from "../../../../platform/storage/meter.ts";
 import { meterOf } from "../../storage_usage/service.ts";
 import { mustFitRows } from "../row_quota.ts";
-import { present } from "../schema.ts";
+import { Dataset, present } from "../schema.ts";
 import * as datasets from "../service.ts";
 import { type DatasetRow, datasets as table } from "../table.ts";
 import { discardPart, pathOf } from "./files.ts";
@@ -43,8 +45,22 @@ const UploadFields = later(() =>
     map: MapOfColumns.default({}),
     shape: z.enum(SHAPES).optional(),
     format: z.enum(FORMATS).optional(),
+    dry_run: flagText.default(false),
   }),
 );
+
+const PREVIEW_ROWS = 5;
+export const FilePreview = later(() =>
+  z
+    .object({
+      object: z.literal("dataset.file_preview"),
+      format: z.enum(FORMATS),
+      detected: Dataset.unwrap().shape.detected.unwrap(),
+      rows: z.array(z.record(z.string(), z.unknown())).describe("The first rows, as they would be stored"),
+    })
+    .meta({ id: "DatasetFilePreview" }),
+);
+export type FilePreview = z.infer<typeof FilePreview>;
 type UploadFields = z.infer<typeof UploadFields>;
 
 type Call = Omit<Creation, "body">;
@@ -75,11 +91,25 @@ export async function upload(ctx: Ctx, call: Call) {
     const uploadFields = fieldsOf(fields);
     if (JSON.stringify(optionsOf(uploadFields)) !== JSON.stringify(options))
       throw new AppError("schema", "file: send map, shape and format before the file", { param: "file" });
+    if (uploadFields.dry_run) return previewOf(call, built);
     return await keep(ctx, call, uploadFields, { ...built, id, meter });
   } finally {
     making.delete(id);
     await discardPart(ctx, id);
     if (!datasets.current(ctx, id)) await rm(pathOf(ctx, id), { force: true });
+  }
+}
+
+/** The temporary file is removed by the caller. */
+function previewOf({ set }: Call, { path, format, detected }: RowsUpload): FilePreview {
+  const file = openRows(path, "read");
+  try {
+    const { entries } = logEntries(file, 0, PREVIEW_ROWS, detected.rows);
+    set.status = 200;
+    const rows = entries.map(({ text }) => JSON.parse(text ?? "{}") as Row);
+    return { object: "dataset.file_preview", format, detected, rows };
+  } finally {
+    file.close();
   }
 }
 
@@ -94,7 +124,7 @@ export async function importRows(
   ctx: Ctx,
   { workspaceId, signal }: Importer,
   part: FilePart,
-  fields: UploadFields,
+  fields: Omit<UploadFields, "dry_run">,
 ): Promise<DatasetRow> {
   const id = newId("ds", ctx.clock.now());
   const { making } = ctx.state.datasets;
@@ -117,7 +147,7 @@ export async function importRows(
   }
 }
 
-const optionsOf = ({ map, shape, format }: UploadFields): Options => ({
+const optionsOf = ({ map, shape, format }: Omit<UploadFields, "dry_run">): Options => ({
   map,
   ...(shape === undefined ? {} : { shape }),
   ...(format === undefined ? {} : { format }),
@@ -177,7 +207,7 @@ function answerExisting({ request, set }: Call, { name }: UploadFields, existing
 function record(
   ctx: Ctx,
   workspaceId: string,
-  { name, metadata }: UploadFields,
+  { name, metadata }: Pick<UploadFields, "name" | "metadata">,
   { id, rows, bytes, format, sha256, detected }: RowsUpload & { id: string },
 ): DatasetRow {
   const counts = { headRow: rows, liveRows: rows, bytes };

@@ -22,6 +22,33 @@ describe("an upload", () => {
     expect(await exported(body.id)).toBe('{"prompt":"a","answer":1}\n{"prompt":"b"}\n{"prompt":"c"}\n');
   });
 
+  test("a dry run says what would be stored, and stores nothing", async () => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ name: "later", map: "question=prompt", dry_run: "true" }))
+      form.append(name, value);
+    form.append("file", new File(["question,note\nWhy?,a\nHow?,b\n"], "faq.csv"));
+    const { status, body } = await app.call("POST", "/v1/datasets", undefined, { raw: form });
+    expect([status, body]).toMatchObject([
+      200,
+      {
+        object: "dataset.file_preview",
+        format: "prompt",
+        detected: { file: "csv", shape: "prompt", rows: 2 },
+        rows: [
+          { prompt: "Why?", note: "a" },
+          { prompt: "How?", note: "b" },
+        ],
+      },
+    ]);
+    const lines = new FormData();
+    for (const [name, value] of Object.entries({ name: "later", dry_run: "true" })) lines.append(name, value);
+    lines.append("file", new File(['{"prompt":"a"}\n{"promt":"b"}\n'], "rows.jsonl"));
+    const bad = await app.call("POST", "/v1/datasets", undefined, { raw: lines });
+    expect([bad.status, bad.body.error.message]).toEqual([422, expect.stringContaining("Line 2")]);
+    expect((await app.call("GET", "/v1/datasets")).body.data).toEqual([]);
+    expect(files()).toEqual([]);
+  });
+
   test("P9 content hash: the same content is the same dataset, in one workspace", async () => {
     const text = '{"prompt":"same"}\n';
     const first = await uploads(text, "one");
