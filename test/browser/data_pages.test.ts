@@ -47,11 +47,31 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await clean(page);
 
     const id = (await page.path()).split("/")[2];
+    expect(await page.run<string>(`document.querySelector(".datasets-head").innerText`)).toContain("answer");
     await page.run(`document.querySelector("[type=search]").focus()`);
-    await page.type("apple");
-    await page.press("Enter");
+    await page.type("APPLE"); // without a button, and whatever the case
     await page.waitForText("1 row");
     expect(await page.run<number>(`document.querySelectorAll(".datasets-line").length`)).toBe(1);
+    await page.at(`/datasets/${id}?row=2`);
+    await page.click("button", "Edit");
+    await page.waitForText("One JSON object");
+    const edit = (text: string) =>
+      page
+        .run(`(() => { const area = document.querySelector("dialog textarea"); area.focus(); area.select(); })()`)
+        .then(() => page.type(text));
+    await edit("{");
+    await page.waitFor("no saving", () => page.run<boolean>(`document.querySelector("dialog .primary").disabled`));
+    await edit(JSON.stringify({ prompt: `second ${XSS}`, answer: "1" }));
+    await page.click("button", "Save");
+    await page.waitForText("Row changed");
+    await page.waitForText(`second ${XSS}`);
+    await page.at(`/datasets/${id}?tab=columns`);
+    await page.waitForText("Lengths in characters");
+    await page.waitForText("Equal to an earlier row");
+    await clean(page);
+    await server.call("POST", `/v1/datasets/${id}/rows`, {
+      rows: [{ _op: "supersede", _row_id: 2, prompt: "second apple", answer: "1" }],
+    });
 
     await server.call("POST", `/v1/datasets/${id}/snapshots`, {});
     const changes = [
@@ -71,18 +91,23 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
 
     await page.at("/datasets");
     await drop(page, "faq.csv", `question,note\nWhy?,${XSS.replaceAll('"', "'")}\n`);
-    await page.waitForText("The server reads this file");
-    await page.click("button", "Upload");
-    await page.waitForText("Name the fields with");
-    await page.click("textbox", "Columns");
-    await page.press("End");
-    await page.waitFor("the proposed map", () =>
-      page.run<boolean>(`document.querySelector("dialog input.mono").value === "question=prompt"`),
-    );
+    await page.waitForText("prompt is missing");
+    const isOff = () => page.run<boolean>(`document.querySelector("dialog footer .primary").disabled`);
+    expect(await isOff()).toBe(true);
+    await page.tabTo("question becomes");
+    await page.press("ArrowDown"); // the first field is the prompt
+    await page.waitFor("a preview without faults", async () => !(await isOff()));
     await page.click("button", "Upload");
     await page.waitForText("1 live");
     await page.waitForText("Prompts in CSV, 1 row → prompt");
-    await clean(page, /422/); // the map was missing first
+    await clean(page);
+
+    await page.at("/datasets");
+    await drop(page, "packed.json.gz", "no gzip at all");
+    await page.waitForText("The file cannot be used like this");
+    expect(await isOff()).toBe(true);
+    await page.press("Escape");
+    await clean(page, /422/); // the preview was refused
     await close();
   }, 120_000);
 

@@ -27,6 +27,7 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
     [name("deployment"), name("run"), name("address"), text("prompt of a link")],
   "/datasets": [name("dataset")],
   [`/datasets/${ids.dataset}`]: [name("dataset"), text("prompt")],
+  [`/datasets/${ids.dataset}?tab=columns`]: [name("column")],
   [`/datasets/${ids.dataset}?tab=about`]: [text("metadata"), name("key").slice(0, 60)],
   [`/datasets/${ids.dataset}?row=1`]: [text("prompt"), text("cell"), name("column")],
   [`/datasets/${ids.dataset}?tab=changes&from=${ids.older}&to=${ids.newer}`]: [JSON.stringify(text("later prompt"))],
@@ -55,7 +56,7 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   "/agents/new": [name("deployment")],
   [`/agents/${encodeURIComponent(name("agent"))}`]: [name("agent"), text("description")],
   [`/agents/${encodeURIComponent(name("agent"))}/edit`]: [name("agent"), text("description")],
-  "/traces": [name("deployment")],
+  "/traces": [name("deployment"), name("chat message"), name("user"), name("tag").slice(0, 64), name("score")],
   [`/traces/${ids.trace}`]: [
     ...[text("chat message"), text("system prompt"), text("trace metadata"), name("note").slice(0, 60)],
     ...[name("score"), text("score value"), text("score comment"), name("deployment")],

@@ -204,7 +204,12 @@ async function fillTrace(call: Call, post: Post): Promise<string> {
   const { headers } = await call("POST", "/v1/chat/completions", {
     model: name("deployment"),
     max_tokens: 4,
-    metadata: { conversation_id: "talk", [name("note").slice(0, 60)]: text("trace metadata") },
+    user: name("user"),
+    metadata: {
+      conversation_id: "talk",
+      tags: name("tag").slice(0, 64),
+      [name("note").slice(0, 60)]: text("trace metadata"),
+    },
     messages: [
       { role: "system", content: text("system prompt") },
       { role: "user", content: text("chat message") },

@@ -73,12 +73,19 @@ const TITLES: Readonly<Record<number, string>> = {
 /** A second try cannot help. */
 const FINAL = [400, 403, 404];
 
-export function ErrorBox({ error, retry }: { error: ApiError; retry?: (() => unknown) | undefined }) {
+type ErrorBoxProps = {
+  error: ApiError;
+  retry?: (() => unknown) | undefined;
+  /** What failed, if it was no loading. */
+  title?: string | undefined;
+};
+
+export function ErrorBox({ error, retry, title = "This could not be loaded" }: ErrorBoxProps) {
   const [, list = "", inside] = location.pathname.split("/");
   return (
     <div class="errorbox" role="alert">
       <p>
-        <b>{TITLES[error.status] ?? "This could not be loaded"}</b>
+        <b>{TITLES[error.status] ?? title}</b>
         <span>{error.message}</span>
       </p>
       {retry && !FINAL.includes(error.status) && <Button onClick={retry}>Retry</Button>}

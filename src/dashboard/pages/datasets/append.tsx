@@ -10,7 +10,9 @@ import { Dialog } from "../../kit/dialog.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { ErrorBox } from "../../kit/page.tsx";
 import { toast } from "../../shell/toasts.tsx";
-import { Drop, PreviewRows, usePreview } from "./upload.tsx";
+import { Drop } from "./drop.tsx";
+import { PreviewRows } from "./preview_rows.tsx";
+import { usePreview } from "./upload.tsx";
 
 const EXAMPLE = '{"prompt": "2 + 2 = ?", "answer": "4"}';
 
@@ -58,7 +60,7 @@ export function Append({ dataset, onClose }: { dataset: Dataset; onClose: () => 
       </div>
       <footer>
         <Button onClick={onClose}>Cancel</Button>
-        <Button kind="primary" onClick={append} disabled={!body}>
+        <Button kind="primary" onClick={append} disabled={!body || !preview || preview.faults.length > 0}>
           Append
         </Button>
       </footer>

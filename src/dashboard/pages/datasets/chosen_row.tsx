@@ -5,10 +5,13 @@ import type { Dataset, RowList, StreamRow } from "../../../resources/data/datase
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { number, plural } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Copy } from "../../kit/copy.tsx";
 import { Loaded } from "../../kit/page.tsx";
 import { Time } from "../../kit/time.tsx";
+import { EditRow } from "./edit_row.tsx";
+import { Rewards } from "./rewards.tsx";
 import { placeOf } from "./row_store.ts";
 import { Turns } from "./row_view.tsx";
 import { type SampleOfRun, samplesOf, usesOf } from "./samples.ts";
@@ -22,7 +25,7 @@ export function ChosenRow({ dataset, snapshot, place }: Props) {
     <Loaded of={page}>
       {({ data: [row] }) =>
         row && placeOf(row) === place ? (
-          <Whole key={place} dataset={dataset} row={row} />
+          <Whole key={place} dataset={dataset} row={row} isCurrent={snapshot === undefined} />
         ) : (
           <p class="muted">This row was removed, or the entry changes an earlier row.</p>
         )
@@ -31,7 +34,9 @@ export function ChosenRow({ dataset, snapshot, place }: Props) {
   );
 }
 
-function Whole({ dataset, row }: { dataset: Dataset; row: StreamRow }) {
+/** `isCurrent`: a row of a snapshot never changes. */
+function Whole({ dataset, row, isCurrent }: { dataset: Dataset; row: StreamRow; isCurrent: boolean }) {
+  const [editing, setEditing] = useState(false);
   return (
     <div class="stack">
       <p class="muted">
@@ -41,7 +46,9 @@ function Whole({ dataset, row }: { dataset: Dataset; row: StreamRow }) {
       <Turns row={row.data ?? {}} />
       <div class="row">
         <Copy text={JSON.stringify(row.data)} label="Copy the row as JSON" shown="Copy JSON" />
+        {isCurrent && may("training", false) && <Button onClick={() => setEditing(true)}>Edit</Button>}
       </div>
+      {editing && <EditRow dataset={dataset} row={row} onClose={() => setEditing(false)} />}
       <Samples dataset={dataset} prompt={row.data?.["prompt"] ?? row.data?.["messages"]} />
     </div>
   );
@@ -70,10 +77,10 @@ function Samples({ dataset, prompt }: { dataset: Dataset; prompt: unknown }) {
   if (runs.length === 0) return <p class="muted">No run has read this dataset yet.</p>;
   return (
     <div class="stack">
-      <h3>Samples of runs</h3>
+      <h3>Rewards of this row over runs</h3>
       {!state && (
         <div class="row">
-          <Button onClick={find}>Find samples</Button>
+          <Button onClick={find}>Find rewards</Button>
           <small class="muted">{plural(runs.length, "run")} read this dataset</small>
         </div>
       )}
@@ -83,6 +90,7 @@ function Samples({ dataset, prompt }: { dataset: Dataset; prompt: unknown }) {
             `${plural(state.samples.length, "sample")} in ${plural(state.read, "step")}${state.done ? "" : " so far"}`}
         </p>
       )}
+      {state && state.samples.length > 0 && <Rewards samples={state.samples} />}
       {state?.samples.slice(0, 40).map(({ job, sample }) => (
         <div key={job.id + sample.id} class="datasets-turn">
           <small>

@@ -10,16 +10,18 @@ import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded } from "../../kit/page.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
 import { Time } from "../../kit/time.tsx";
-import { navigate } from "../../shell/router.ts";
+import { navigate, queryOf } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
 import { Append } from "./append.tsx";
 import { Changes } from "./changes.tsx";
+import { Columns } from "./columns.tsx";
 import { Lineage } from "./lineage.tsx";
 import { Rows, RowsSkeleton, useSnapshots } from "./rows.tsx";
 
 const TABS = [
   ["rows", "Rows"],
+  ["columns", "Columns"],
   ["changes", "Snapshots"],
   ["lineage", "Runs"],
   ["about", "About"],
@@ -76,6 +78,7 @@ function Part({ dataset }: { dataset: Dataset }) {
   const snapshots = useSnapshots(dataset.id);
   const tab = tabOf("rows");
   if (tab === "lineage") return <Lineage dataset={dataset} />;
+  if (tab === "columns") return <Columns id={dataset.id} snapshot={queryOf("snapshot") ?? newestOf(dataset)} />;
   if (tab === "about") return <About dataset={dataset} />;
   return (
     <Loaded of={snapshots} skeleton={<RowsSkeleton />}>
@@ -85,6 +88,10 @@ function Part({ dataset }: { dataset: Dataset }) {
     </Loaded>
   );
 }
+
+/** A connected dataset has rows in snapshots alone. */
+const newestOf = ({ num_rows, latest_snapshot_id }: Dataset) =>
+  num_rows === null ? (latest_snapshot_id ?? undefined) : undefined;
 
 const About = ({ dataset }: { dataset: Dataset }) => (
   <div class="grid half">

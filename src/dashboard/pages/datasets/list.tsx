@@ -7,7 +7,8 @@ import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
-import { Drop, ROW_FILES, Upload } from "./upload.tsx";
+import { Drop } from "./drop.tsx";
+import { ROW_FILES, Upload } from "./upload.tsx";
 
 export function Page() {
   const list = useList<Dataset>("/v1/datasets?limit=50", { events: ["dataset."] });

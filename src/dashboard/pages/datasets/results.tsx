@@ -6,6 +6,7 @@ import { api } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
 import { Empty, Skeleton } from "../../kit/page.tsx";
 import { setQuery } from "../../shell/router.ts";
+import type { ColumnView } from "./column_view.tsx";
 import { RowList } from "./row_list.tsx";
 import { placeOf } from "./row_store.ts";
 import { RowLine } from "./row_view.tsx";
@@ -15,9 +16,16 @@ const MOST = 1_000;
 const HEIGHT = 504;
 
 type SearchState = { rows: StreamRow[]; compared: number; done: boolean; error?: string };
-type Props = { id: string; snapshot: string | undefined; head: number; text: string; place: number | undefined };
+type Props = {
+  id: string;
+  snapshot: string | undefined;
+  head: number;
+  text: string;
+  place: number | undefined;
+  view: ColumnView;
+};
 
-export function Results({ id, snapshot, head, text, place }: Props) {
+export function Results({ id, snapshot, head, text, place, view }: Props) {
   const [result, setResult] = useState<SearchState>({ rows: [], compared: 0, done: false });
   useEffect(() => {
     const stop = new AbortController();
@@ -34,7 +42,7 @@ export function Results({ id, snapshot, head, text, place }: Props) {
       {rows.length === 0 && !done && error === undefined && <Skeleton height={HEIGHT} />}
       {rows.length === 0 && done && (
         <Empty title="No row contains this text">
-          Upper and lower case count. Quotes and line breaks are found too.
+          The text is searched in all columns, whatever its case. Try a shorter one.
         </Empty>
       )}
       {rows.length > 0 && (
@@ -42,11 +50,21 @@ export function Results({ id, snapshot, head, text, place }: Props) {
           label="Rows that contain the text"
           rows={rows.length}
           height={HEIGHT}
+          head={view.head}
+          minWidth={view.minWidth}
           row={(index) => {
             const row = rows[index];
             if (!row) return null;
             const at = placeOf(row);
-            return <RowLine place={at} row={row} chosen={at === place} onPick={() => setQuery({ row: at })} />;
+            return (
+              <RowLine
+                place={at}
+                row={row}
+                columns={view.columns}
+                chosen={at === place}
+                onPick={() => setQuery({ row: at })}
+              />
+            );
           }}
         />
       )}
@@ -62,7 +80,7 @@ async function search({ id, snapshot, text }: Search, signal: AbortSignal, repor
   let from = 1;
   try {
     for (;;) {
-      const query = `contains=${encodeURIComponent(text)}&from_row=${from}&limit=100${pinned}`;
+      const query = `contains=${encodeURIComponent(text)}&ignore_case=true&from_row=${from}&limit=100${pinned}`;
       const page = await api<RowPage>(`/v1/datasets/${id}/rows?${query}`, { signal });
       rows.push(...page.data);
       const compared = page.scanned_to ?? 0;

@@ -14,10 +14,14 @@ type RowListProps = {
   onRange?: ((first: number, count: number) => void) | undefined;
   /** Scrolled into view when it changes. */
   focus?: number | undefined;
+  /** Above the rows, while they scroll below it. It is as high as a row. */
+  head?: ComponentChildren;
+  /** Pixels that a row needs; a narrower list scrolls sideways. */
+  minWidth?: number | undefined;
 };
 
 /** A list of millions of rows with one height. Only the rows in view are drawn. */
-export function RowList({ label, rows, height, row, onRange, focus }: RowListProps) {
+export function RowList({ label, rows, height, row, onRange, focus, head, minWidth }: RowListProps) {
   const ref = useRef<HTMLElement>(null);
   const settle = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const size = { rows, rowHeight: ROW_HEIGHT, height };
@@ -56,7 +60,12 @@ export function RowList({ label, rows, height, row, onRange, focus }: RowListPro
       style={{ height: `${height}px` }}
       onScroll={(event) => onScroll(event.currentTarget.scrollTop)}
     >
-      <div style={{ height: `${totalOf(size)}px` }}>
+      {head !== undefined && (
+        <div class="datasets-head" style={{ minWidth: `${minWidth ?? 0}px` }}>
+          {head}
+        </div>
+      )}
+      <div style={{ height: `${totalOf(size)}px`, minWidth: `${minWidth ?? 0}px` }}>
         <div style={{ transform: `translateY(${offset}px)` }}>
           {Array.from({ length: count }, (_, i) => (
             <div key={first + i} class="datasets-slot">

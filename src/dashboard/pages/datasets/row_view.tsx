@@ -2,11 +2,18 @@
 import type { StreamRow } from "../../../resources/data/datasets/schema.ts";
 import { count } from "../../data/format.ts";
 import { Facts } from "../../kit/card.tsx";
-import { lineOf, restOf, textOf, turnsOf } from "./turns.ts";
+import { cellOf, lineOf, restOf, textOf, turnsOf } from "./turns.ts";
 
-type LineProps = { place: number; row: StreamRow | null | undefined; chosen: boolean; onPick: () => void };
+type LineProps = {
+  place: number;
+  row: StreamRow | null | undefined;
+  /** Empty: the row is one text. */
+  columns: readonly string[];
+  chosen: boolean;
+  onPick: () => void;
+};
 
-export function RowLine({ place, row, chosen, onPick }: LineProps) {
+export function RowLine({ place, row, columns, chosen, onPick }: LineProps) {
   if (!row)
     return (
       <div class="datasets-line">
@@ -16,9 +23,19 @@ export function RowLine({ place, row, chosen, onPick }: LineProps) {
     );
   return (
     <button type="button" class="datasets-line" aria-current={chosen ? "true" : undefined} onClick={onPick}>
-      <span class="datasets-place">{count(place)}</span>
-      <span class="datasets-text">{lineOf(row.data ?? {})}</span>
-      {row.op === "supersede" && <small>changed</small>}
+      <span class="datasets-place">
+        {row.op === "supersede" && <em>changed </em>}
+        {count(place)}
+      </span>
+      {columns.length === 0 ? (
+        <span class="datasets-text">{lineOf(row.data ?? {})}</span>
+      ) : (
+        columns.map((name) => (
+          <span key={name} class="datasets-text">
+            {cellOf(row.data ?? {}, name)}
+          </span>
+        ))
+      )}
     </button>
   );
 }

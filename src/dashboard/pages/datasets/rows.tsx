@@ -1,5 +1,5 @@
 /** The rows of a dataset or a snapshot: the list, the search and the chosen row. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Dataset, Snapshot } from "../../../resources/data/datasets/schema.ts";
 import { count } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
@@ -8,12 +8,14 @@ import { Card } from "../../kit/card.tsx";
 import { Empty, Skeleton } from "../../kit/page.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
 import { ChosenRow } from "./chosen_row.tsx";
+import { type ColumnView, useColumnView } from "./column_view.tsx";
 import { Results } from "./results.tsx";
 import { RowList } from "./row_list.tsx";
 import { createRowStore } from "./row_store.ts";
 import { RowLine } from "./row_view.tsx";
 
 const LIST_HEIGHT = 540;
+const TYPING_MS = 250;
 
 export function Rows({ dataset, snapshots }: { dataset: Dataset; snapshots: readonly Snapshot[] }) {
   const snapshot = snapshots.find(({ id }) => id === queryOf("snapshot"));
@@ -21,6 +23,7 @@ export function Rows({ dataset, snapshots }: { dataset: Dataset; snapshots: read
   const place = Number(queryOf("row")) || undefined;
   const search = queryOf("q");
   const isConnected = dataset.num_rows === null && !snapshot;
+  const view = useColumnView(dataset.id, snapshot?.id, !isConnected && head > 0);
   if (isConnected) return <Connected snapshots={snapshots} />;
   return (
     <div class="grid two">
@@ -30,9 +33,17 @@ export function Rows({ dataset, snapshots }: { dataset: Dataset; snapshots: read
         side={<Controls head={head} search={search ?? ""} snapshots={snapshots} snapshot={snapshot?.id ?? ""} />}
       >
         {search === undefined ? (
-          <AllRows id={dataset.id} snapshot={snapshot?.id} head={head} place={place} />
+          <AllRows id={dataset.id} snapshot={snapshot?.id} head={head} place={place} view={view} />
         ) : (
-          <Results key={search} id={dataset.id} snapshot={snapshot?.id} head={head} text={search} place={place} />
+          <Results
+            key={search}
+            id={dataset.id}
+            snapshot={snapshot?.id}
+            head={head}
+            text={search}
+            place={place}
+            view={view}
+          />
         )}
       </Card>
       <Card title={place === undefined ? "Row" : `Row ${count(place)}`}>
@@ -46,9 +57,15 @@ export function Rows({ dataset, snapshots }: { dataset: Dataset; snapshots: read
   );
 }
 
-type AllProps = { id: string; snapshot: string | undefined; head: number; place: number | undefined };
+type AllProps = {
+  id: string;
+  snapshot: string | undefined;
+  head: number;
+  place: number | undefined;
+  view: ColumnView;
+};
 
-function AllRows({ id, snapshot, head, place }: AllProps) {
+function AllRows({ id, snapshot, head, place, view }: AllProps) {
   const store = useMemo(() => createRowStore(id, snapshot, head), [id, snapshot, head]);
   void store.version.value;
   if (head === 0)
@@ -68,12 +85,15 @@ function AllRows({ id, snapshot, head, place }: AllProps) {
         label="Rows of the dataset"
         rows={head}
         height={LIST_HEIGHT}
+        head={view.head}
+        minWidth={view.minWidth}
         onRange={store.want}
         focus={place === undefined ? undefined : place - 1}
         row={(index) => (
           <RowLine
             place={index + 1}
             row={store.rowAt(index + 1)}
+            columns={view.columns}
             chosen={index + 1 === place}
             onPick={() => setQuery({ row: index + 1 })}
           />
@@ -86,12 +106,17 @@ function AllRows({ id, snapshot, head, place }: AllProps) {
 type ControlsProps = { head: number; search: string; snapshots: readonly Snapshot[]; snapshot: string };
 
 function Controls({ head, search, snapshots, snapshot }: ControlsProps) {
-  const [text, setText] = useState(search);
+  const [typed, setTyped] = useState<string>();
   const [row, setRow] = useState("");
-  useEffect(() => setText(search), [search]);
-  const find = (event: Event) => {
-    event.preventDefault();
-    setQuery({ q: text, row: undefined });
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const find = (text: string) => {
+    setTyped(text);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      setQuery({ q: text === "" ? undefined : text, row: undefined });
+      setTyped(undefined);
+    }, TYPING_MS);
   };
   const go = (event: Event) => {
     event.preventDefault();
@@ -100,17 +125,13 @@ function Controls({ head, search, snapshots, snapshot }: ControlsProps) {
   };
   return (
     <div class="row datasets-controls">
-      <form class="row" onSubmit={find}>
-        <input
-          type="search"
-          aria-label="Search the rows"
-          placeholder="Search, case-sensitive"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-        <Button submit>Search</Button>
-        {search !== "" && <Button onClick={() => setQuery({ q: undefined })}>Clear</Button>}
-      </form>
+      <input
+        type="search"
+        aria-label="Search the rows"
+        placeholder="Search all columns"
+        value={typed ?? search}
+        onInput={(event) => find(event.currentTarget.value)}
+      />
       <form class="row" onSubmit={go}>
         <input
           class="datasets-goto"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { conversationOf, filePreviewOf, lineOf, previewOf, proposedMap, restOf, turnsOf } from "./turns.ts";
+import { cellOf, conversationOf, lineOf, restOf, turnsOf } from "./turns.ts";
 
 test("a row of each format becomes turns", () => {
   expect(turnsOf({ prompt: "1+1?", answer: "2" })).toEqual([{ role: "user", text: "1+1?" }]);
@@ -22,33 +22,18 @@ test("a row of each format becomes turns", () => {
   ]);
   expect(restOf({ prompt: "p", answer: 4 })).toEqual([["answer", 4]]);
   expect(lineOf({ prompt: "1\n+1?", answer: 2 })).toBe("1 +1? · answer: 2");
-});
-
-test("the preview of a file names its wrong lines and drops a cut line", () => {
-  const { rows, format, faults } = previewOf('{"prompt":"a"}\n\n[1]\n{"promt":"b"}\n{"prompt":', false);
-  expect([rows.length, format]).toEqual([1, "prompt"]);
-  expect(faults.map(({ line }) => line)).toEqual([3, 4]);
-  expect(previewOf('{"prompt":"a"}', true).rows).toEqual([{ prompt: "a" }]);
-});
-
-test("the preview of an upload shows the rows as they will be stored, if the page can read the file", () => {
-  const bytes = (text: string) => new TextEncoder().encode(text);
-  const alpaca = { instruction: "a", output: "b" };
-  const stored = { shape: "alpaca", format: "completion", rows: [{ prompt: "a", completion: "b" }], faults: [] };
-  expect(filePreviewOf(bytes(`${JSON.stringify(alpaca)}\n`), "a.jsonl", true)).toEqual(stored as never);
-  expect(filePreviewOf(bytes(JSON.stringify([alpaca], null, 1)), "a.json", true)).toEqual(stored as never);
-  expect(filePreviewOf(bytes("[{"), "a.json", true)?.faults).toHaveLength(1);
-  const other = filePreviewOf(bytes('{"question":"a","answer":"b"}'), "a.jsonl", true);
-  expect([other?.shape, other?.faults.length]).toEqual([undefined, 1]);
-  for (const [name, text, isWhole] of [
-    ["a.csv", "instruction,output\na,b\n", true],
-    ["a.parquet", "PAR1", true],
-    ["a.json", "[{", false],
-  ] as const)
-    expect(filePreviewOf(bytes(text), name, isWhole)).toBeUndefined();
-  const question =
-    "Row 1: prompt is missing. Name the fields with `map`, for example question=prompt,answer=completion";
-  expect([proposedMap(question), proposedMap("other")]).toEqual(["question=prompt,answer=completion", undefined]);
+  expect(
+    cellOf(
+      {
+        messages: [
+          { role: "user", content: "a\nb" },
+          { role: "assistant", content: "c" },
+        ],
+      },
+      "messages",
+    ),
+  ).toBe("a b · c");
+  expect([cellOf({ n: 4 }, "n"), cellOf({}, "n"), cellOf({ n: { a: 1 } }, "n")]).toEqual(["4", "", '{"a":1}']);
 });
 
 test("a row becomes the conversation that a template renders", () => {

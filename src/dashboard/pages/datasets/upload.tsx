@@ -1,21 +1,31 @@
 /** A file is dropped or chosen: its first rows as the model will read them, then the upload. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { errorText } from "../../../lib/error_text.ts";
+import type { ColumnMap } from "../../../lib/rows/columns.ts";
 import { SHAPE_FACTS, SHAPES, type Shape } from "../../../lib/rows/shape.ts";
 import type { Dataset } from "../../../resources/data/datasets/schema.ts";
-import type { Model } from "../../../resources/serving/models/schema.ts";
-import type { RenderedTemplate } from "../../../resources/serving/models/template.ts";
 import { ApiError, api } from "../../data/api.ts";
-import { bytes, plural } from "../../data/format.ts";
-import { type Page, reload, useResource } from "../../data/resource.ts";
+import { bytes } from "../../data/format.ts";
+import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";
-import { ErrorBox } from "../../kit/page.tsx";
+import { ErrorBox, Skeleton } from "../../kit/page.tsx";
 import { navigate } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
-import { Turns } from "./row_view.tsx";
-import { conversationOf, filePreviewOf, type Preview, previewOf, proposedMap } from "./turns.ts";
+import {
+  ambiguousShapes,
+  type FileRows,
+  filePreviewOf,
+  fileRowsOf,
+  firstMapOf,
+  type Preview,
+  previewOf,
+  proposedMap,
+} from "./file_preview.ts";
+import { Mapping, mapText } from "./mapping.tsx";
+import { PreviewRows } from "./preview_rows.tsx";
+import { type ServerPreview, useServerPreview } from "./server_preview.ts";
 
 const PREVIEW_BYTES = 256 * 1024;
 
@@ -44,55 +54,75 @@ export const ROW_FILES = ".jsonl,.ndjson,.json,.csv,.tsv,.parquet,.pq,.gz,.zst";
 const ENDING = /\.(jsonl|ndjson|json|csv|tsv|parquet|pq)(\.(gz|gzip|zst|zstd))?$/i;
 
 export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
-  const read = useFirstBytes(file, (start, isWhole) => ({ preview: filePreviewOf(start, file.name, isWhole) }));
+  const read = useFirstBytes(file, (start, isWhole) => ({ rows: fileRowsOf(start, file.name, isWhole) }));
+  // A dialog that grows would move under the pointer, so it waits.
+  return read ? <Prepared file={file} rows={read.rows} onClose={onClose} /> : null;
+}
+
+type PreparedProps = { file: File; rows: FileRows | undefined; onClose: () => void };
+
+/** `rows` undefined: only the server can read the file. */
+function Prepared({ file, rows, onClose }: PreparedProps) {
   const [name, setName] = useState(file.name.replace(ENDING, ""));
-  const [map, setMap] = useState("");
-  const [shape, setShape] = useState("");
+  const [map, setMap] = useState<ColumnMap>(() => (rows ? firstMapOf(rows) : {}));
+  const [typedMap, setTypedMap] = useState("");
+  const [shape, setShape] = useState<Shape | "">("");
   const [error, setError] = useState<ApiError>();
+  const sent = rows ? mapText(map) : typedMap;
+  const server = useServerPreview(rows ? undefined : file, sent, shape);
+  const preview = useMemo(
+    () => (rows ? filePreviewOf(rows, map, shape === "" ? undefined : shape) : undefined),
+    [rows, map, shape],
+  );
+  const shapes = useMemo(() => (rows ? safely(() => ambiguousShapes(rows, map)) : []), [rows, map]);
+  useEffect(() => {
+    if (server?.state === "refused" && typedMap === "") setTypedMap(proposedMap(server.error.message) ?? "");
+  }, [server]);
   const upload = async () => {
     const form = new FormData();
-    for (const [field, value] of Object.entries({ name, map, shape })) if (value !== "") form.set(field, value);
+    for (const [field, value] of Object.entries({ name, map: sent, shape })) if (value !== "") form.set(field, value);
     form.set("file", file); // the last: the server reads the others before it
     try {
-      const { id, name: kept, detected } = await api<Dataset>("/v1/datasets", { method: "POST", body: form });
-      toast(detected ? `Uploaded ${kept}: ${detected.summary}` : `Uploaded ${kept}`);
+      const { id, name: stored, detected } = await api<Dataset>("/v1/datasets", { method: "POST", body: form });
+      toast(detected ? `Uploaded ${stored}: ${detected.summary}` : `Uploaded ${stored}`);
       void reload("/v1/datasets");
       onClose();
       navigate(`/datasets/${id}`);
     } catch (cause) {
-      const failed = cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause));
-      setError(failed);
-      if (map === "") setMap(proposedMap(failed.message) ?? "");
+      setError(cause instanceof ApiError ? cause : new ApiError(0, null, errorText(cause)));
     }
   };
-  if (!read) return null; // a dialog that grows would move under the pointer
-  const { preview } = read;
+  const needsShape = (shapes.length > 0 || asksShape(server)) && shape === "";
+  const isWrong = preview
+    ? preview.faults.length > 0 || preview.rows.length === 0
+    : server?.state === "refused" || server?.state === "reading";
   return (
     <Dialog title="Upload a dataset" onClose={onClose} wide>
       <div class="stack">
         <TextField label="Name" value={name} onInput={setName} hint={`${file.name}, ${bytes(file.size)}`} />
-        {preview?.shape === undefined && (
+        {rows && rows.columns.length > 0 && <Mapping file={rows} map={map} onChange={setMap} />}
+        {preview?.shape === undefined && shapes.length === 0 && rows && rows.columns.length > 0 && (
+          <p class="muted">No column is known: choose above which one is the prompt, and which one the answer.</p>
+        )}
+        {!rows && (typedMap !== "" || server?.state === "refused") && (
           <TextField
             label="Columns"
-            value={map}
-            onInput={setMap}
+            value={typedMap}
+            onInput={setTypedMap}
             mono
-            hint="Only if they have other names: question=prompt,answer=completion. The server proposes a map if it needs one."
+            hint="Which field a column becomes: question=prompt,answer=completion"
           />
         )}
-        {error?.param === "shape" && (
+        {(shapes.length > 0 || asksShape(server) || shape !== "") && (
           <SelectField label="Shape" value={shape} options={SHAPE_OPTIONS} onChange={setShape} />
         )}
-        {preview ? (
-          <PreviewRows preview={preview} />
-        ) : (
-          <p class="muted">The server reads this file, and says what it found after the upload.</p>
-        )}
+        {preview && <PreviewRows preview={preview} />}
+        {server && <FromServer of={server} />}
         {error && <ErrorBox error={error} />}
       </div>
       <footer>
         <Button onClick={onClose}>Cancel</Button>
-        <Button kind="primary" onClick={upload} disabled={name.trim() === ""}>
+        <Button kind="primary" onClick={upload} disabled={name.trim() === "" || isWrong || needsShape}>
           Upload
         </Button>
       </footer>
@@ -100,131 +130,32 @@ export function Upload({ file, onClose }: { file: File; onClose: () => void }) {
   );
 }
 
-const SHAPE_OPTIONS = [
-  ["", "Choose one"],
-  ...SHAPES.map((shape) => [shape, `${SHAPE_FACTS[shape].label} (${SHAPE_FACTS[shape].columns})`] as const),
-] as const;
+const asksShape = (server: ServerPreview | undefined) => server?.state === "refused" && server.error.param === "shape";
 
-export function PreviewRows({ preview: { rows, format, shape, faults } }: { preview: Preview }) {
-  const [chosen, setChosen] = useState<string | undefined>(undefined);
-  const models = useResource<Page<Model>>(rows.length > 0 ? "/v1/models?registry=true&limit=100" : null);
-  const usable = (models.data?.data ?? []).filter(({ status, type }) => status === "ready" && type === "model");
-  const model = chosen ?? usable[0]?.name ?? TURNS;
-  const rendered = useTemplate(model, rows);
-  return (
-    <section class="stack" aria-label="Preview">
-      <p class="muted">
-        {format === undefined
-          ? "No row found: the file needs one JSON object on each line."
-          : `${shape === undefined ? `Format ${format}` : foundText(shape)}. The first rows, as the model reads them in its chat template.`}
-      </p>
-      {format !== undefined && (
-        <SelectField
-          label="Show as"
-          value={model}
-          options={[[TURNS, "Turns"], ...usable.map(({ name }) => [name, `Text for ${name}`] as const)]}
-          onChange={setChosen}
-          error={rendered?.failed}
-        />
-      )}
-      {faults.map(({ line, message }) => (
-        <p key={line} class="bad" role="alert">
-          Line {line}: {message}
-        </p>
-      ))}
-      <div class="datasets-preview">
-        {rows.map((row, i) => (
-          <article key={i} aria-label={`Row ${i + 1}`}>
-            <RowText row={row} rendered={model === TURNS ? undefined : rendered?.texts[i]} />
-          </article>
-        ))}
-      </div>
-    </section>
-  );
+/** Nothing while two columns have one name. */
+function safely<T>(read: () => readonly T[]): readonly T[] {
+  try {
+    return read();
+  } catch {
+    return [];
+  }
 }
 
-const foundText = (shape: Shape) => `${SHAPE_FACTS[shape].label} → ${SHAPE_FACTS[shape].fields.join("/")}`;
-
-/** No model has an empty name. */
-const TURNS = "";
-
-type Text = RenderedTemplate["conversations"][number];
-
-function RowText({ row, rendered }: { row: Preview["rows"][number]; rendered: Text | undefined }) {
-  if (!rendered) return <Turns row={row} />;
-  if (rendered.text === null) return <p class="bad">{rendered.error}</p>;
-  return (
-    <div class="datasets-turn">
-      <small>{plural(rendered.tokens ?? 0, "token")}</small>
-      <pre class="text">{rendered.text}</pre>
-    </div>
-  );
-}
-
-type Rendering = { texts: readonly Text[]; failed: string | undefined };
-
-/** Undefined until the server has answered: the turns are shown until then. */
-function useTemplate(model: string, rows: Preview["rows"]): Rendering | undefined {
-  const [rendered, setRendered] = useState<Rendering>();
-  useEffect(() => {
-    setRendered(undefined);
-    if (model === TURNS || rows.length === 0) return;
-    const stop = new AbortController();
-    const body = { conversations: rows.map(conversationOf) };
-    api<RenderedTemplate>(`/v1/models/${encodeURIComponent(model)}/template`, {
-      method: "POST",
-      body,
-      signal: stop.signal,
-    }).then(
-      ({ conversations }) => setRendered({ texts: conversations, failed: undefined }),
-      (cause: unknown) => !stop.signal.aborted && setRendered({ texts: [], failed: errorText(cause) }),
-    );
-    return () => stop.abort();
-  }, [model, rows]);
-  return rendered;
-}
-
-type DropProps = { label: string; hint: string; accept: string; onFile: (file: File) => void };
-
-export function Drop({ label, hint, accept, onFile }: DropProps) {
-  const input = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(false);
-  const take = (files: FileList | null | undefined) => {
-    const file = files?.[0];
-    if (file) onFile(file);
-  };
-  const stop = (event: DragEvent, isOver: boolean) => {
-    event.preventDefault();
-    setOver(isOver);
-  };
+function FromServer({ of }: { of: ServerPreview }) {
+  if (of.state === "refused") return <ErrorBox error={of.error} title="The file cannot be used like this" />;
+  if (of.state === "unread")
+    return <p class="muted">The file is large: the server reads it with the upload, and says what it found.</p>;
   return (
     <>
-      <button
-        type="button"
-        class={`datasets-drop ${over ? "over" : ""}`}
-        onClick={() => input.current?.click()}
-        onDragOver={(event) => stop(event, true)}
-        onDragLeave={(event) => stop(event, false)}
-        onDrop={(event) => {
-          stop(event, false);
-          take(event.dataTransfer?.files);
-        }}
-      >
-        <b>{label}</b>
-        <span>{hint}</span>
-      </button>
-      <input
-        ref={input}
-        type="file"
-        class="hidden"
-        tabIndex={-1}
-        aria-hidden="true"
-        accept={accept}
-        onChange={(event) => {
-          take(event.currentTarget.files);
-          event.currentTarget.value = ""; // the same file may be chosen again
-        }}
-      />
+      <p class="muted" role="status">
+        {of.state === "reading" ? "The server reads the file…" : of.summary}
+      </p>
+      {of.state === "reading" ? <Skeleton height={160} /> : <PreviewRows preview={of.preview} />}
     </>
   );
 }
+
+const SHAPE_OPTIONS: readonly (readonly [Shape | "", string])[] = [
+  ["", "Choose one"],
+  ...SHAPES.map((shape) => [shape, `${SHAPE_FACTS[shape].label} (${SHAPE_FACTS[shape].columns})`] as const),
+];

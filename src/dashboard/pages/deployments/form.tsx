@@ -17,6 +17,13 @@ type ScalingProps = {
   error: ApiError | undefined;
 };
 
+/** How much of each request its trace keeps. */
+export const CAPTURES = [
+  ["none", "Times, tokens and status"],
+  ["metadata", "Also parameters and metadata"],
+  ["full", "Also prompts and answers"],
+] as const;
+
 /** The message of an error that names this field, such as `/min_replicas`. */
 export const errorAt = (error: ApiError | undefined, name: string): string | undefined =>
   error?.param === `/${name}` ? error.message : undefined;

@@ -13,7 +13,7 @@ import { SelectField, TextField } from "../../kit/field.tsx";
 import { Page as Frame } from "../../kit/page.tsx";
 import { navigate, queryOf } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
-import { errorAt, type Scaling, ScalingFields, scalingBody } from "./form.tsx";
+import { CAPTURES, errorAt, type Scaling, ScalingFields, scalingBody } from "./form.tsx";
 
 type Checkpoints = { data: { id: string; step: number; is_best: boolean }[] };
 
@@ -36,6 +36,7 @@ export function Page() {
   const name = useSignal("");
   const region = useSignal("");
   const scaling = useSignal(FIRST);
+  const capture = useSignal<(typeof CAPTURES)[number][0]>("none");
   const error = useSignal<ApiError | undefined>(undefined);
   const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100").data?.data ?? [];
   const jobs =
@@ -57,6 +58,7 @@ export function Page() {
       checkpoint: isJob && checkpoint.value !== "" ? checkpoint.value : null,
       ...(region.value === "" ? {} : { region: region.value }),
       ...scalingBody(scaling.value),
+      capture: capture.value,
     };
     try {
       const deployment = await api<Deployment>("/v1/deployments", { method: "POST", body });
@@ -135,6 +137,14 @@ export function Page() {
               />
             )}
           </div>
+          <SelectField
+            label="Kept of each request"
+            value={capture.value}
+            options={CAPTURES}
+            onChange={(next) => (capture.value = next)}
+            hint="A trace shows and finds prompts and answers only if they are kept. Secrets are removed first"
+            error={errorAt(error.value, "capture")}
+          />
           <ScalingFields value={scaling.value} onChange={(next) => (scaling.value = next)} error={error.value} />
           <div class="row">
             <Button kind="primary" onClick={create} disabled={model === ""}>

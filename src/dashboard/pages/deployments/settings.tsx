@@ -8,16 +8,10 @@ import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";
 import { toast } from "../../shell/toasts.tsx";
-import { errorAt, type Scaling, ScalingFields, scalingBody } from "./form.tsx";
+import { CAPTURES, errorAt, type Scaling, ScalingFields, scalingBody } from "./form.tsx";
 
 /** Fields of request traces. A server without traces does not have them. */
 type Capture = { capture?: string; capture_retention_days?: number; capture_redact?: string[] };
-
-const CAPTURES = [
-  ["none", "Times, tokens and status"],
-  ["metadata", "Also parameters and metadata"],
-  ["full", "Also prompts and answers"],
-] as const;
 
 export function Settings({ deployment }: { deployment: Deployment & Capture }) {
   const name = useSignal(deployment.name);

@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
-import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { type Page, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";
@@ -53,46 +52,30 @@ function Choice({ name, label, any, options }: { name: FilterName; label: string
   );
 }
 
-const STATUSES: Options = [
-  ["ok", "Succeeded"],
-  ["error", "Failed"],
-  ["429", "429 too many requests"],
-  ["499", "499 closed by the client"],
-  ["500", "500 fault of the server"],
-];
-const SOURCES: Options = [
-  ["chat", "Chat"],
-  ["completion", "Completion"],
-  ["embedding", "Embedding"],
-  ["rollout", "Rollout of a training run"],
-  ["otlp", "OpenTelemetry"],
-];
+export const clearFilters = () => setQuery(Object.fromEntries(FILTERS.map((name) => [name, undefined])));
+export const isFiltered = () => FILTERS.some((name) => queryOf(name) !== undefined);
 
 export function FilterBar() {
-  const deployments = useResource<Page<Deployment>>("/v1/deployments?limit=100", { events: ["deployment."] });
   const keys = useResource<Page<ApiKey>>("/v1/api_keys?limit=100");
-  const set = FILTERS.filter((name) => queryOf(name) !== undefined);
-  const isNarrow = set.some((name) => /duration|score|key|source/.test(name));
+  const isNarrow = FILTERS.some((name) => /duration|_score|key/.test(name) && queryOf(name) !== undefined);
   return (
     <div class="traces-filters">
       <div class="filters traces-first">
         <Text name="q" label="Search the content" type="search" placeholder="Search the content" />
-        <Choice
-          name="deployment_id"
-          label="Deployment"
-          any="Any deployment"
-          options={(deployments.data?.data ?? []).map(({ id, name }) => [id, name])}
-        />
-        <Choice name="status" label="Status" any="Any status" options={STATUSES} />
         <Choice
           name="time"
           label="Time"
           any="Any time"
           options={Object.entries(TIMES).map(([value, [shown]]) => [value, shown])}
         />
+        {isFiltered() && (
+          <Button kind="quiet" onClick={clearFilters}>
+            Clear filters
+          </Button>
+        )}
       </div>
       <details open={isNarrow}>
-        <summary>More filters</summary>
+        <summary>Duration, score and key</summary>
         <div class="traces-more">
           <Text name="min_duration_ms" label="At least (ms)" type="number" />
           <Text name="max_duration_ms" label="At most (ms)" type="number" />
@@ -105,14 +88,8 @@ export function FilterBar() {
             any="Any key"
             options={(keys.data?.data ?? []).map(({ id, name }) => [id, name])}
           />
-          <Choice name="source" label="Kind" any="Any kind" options={SOURCES} />
         </div>
       </details>
-      {set.length > 0 && (
-        <Button kind="quiet" onClick={() => setQuery(Object.fromEntries(set.map((name) => [name, undefined])))}>
-          Clear filters
-        </Button>
-      )}
     </div>
   );
 }

@@ -1,56 +1,111 @@
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
-import { count, duration, NONE } from "../../data/format.ts";
+import { count, duration, money, NONE, number } from "../../data/format.ts";
 import { type Page as ListPage, useList, useResource } from "../../data/resource.ts";
-import { LinkButton } from "../../kit/button.tsx";
+import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
-import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
+import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { now, Time } from "../../kit/time.tsx";
 import { queryOf } from "../../shell/router.ts";
-import { FilterBar } from "./filter_bar.tsx";
-import { FILTERS, pathOf } from "./filters.ts";
+import { Facets } from "./facets.tsx";
+import { clearFilters, FilterBar, isFiltered } from "./filter_bar.tsx";
+import { facetsPathOf, pathOf } from "./filters.ts";
+import { KeepButton, NotKept, notKeptText } from "./not_kept.tsx";
 import { Status, sourceName } from "./status.tsx";
-import type { TraceSummary } from "./types.ts";
+import type { TraceFacets, TraceSummary } from "./types.ts";
 
 const EVERY_MS = 5_000;
-const LIMIT = 50;
 
 export function Page() {
   const list = useList<TraceSummary>(pathOf(queryOf, now.value), { everyMs: EVERY_MS });
-  const isFiltered = FILTERS.some((name) => queryOf(name) !== undefined);
+  const facets = useResource<TraceFacets>(facetsPathOf(queryOf, now.value), { everyMs: EVERY_MS });
+  const deployments = useResource<ListPage<Deployment>>("/v1/deployments?limit=100", { events: ["deployment."] });
+  const all = deployments.data?.data ?? [];
   return (
     <Frame
       title="Traces"
-      purpose="Every request that a model answered: how long it took, what it cost, what it said."
+      purpose="Every request that a model answered: what it said, how long it took, what it cost."
       actions={<LinkButton href="/conversations">Conversations</LinkButton>}
     >
-      <Card>
-        <FilterBar />
-        <Loaded of={{ ...list, data: list.items }}>
-          {(rows) =>
-            rows.length === 0 ? <Nothing isFiltered={isFiltered} hasMore={list.hasMore} /> : <Rows rows={rows} />
-          }
-        </Loaded>
-        <More list={list} />
-      </Card>
+      <div class="traces-page">
+        <Facets of={facets} />
+        <Card>
+          <FilterBar />
+          <Loaded of={{ ...list, data: list.items }} skeleton={<Skeleton height={520} />}>
+            {(rows) =>
+              rows.length === 0 ? (
+                <Nothing facets={facets.data} deployments={all} hasMore={list.hasMore} />
+              ) : (
+                <>
+                  <NotKept facets={facets.data} deployments={all} />
+                  <Rows rows={rows} deployments={all} />
+                </>
+              )
+            }
+          </Loaded>
+          <More list={list} />
+        </Card>
+      </div>
     </Frame>
   );
 }
 
-const Nothing = ({ isFiltered, hasMore }: { isFiltered: boolean; hasMore: boolean }) =>
-  hasMore ? (
-    <Empty title="No match among the newest traces">Show more to search the older ones.</Empty>
-  ) : isFiltered ? (
-    <Empty title="No trace matches">Change or clear the filters.</Empty>
+type NothingProps = { facets: TraceFacets | undefined; deployments: readonly Deployment[]; hasMore: boolean };
+
+function Nothing({ facets, deployments, hasMore }: NothingProps) {
+  if (hasMore) return <Empty title="No match among the newest traces">Show more to search the older ones.</Empty>;
+  if (queryOf("q") !== undefined && facets && facets.not_kept > 0)
+    return (
+      <Empty
+        title="No trace matches"
+        action={
+          <div class="row">
+            <KeepButton deployments={deployments} />
+            <Button onClick={clearFilters}>Clear filters</Button>
+          </div>
+        }
+      >
+        {notKeptText(facets)} A search finds only content that was kept.
+      </Empty>
+    );
+  if (isFiltered())
+    return (
+      <Empty title="No trace matches" action={<Button onClick={clearFilters}>Clear filters</Button>}>
+        Change a filter, or clear all of them.
+      </Empty>
+    );
+  return deployments.length === 0 ? (
+    <Empty
+      title="No trace yet"
+      command="verk deploy verk-tiny --name demo --capture full"
+      action={
+        <LinkButton href="/deployments/new" kind="primary">
+          New deployment
+        </LinkButton>
+      }
+    >
+      A trace is made for each request to a deployment. No model is deployed yet.
+    </Empty>
   ) : (
-    <Empty title="No trace yet" command="verk deploy verk-tiny --name demo --capture full">
-      A trace is made for each request to a deployment. With capture full it keeps the content too.
+    <Empty
+      title="No trace yet"
+      action={
+        <div class="row">
+          <LinkButton href="/playground" kind="primary">
+            Open the playground
+          </LinkButton>
+          <KeepButton deployments={deployments} />
+        </div>
+      }
+    >
+      A trace is made for each request to a deployment. Ask a model something, or send spans of another program to
+      /v1/traces.
     </Empty>
   );
+}
 
-function Rows({ rows }: { rows: readonly TraceSummary[] }) {
-  const deployments = useResource<ListPage<Deployment>>(`/v1/deployments?limit=${2 * LIMIT}`);
-  const nameOf = (id: string) => deployments.data?.data.find((each) => each.id === id)?.name ?? id;
+function Rows({ rows, deployments }: { rows: readonly TraceSummary[]; deployments: readonly Deployment[] }) {
+  const names = new Map(deployments.map(({ id, name }) => [id, name]));
   const longest = Math.max(...rows.map(({ duration_ms }) => duration_ms));
   return (
     <Table
@@ -59,20 +114,27 @@ function Rows({ rows }: { rows: readonly TraceSummary[] }) {
       keyOf={({ id }) => id}
       href={({ id }) => `/traces/${id}`}
       columns={[
-        {
-          title: "Request",
-          cell: ({ source, created_at }) => (
-            <>
-              {sourceName(source)}, <Time at={created_at} />
-            </>
-          ),
-        },
+        { title: "Request", cell: (trace) => <Words of={trace} /> },
         { title: "Status", cell: (trace) => <Status of={trace} /> },
         {
           title: "Model",
-          cell: ({ deployment_id, model }) => (deployment_id === null ? (model ?? NONE) : nameOf(deployment_id)),
+          cell: ({ deployment_id: id, model }) => (
+            <span class="traces-name">{id === null ? (model ?? NONE) : (names.get(id) ?? model ?? id)}</span>
+          ),
           wide: true,
         },
+        { title: "User", cell: ({ user }) => <span class="traces-name">{user ?? NONE}</span>, wide: true },
+        { title: "Score", cell: ({ scores }) => <Scores of={scores} />, wide: true },
+        {
+          title: "Tokens",
+          cell: ({ prompt_tokens: read, completion_tokens: written }) => (
+            <span title={`${count(read)} in, ${count(written)} out`}>
+              {count(read)} → {count(written)}
+            </span>
+          ),
+          numeric: true,
+        },
+        { title: "Cost", cell: ({ cost_usd }) => money(cost_usd), numeric: true, wide: true },
         {
           title: "Duration",
           cell: ({ duration_ms }) => (
@@ -83,15 +145,38 @@ function Rows({ rows }: { rows: readonly TraceSummary[] }) {
           ),
           numeric: true,
         },
-        {
-          title: "First token",
-          cell: ({ ttft_ms }) => duration(ttft_ms === null ? null : ttft_ms / 1000),
-          numeric: true,
-          wide: true,
-        },
-        { title: "Tokens in", cell: ({ prompt_tokens }) => count(prompt_tokens), numeric: true, wide: true },
-        { title: "Tokens out", cell: ({ completion_tokens }) => count(completion_tokens), numeric: true, wide: true },
       ]}
     />
   );
 }
+
+/** What was asked and answered. A request that was not kept is told apart by the end of its id. */
+const Words = ({ of }: { of: TraceSummary }) => (
+  <span class="traces-words">
+    <b>{of.input_start ?? (of.capture === "full" ? "No text" : "Content not kept")}</b>
+    {of.output_start !== null && <span>{of.output_start}</span>}
+    <small>
+      {sourceName(of.source)}, <Time at={of.created_at} />
+      {of.input_start === null && ` · …${of.id.slice(-6)}`}
+      {of.tags.map((tag) => (
+        <em key={tag}>{tag}</em>
+      ))}
+    </small>
+  </span>
+);
+
+const MOST_SCORES = 2;
+
+const Scores = ({ of }: { of: TraceSummary["scores"] }) =>
+  of.length === 0 ? (
+    NONE
+  ) : (
+    <span class="traces-marks">
+      {of.slice(0, MOST_SCORES).map(({ name, value }) => (
+        <span key={name}>
+          {name} <b class="n">{typeof value === "number" ? number(value) : value === true ? "yes" : value || "no"}</b>
+        </span>
+      ))}
+      {of.length > MOST_SCORES && <span>and {of.length - MOST_SCORES} more</span>}
+    </span>
+  );

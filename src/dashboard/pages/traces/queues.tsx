@@ -4,7 +4,7 @@ import { api } from "../../data/api.ts";
 import { words } from "../../data/format.ts";
 import { type Page, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { Button } from "../../kit/button.tsx";
+import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { SelectField } from "../../kit/field.tsx";
 import { attempt } from "../../shell/toasts.tsx";
@@ -17,16 +17,17 @@ export function Queues({ trace, refresh }: { trace: Trace; refresh: () => Promis
   const all = queues.data?.data ?? [];
   const links = trace.annotation_items ?? [];
   const single = all.filter(({ mode }) => mode === "single");
-  const canAdd = trace.capture === "full" && single.length > 0 && may("training", false);
-  if (links.length === 0 && !canAdd) return null;
+  const mayAdd = trace.capture === "full" && may("training", false);
+  const canAdd = mayAdd && single.length > 0;
+  if (links.length === 0 && !mayAdd) return null;
   const queueId = chosen || single[0]?.id;
   const add = async () => {
     const body = { items: [{ trace_ids: [trace.id] }] };
-    await attempt(() => api(`/v1/annotation_queues/${queueId}/items`, { method: "POST", body }), "Added to the queue");
+    await attempt(() => api(`/v1/annotation_queues/${queueId}/items`, { method: "POST", body }), "Sent to the queue");
     await refresh();
   };
   return (
-    <Card title="Annotation">
+    <Card title="Send to a queue">
       <div class="stack traces-queue">
         {links.map(({ id, queue_id, status }) => (
           <a key={id} class="ref" href={`/annotate/${queue_id}`}>
@@ -41,7 +42,13 @@ export function Queues({ trace, refresh }: { trace: Trace; refresh: () => Promis
               options={single.map(({ id, name }) => [id, name] as const)}
               onChange={setChosen}
             />
-            <Button onClick={add}>Add to queue</Button>
+            <Button onClick={add}>Send to queue</Button>
+          </>
+        )}
+        {mayAdd && queues.data && single.length === 0 && (
+          <>
+            <p class="muted">People judge answers in a queue. There is none for single answers yet.</p>
+            <LinkButton href="/annotate">Annotation queues</LinkButton>
           </>
         )}
       </div>

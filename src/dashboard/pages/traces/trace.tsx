@@ -1,16 +1,19 @@
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
-import { count, duration, NONE, number } from "../../data/format.ts";
+import { count, duration, money, NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { Card, Facts, Stat } from "../../kit/card.tsx";
-import { Messages, Ref } from "../../kit/content.tsx";
+import { Ref } from "../../kit/content.tsx";
 import { Copy } from "../../kit/copy.tsx";
 import { Json } from "../../kit/json.tsx";
-import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Time } from "../../kit/time.tsx";
 import type { PageProps } from "../spec.ts";
+import { Actions } from "./actions.tsx";
+import { KeepButton } from "./not_kept.tsx";
 import { Queues } from "./queues.tsx";
 import { Scores } from "./scores.tsx";
 import { Status, sourceName } from "./status.tsx";
+import { Thread, turnsOf } from "./thread.tsx";
 import type { Trace } from "./types.ts";
 import { Waterfall } from "./waterfall.tsx";
 
@@ -23,7 +26,7 @@ export function Page({ params }: PageProps) {
       above={[["Traces", "/traces"]]}
       beside={data && <Status of={data} />}
       purpose={data ? <Time at={data.created_at} /> : "\u00a0"}
-      actions={<Copy text={params["id"] ?? ""} label="Copy id of the trace" shown="Copy id" />}
+      actions={data && <Actions trace={data} />}
     >
       <Loaded of={trace} skeleton={<Skeleton height={420} />}>
         {(loaded) => <Whole trace={loaded} refresh={trace.refresh} />}
@@ -52,24 +55,23 @@ const Whole = ({ trace, refresh }: { trace: Trace; refresh: () => Promise<void> 
       />
       <Stat label="Tokens out" value={count(trace.completion_tokens)} />
       <Stat label="Tokens a second" value={speed(trace)} />
+      <Stat label="Cost, estimated" value={money(trace.cost_usd)} />
     </div>
     <div class="grid two">
       <div class="grid">
+        {trace.input === null && trace.output === null ? (
+          <NoContent trace={trace} />
+        ) : (
+          <Card title="Conversation" side={<WholeConversation of={trace} />}>
+            <Thread>
+              {turnsOf(trace.input, "user")}
+              {trace.output === null ? <p class="muted">No answer.</p> : turnsOf(trace.output, "assistant")}
+            </Thread>
+          </Card>
+        )}
         <Card title="Where the time went">
           <Waterfall spans={trace.spans} durationMs={trace.duration_ms} />
         </Card>
-        {trace.input === null && trace.output === null ? (
-          <NoContent capture={trace.capture} />
-        ) : (
-          <>
-            <Card title="Input">
-              <Messages of={trace.input} by="user" />
-            </Card>
-            <Card title="Output">
-              <Messages of={trace.output} by="assistant" />
-            </Card>
-          </>
-        )}
       </div>
       <div class="grid">
         <Scores trace={trace} refresh={refresh} />
@@ -85,14 +87,39 @@ const Whole = ({ trace, refresh }: { trace: Trace; refresh: () => Promise<void> 
   </div>
 );
 
-const NoContent = ({ capture }: { capture: Trace["capture"] }) => (
-  <Card title="Content">
-    <p class="muted">
-      {capture === "full"
-        ? "The content of this request was not kept: it has more than 1 MiB, or there was none."
-        : `The content of this request was not kept: its capture was “${capture}”. Set the capture of the deployment to “full” to keep it.`}
-    </p>
-  </Card>
+const WholeConversation = ({ of: { conversation_id: id } }: { of: Trace }) =>
+  id === null ? null : (
+    <a class="ref" href={`/conversations/${encodeURIComponent(id)}`}>
+      Whole conversation
+    </a>
+  );
+
+/** The deployment of the trace is the one to change; the button names it. */
+function NoContent({ trace: { capture, deployment_id: id } }: { trace: Trace }) {
+  const deployment = useResource<Deployment>(id === null ? null : `/v1/deployments/${id}`);
+  return (
+    <Card title="Conversation">
+      <Empty
+        title="The content was not kept"
+        action={deployment.data && <KeepButton deployments={[deployment.data]} />}
+      >
+        {capture === "full"
+          ? "It has more than 1 MiB, or there was none."
+          : capture === "metadata"
+            ? "Only parameters and metadata of this request were kept."
+            : "Only times, tokens and status of this request were kept."}
+      </Empty>
+    </Card>
+  );
+}
+
+const CAPTURES = { none: "Times, tokens and status", metadata: "Also parameters and metadata", full: "Everything" };
+const SHOWN_ELSEWHERE = ["conversation_id", "tags", "user", "user_id"];
+
+const Id = ({ text }: { text: string }) => (
+  <>
+    <code>{text}</code> <Copy text={text} label="Copy the id" />
+  </>
 );
 
 function About({ trace }: { trace: Trace }) {
@@ -115,10 +142,19 @@ function About({ trace }: { trace: Trace }) {
     trace.agent_id !== null && (["Agent", `${trace.agent_id} version ${trace.agent_version}`] as const),
     ["HTTP status", String(trace.status)] as const,
     trace.error_code !== null && (["Error", trace.error_code] as const),
-    ["Capture", trace.capture] as const,
+    trace.user !== null &&
+      ([
+        "User",
+        <a key="u" class="ref" href={`/traces?user=${encodeURIComponent(trace.user)}`}>
+          {trace.user}
+        </a>,
+      ] as const),
+    trace.tags.length > 0 && (["Tags", trace.tags.join(", ")] as const),
+    ["Id", <Id key="id" text={trace.id} />] as const,
+    ["Kept", CAPTURES[trace.capture]] as const,
     ["Key", trace.key_id ?? NONE] as const,
     ...Object.entries(trace.metadata)
-      .filter(([name]) => name !== "conversation_id")
+      .filter(([name]) => !SHOWN_ELSEWHERE.includes(name))
       .map(([name, value]) => [name, value] as const),
   ];
   return (

@@ -7,3 +7,4 @@ export type Span = Trace["spans"][number];
 export type Score = ReturnType<typeof presentScore>;
 export type Conversation = ReturnType<typeof presentConversation>;
 export type WholeConversation = Conversation & { traces: Trace[]; has_more: boolean };
+export type { TraceFacets } from "../../../resources/watching/traces/schema.ts";
