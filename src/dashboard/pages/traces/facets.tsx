@@ -85,7 +85,8 @@ const STATUSES: Readonly<Record<string, string>> = {
 type GroupProps = { title: string; name: FilterName; values: readonly Value[]; note?: ComponentChildren };
 
 function Group({ title, name, values, note }: GroupProps) {
-  const chosen = queryOf(name);
+  const isOfTraining = name === "source" && queryOf("job_id") !== undefined;
+  const chosen = queryOf(name) ?? (isOfTraining ? EVERYTHING : undefined);
   const missing = chosen !== undefined && !values.some(({ value }) => value === chosen);
   const all = missing ? [{ value: chosen, count: 0, shown: chosen }, ...values] : values;
   if (all.length === 0) return null;

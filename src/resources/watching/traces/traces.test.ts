@@ -2,6 +2,7 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { manyDeploying } from "../../../../test/fake_replicas.ts";
 import { until } from "../../../../test/harness.ts";
 import { pretendServing } from "../../../../test/pretend_replica.ts";
+import { generate } from "../../serving/deployments/chat/generate.ts";
 import { liveOf } from "../../serving/deployments/fleet/fleet.ts";
 
 setDefaultTimeout(60_000); // some start processes
@@ -78,7 +79,9 @@ test("capture metadata keeps plain parameters and metadata, but no content", asy
   const { on, id, chat } = await serving();
   const patched = await on.call("PATCH", `/v1/deployments/${id}`, { capture: "metadata", capture_retention_days: 7 });
   expect(patched.body).toMatchObject({ capture: "metadata", capture_retention_days: 7, capture_redact: [] });
-  const more = { metadata: { conversation_id: "c1", team: "x", n: 3, deep: {} }, temperature: 0.5, stop: ["END"] };
+  on.ctx.db.$client.run("UPDATE deployments SET cost_per_hour_micros = 3600000000"); // a dollar for each second
+  const metadata = { conversation_id: "c1", team: "x", n: 3, deep: {}, tags: ["red"] };
+  const more = { metadata, user: "ann", temperature: 0.5, stop: ["END"] };
   const trace = await traceOf(on, await chat(more));
   expect(trace).toMatchObject({
     capture: "metadata",
@@ -87,8 +90,26 @@ test("capture metadata keeps plain parameters and metadata, but no content", asy
     output: null,
     metadata: { conversation_id: "c1", team: "x", n: "3" },
     parameters: { temperature: 0.5, n: 1, stream: false },
+    user: "ann",
+    tags: ["red"],
   });
-  expect(trace.parameters.stop).toBeUndefined();
+  expect([trace.parameters.stop, trace.parameters.user]).toEqual([undefined, undefined]);
+  expect(trace.cost_usd).toBeGreaterThan(0);
+  expect(trace.cost_usd).toBeLessThanOrEqual(trace.duration_ms / 1000);
+});
+
+test("requests that the server makes for itself have the source evaluation", async () => {
+  const { on, id } = await serving({ capture: "full" });
+  const { signal } = new AbortController();
+  const messages = [{ role: "user" as const, content: "Is it good?" }];
+  const task = { workspaceId: on.workspaceA, deploymentId: id, messages, params: {}, signal, background: true };
+  await generate(on.ctx, task);
+  const [trace] = await until("the trace", async () => {
+    const { data } = (await on.call("GET", "/v1/traces?source=evaluation")).body;
+    return data.length > 0 ? data : undefined;
+  });
+  expect(trace).toMatchObject({ source: "evaluation", capture: "none", user: null });
+  expect((await on.call("GET", "/v1/traces?source=requests")).body.data).toEqual([]);
 });
 
 test.each([false, true])("capture full keeps content without what the patterns match (stream: %p)", async (stream) => {
