@@ -60,6 +60,17 @@ test("a stored conversation opens with its branches, thoughts, calls and results
   expect(opened.lastItems.get(pathOf(openItems(items).tree)[1]!.id)).toBe(other);
 });
 
+test("two answers below the same thoughts, which another program stored, are branches", () => {
+  const { items, put } = storing();
+  const thought = put(
+    [{ type: "reasoning", content: [{ type: "reasoning_text", text: "hm" }] }],
+    put(itemsOf(user("one")), null),
+  );
+  for (const text of ["a", "b"]) put([{ type: "message", role: "assistant", content: text }], thought);
+  const { tree } = openItems(items);
+  expect(branchesOf(tree, pathOf(tree).at(-1)!.id)).toMatchObject({ at: 1, ids: { length: 2 } });
+});
+
 test("there is nothing to keep of an answer without a word", () => {
   expect(itemsOf(answer({ thinking: "hm" }))).toEqual([]);
   expect(itemsOf(user(""))).toEqual([]);
