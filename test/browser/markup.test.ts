@@ -25,6 +25,8 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   [`/runs/compare?ids=${ids.run},${ids.failed}`]: [name("run"), name("failed run")],
   [`/playground?cols=${ids.deployment},${ids.run},model:${encodeURIComponent(name("address"))}&prompt=${encodeURIComponent(text("prompt of a link"))}`]:
     [name("deployment"), name("run"), name("address"), text("prompt of a link")],
+  "/models": [name("model")],
+  [`/models/${ids.model}`]: [name("model")],
   "/datasets": [name("dataset")],
   [`/datasets/${ids.dataset}`]: [name("dataset"), text("prompt")],
   [`/datasets/${ids.dataset}?tab=columns`]: [name("column")],

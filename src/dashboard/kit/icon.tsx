@@ -3,6 +3,7 @@ const PATHS = {
   home: "M3 8l5-5 5 5v5H3z",
   runs: "M2 12l4-5 3 3 5-7",
   playground: "M3 3h10v7H7l-3 3v-3H3z",
+  models: "M8 1.5l5.5 3v7L8 14.5l-5.5-3v-7zM2.5 4.5L8 7.5l5.5-3M8 7.5v7",
   datasets: "M3 4c0-2 10-2 10 0v8c0 2-10 2-10 0zM3 8c0 2 10 2 10 0",
   rewards: "M8 2l2 4 4 .5-3 3 1 4.5-4-2-4 2 1-4.5-3-3L6 6z",
   experiments: "M6 2h4M7 2v4L3 13h10L9 6V2",

@@ -19,6 +19,15 @@ export const PAGES: readonly PageSpec[] = [
   { path: "/runs/compare", title: "Compare runs", load: () => import("./runs/compare/page.tsx"), area: "training" },
   { path: "/runs/:id", title: "Run", load: () => import("./runs/run/page.tsx"), area: "training" },
   {
+    path: "/models",
+    title: "Models",
+    load: () => import("./models/list.tsx"),
+    nav: { group: "Work", icon: "models" },
+    area: "inference",
+    jump: "b",
+  },
+  { path: "/models/:id", title: "Model", load: () => import("./models/model.tsx"), area: "inference" },
+  {
     path: "/playground",
     title: "Playground",
     load: () => import("./playground/playground.tsx"),

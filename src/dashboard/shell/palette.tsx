@@ -32,6 +32,7 @@ function useEntries(): Entry[] {
   const runs = useResource<ListPage<Named>>(from("/runs", "/v1/training_jobs?limit=100", "training"));
   const deployments = useResource<ListPage<Named>>(from("/deployments", "/v1/deployments?limit=100", "inference"));
   const datasets = useResource<ListPage<Named>>(from("/datasets", "/v1/datasets?limit=100", "training"));
+  const models = useResource<ListPage<Named>>(from("/models", "/v1/models?registry=true&limit=100", "inference"));
   const named = (list: ListPage<Named> | undefined, kind: string, prefix: string, icon: IconName) =>
     (list?.data ?? []).map((item) => ({
       name: item.output_name || item.name || item.id,
@@ -45,6 +46,7 @@ function useEntries(): Entry[] {
       actions.map(([name, href]) => ({ name, kind: "Action", href, icon: "plus" as const })),
     ),
     ...named(runs.data, "Run", "/runs", "runs"),
+    ...named(models.data, "Model", "/models", "models"),
     ...named(deployments.data, "Deployment", "/deployments", "deployments"),
     ...named(datasets.data, "Dataset", "/datasets", "datasets"),
     { name: "API reference", kind: "Page", href: "/docs", icon: "book" },

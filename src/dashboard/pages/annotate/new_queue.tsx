@@ -8,6 +8,7 @@ import { SelectField, TextField } from "../../kit/field.tsx";
 import { navigate } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import { labelsOf } from "./label_lines.ts";
+import { NEW, TargetField, targetOf } from "./target.tsx";
 
 const HINT = "One line for each label: tone: kind, rude · stars: 1-5 · note: text · errors: mark wrong, rude";
 
@@ -17,13 +18,15 @@ export function NewQueue({ onClose }: { onClose: () => void }) {
   const [people, setPeople] = useState("1");
   const [instructions, setInstructions] = useState("");
   const [lines, setLines] = useState("");
+  const [target, setTarget] = useState(NEW);
   const labels = labelsOf(lines);
   const create = async () => {
-    const queue = await attempt(() =>
+    const queue = await attempt(async () =>
       api<AnnotationQueue>("/v1/annotation_queues", {
         method: "POST",
         body: {
           name: name.trim(),
+          dataset_id: await targetOf(target, name, mode),
           mode,
           annotators_per_item: Number(people),
           labels: labels.fields,
@@ -54,6 +57,7 @@ export function NewQueue({ onClose }: { onClose: () => void }) {
           ]}
           onChange={setMode}
         />
+        <TargetField mode={mode} queue={name} value={target} onChange={setTarget} />
         <TextField label="People for each item" type="number" value={people} onInput={setPeople} />
         <TextField
           label="Labels"

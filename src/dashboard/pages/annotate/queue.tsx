@@ -6,7 +6,6 @@ import { deleteResource, reload, useList, useResource } from "../../data/resourc
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
-import { Ref } from "../../kit/content.tsx";
 import { Confirm } from "../../kit/dialog.tsx";
 import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
@@ -18,6 +17,7 @@ import type { PageProps } from "../spec.ts";
 import { AddRows } from "./add_rows.tsx";
 import { Agreement } from "./agreement.tsx";
 import { Progress } from "./progress.tsx";
+import { DatasetName, SetTarget, TrainOnThese } from "./target.tsx";
 
 export function Page({ params }: PageProps) {
   const path = `/v1/annotation_queues/${params["id"]}`;
@@ -53,7 +53,7 @@ export function Page({ params }: PageProps) {
 }
 
 function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
-  const [isOpen, setIsOpen] = useState<"add" | "delete" | undefined>(undefined);
+  const [isOpen, setIsOpen] = useState<"add" | "delete" | "target" | undefined>(undefined);
   const close = () => setIsOpen(undefined);
   const remove = async () => {
     if ((await attempt(() => deleteResource(path), "Deleted")) === undefined) return;
@@ -65,11 +65,14 @@ function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
       <LinkButton kind="primary" href={`/annotate/${queue.id}/work`}>
         Annotate
       </LinkButton>
+      <TrainOnThese queue={queue} />
+      {queue.dataset_id === null && <Button onClick={() => setIsOpen("target")}>Set a dataset</Button>}
       <Button onClick={() => setIsOpen("add")}>Add rows</Button>
       <Button kind="danger" onClick={() => setIsOpen("delete")}>
         Delete
       </Button>
       {isOpen === "add" && <AddRows path={path} onClose={close} />}
+      {isOpen === "target" && <SetTarget queue={queue} path={path} onClose={close} />}
       {isOpen === "delete" && (
         <Confirm title="Delete this queue?" verb="Delete" onConfirm={remove} onClose={close}>
           Its items and annotations are deleted too. Rows that were made from them stay.
@@ -120,7 +123,7 @@ function About({ queue }: { queue: AnnotationQueue }) {
     ["People for each item", count(queue.annotators_per_item)] as const,
     ["Reserved for", duration(queue.lease_seconds)] as const,
     ["Labels", queue.labels.map(({ name, type }) => `${name} (${type})`).join(", ") || "None"] as const,
-    queue.dataset_id !== null && (["Rows go to", <Ref key="d" page="/datasets/:id" id={queue.dataset_id} />] as const),
+    queue.dataset_id !== null && (["Rows go to", <DatasetName key="d" id={queue.dataset_id} />] as const),
     ["Created", <Time key="m" at={queue.created_at} />] as const,
   ];
   return (

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp } from "../../../../test/harness.ts";
 import { makeAdapter, makeModel } from "../../../../test/models.ts";
+import { write } from "../../../platform/db/db.ts";
 import { chooseBase } from "./base_choice.ts";
 import { baseFor, importFile, openSource } from "./files/import.ts";
 import * as models from "./service.ts";
@@ -66,4 +67,21 @@ test("F26 adapter: if several models fit, the refusal names them, and --base dec
   const whole = await openSource(join(app.dir, "models", "one.gguf"));
   await whole.handle.close();
   expect(() => baseFor(app.ctx, app.workspaceA, whole.shape, "two")).toThrow("whole model");
+});
+
+test("a merged result and a quantized copy of the base leave the adapter its base", async () => {
+  const { app, add, deploy } = await open();
+  const base = await add("base");
+  const { shape, path } = base;
+  if (shape === null || path === null) throw new Error("the base has no file");
+  for (const source of ["training_job", "quantized"] as const)
+    write(app.ctx.db, (tx) => {
+      const { id } = models.add(tx, { workspaceId: app.workspaceA, name: `made-by-${source}`, source }, 0);
+      models.accept(tx, id, { shape, path, sizeBytes: 1, sha256: null, fileMtimeMs: 0 }, 0);
+    });
+  const adapter = await importFile(app.ctx, makeAdapter(dir, OPTIONS), "carry.adapter");
+  expect(models.baseOf(app.ctx, app.workspaceA, adapter)?.id).toBe(base.id);
+  const names = models.fittingBases(app.ctx, app.workspaceA, adapter.shape).map(({ name }) => name);
+  expect(names).toEqual(["base"]);
+  expect((await deploy("carry.adapter")).status).toBe(201);
 });

@@ -16,11 +16,12 @@ import { creates } from "../../../http/idempotency.ts";
 import { bodyLimits } from "../../../http/limits/body_limits.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { Deleted, flagText, Label, later } from "../../../lib/schema.ts";
+import { Deleted, flagText, Label, later, numberText } from "../../../lib/schema.ts";
 import { SignedQuery } from "../../data/signed_urls/schema.ts";
 import { findAgentModel, listUsable } from "../agents/listed.ts";
 import { findServed } from "../deployments/served.ts";
 import { stopTuned } from "../deployments/tuned.ts";
+import { listRegistry } from "./registry/list.ts";
 import { routes as registry } from "./registry/routes.ts";
 import { remove } from "./remove.ts";
 import { AnthropicModel, Model, present, presentAnthropic } from "./schema.ts";
@@ -39,7 +40,13 @@ const ModelScan = later(() =>
 const RegistryQuery = z.object({
   registry: flagText.default(false).describe("true: the models of the registry, deployed or not"),
 });
-const ListQuery = PageQuery.extend({ ...RegistryQuery.shape, ...ANTHROPIC_POSITION });
+const ListQuery = PageQuery.extend({
+  ...RegistryQuery.shape,
+  context_length: numberText(z.int().min(1).max(10_000_000))
+    .optional()
+    .describe("With registry=true: adds the memory that each model needs at this context"),
+  ...ANTHROPIC_POSITION,
+});
 
 /** Needs no key: the signed address is the permission. */
 const uploadRoute = (ctx: Ctx) =>
@@ -140,9 +147,9 @@ export const routes = (ctx: Ctx) => {
     )
     .get(
       "",
-      async ({ request, principal: { workspaceId }, query: { registry, ...query } }) => {
+      async ({ request, principal: { workspaceId }, query: { registry, context_length: context, ...query } }) => {
         const page = forwardOf(query);
-        if (registry) return models.list(ctx, workspaceId, page);
+        if (registry) return listRegistry(ctx, workspaceId, page, context);
         const listed = await listUsable(ctx, workspaceId, page);
         if (!speaksAnthropic(request)) return listed;
         return anthropicList({ ...listed, data: listed.data.map(presentAnthropic) });

@@ -40,6 +40,15 @@ export const Model = later(() =>
         .optional()
         .describe("The deployment that serves the model; absent in the registry"),
       agent: z.object({ id: z.string(), version: z.int() }).optional().describe("The agent, if id is the name of one"),
+      memory_bytes: z
+        .int()
+        .nullable()
+        .optional()
+        .describe("With registry and context_length: an estimate at that context"),
+      served_by: z
+        .array(z.object({ id: z.string(), name: z.string() }))
+        .optional()
+        .describe("In the list of the registry: the active deployments that serve the model"),
       created_at: DateTime,
       updated_at: DateTime,
     })

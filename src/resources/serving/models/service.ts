@@ -229,7 +229,10 @@ export const baseOf = (ctx: Ctx, workspaceId: string, adapter: ModelRow): ModelR
   return others.length === 0 ? only : undefined;
 };
 
-/** Models that the adapter's tensors fit, best known by architecture, layers and width. */
+/**
+ * Models that the adapter's tensors fit, best known by architecture, layers and width. Results of jobs and quantized copies count
+ * only if no other model fits: an adapter from outside was made for their base.
+ */
 export function fittingBases(ctx: Ctx, workspaceId: string, adapter: ModelShape | null): ModelRow[] {
   if (adapter === null) return [];
   const fits = ({ shape }: ModelRow) =>
@@ -237,7 +240,9 @@ export function fittingBases(ctx: Ctx, workspaceId: string, adapter: ModelShape 
     shape.layers >= adapter.layers &&
     (adapter.embedding_length === 1 || shape.embedding_length === adapter.embedding_length);
   const ready = and(visible(workspaceId), eq(models.architecture, adapter.architecture), ne(models.status, "missing"));
-  return ctx.db.select().from(models).where(ready).all().filter(fits);
+  const fitting = ctx.db.select().from(models).where(ready).all().filter(fits);
+  const originals = fitting.filter(({ source }) => source !== "training_job" && source !== "quantized");
+  return originals.length > 0 ? originals : fitting;
 }
 
 export type NewModel = { workspaceId: string | null; name: string; source: ModelSource } & Partial<ModelRow>;

@@ -4,8 +4,11 @@ import type { Model } from "../../../../resources/serving/models/schema.ts";
 import type { RewardFunction } from "../../../../resources/training/reward_functions/schema.ts";
 import { count, number } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
+import { useRunNames } from "../../../data/run_names.ts";
 import { Card } from "../../../kit/card.tsx";
 import { SelectField, TextField } from "../../../kit/field.tsx";
+import { CodeEditor, type Mark } from "../../rewards/code_editor.tsx";
+import { placeIn } from "../../rewards/scoring.ts";
 import { METHODS, type Method } from "../methods.ts";
 import { type Form, NUMBERS } from "./form.ts";
 
@@ -27,13 +30,24 @@ const SAYS: Readonly<Record<Method, string>> = {
 type Options = readonly (readonly [string, string])[];
 
 /** The choice, also if the list does not have it (yet). */
-const withChoice = (options: Options, value: string): Options =>
-  value === "" || options.some(([each]) => each === value) ? options : [...options, [value, value]];
+const withChoice = (options: Options, value: string, shown = value): Options =>
+  value === "" || options.some(([each]) => each === value) ? options : [...options, [value, shown]];
+
+/** Results of runs too: an adapter is trained further on its base model. Embedding models are not trained. */
+const isTrainable = ({ type, status, base_model: base }: Model) =>
+  status === "ready" && (type === "model" || base !== null);
+
+/** `carry, adapter of verk-tiny, step 40` */
+const modelText = ({ name, type, base_model: base, job_id: job, checkpoint_step: step }: Model): string => {
+  const from = type === "adapter" ? `, adapter of ${base}` : job === null ? "" : `, made from ${base}`;
+  return `${name}${from}${step === null ? "" : `, step ${step}`}`;
+};
 
 export function Basics({ form, change, faultOf }: FieldsProps) {
   const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100", { events: ["model."] });
   const datasets = useResource<ListPage<Dataset>>("/v1/datasets?limit=100", { events: ["dataset."] });
-  const trainable = (models.data?.data ?? []).filter(({ type, status }) => type !== "adapter" && status === "ready");
+  const runName = useRunNames();
+  const trainable = (models.data?.data ?? []).filter(isTrainable);
   const rows: Options = (datasets.data?.data ?? []).map(({ id, name, num_rows: n }) => [
     id,
     n === null ? name : `${name} · ${count(n)} rows`,
@@ -45,8 +59,9 @@ export function Basics({ form, change, faultOf }: FieldsProps) {
           label="Base model"
           value={form.model}
           options={withChoice(
-            [["", "Choose a model"], ...trainable.map(({ name }) => [name, name] as const)],
+            [["", "Choose a model"], ...trainable.map((model) => [model.name, modelText(model)] as const)],
             form.model,
+            form.model.startsWith("job_") ? `result of the run ${runName(form.model)}` : form.model,
           )}
           onChange={(model) => change({ model })}
           error={faultOf("/base_model")}
@@ -116,19 +131,30 @@ export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKe
           hint={chosen?.description}
         />
         {form.reward === "code" && (
-          <TextField
-            label="Reward code"
-            value={form.code}
-            onInput={(code) => change({ code })}
-            rows={9}
-            mono
-            error={faultOf("/reward_source")}
-            hint="Python or TypeScript. It gets the answers and the columns of the rows, and returns one number for each."
-          />
+          <>
+            <p class="muted">
+              Python or TypeScript. It gets the answers and the columns of the rows, and returns one number for each.
+            </p>
+            <CodeEditor
+              label="Reward code"
+              value={form.code}
+              onInput={(code) => change({ code })}
+              isPython={!TYPESCRIPT.test(form.code)}
+              marks={marksOf(faultOf("/reward_source"))}
+            />
+          </>
         )}
       </div>
     </Card>
   );
+}
+
+const TYPESCRIPT = /^\s*(?:export\s|import\s.+from\s+["']|function\s|const\s|let\s|type\s|\/\/|\/\*)/m;
+
+/** A fault without a line is shown at the first one. */
+function marksOf(fault: string | undefined): Mark[] {
+  if (fault === undefined) return [];
+  return [{ ...(placeIn(fault) ?? { line: 1, column: null }), message: fault }];
 }
 
 type NumbersProps = FieldsProps & {

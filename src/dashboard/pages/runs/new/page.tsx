@@ -7,6 +7,7 @@ import { navigate, queryOf } from "../../../shell/router.ts";
 import { attempt } from "../../../shell/toasts.tsx";
 import { hasReward, METHODS } from "../methods.ts";
 import { jobPath, type TrainingJob } from "../types.ts";
+import { useFittingCode } from "./default_code.ts";
 import { useDraft } from "./draft.ts";
 import { DryRunCard, type Fault, faultAt, useDryRun } from "./dry_run.tsx";
 import { Basics, Numbers, Reward } from "./fields.tsx";
@@ -33,6 +34,7 @@ const startOf = (): Form => ({
   model: queryOf("model") ?? "",
   dataset: queryOf("dataset") ?? "",
   reward: queryOf("reward") ?? EMPTY.reward,
+  rank: queryOf("rank") ?? EMPTY.rank,
   method: METHODS.find((method) => method === queryOf("method")) ?? EMPTY.method,
 });
 
@@ -46,6 +48,10 @@ function NewRun({ start, source }: { start: Form; source: TrainingJob | undefine
     "faults" in request ? Object.entries(request.faults).map(([param, message]) => ({ param, message })) : [];
   const faults = formFaults.length > 0 ? formFaults : dry.faults; // the dry run knows nothing of a form that it cannot get
   const fields = { form, change, faultOf: (pointer: string) => faultAt(faults, pointer) };
+  useFittingCode(
+    { dataset: form.dataset, code: form.code, isWanted: hasReward(form.method) && form.reward === "code" },
+    (code) => change({ code }),
+  );
   const create = async () => {
     const job = await attempt(() => api<TrainingJob>("/v1/training_jobs", { method: "POST", body }), "Queued");
     if (!job) return;

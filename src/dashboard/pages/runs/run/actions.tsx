@@ -8,6 +8,7 @@ import { Confirm } from "../../../kit/dialog.tsx";
 import { navigate } from "../../../shell/router.ts";
 import { attempt } from "../../../shell/toasts.tsx";
 import { saveRun } from "../export/save.ts";
+import { TrainOn } from "../new/train_on.tsx";
 import { type JobCheckpoint, type JobEvent, jobPath, type Point, type TrainingJob } from "../types.ts";
 import { Deploy } from "./deploy.tsx";
 
@@ -48,6 +49,9 @@ export function Actions({ job, checkpoints, points, events }: ActionsProps) {
         <Button kind="danger" onClick={() => setOpen("cancel")}>
           Cancel
         </Button>
+      )}
+      {mayWrite && job.status === "completed" && job.method !== "custom" && (
+        <TrainOn model={job.id} rank={job.lora?.r} />
       )}
       {mayWrite && isJobOver(job.status) && (
         <Button kind="danger" onClick={() => setOpen("delete")}>
