@@ -23,6 +23,15 @@ describe.skipIf(CHROMIUM === null)("traces", () => {
     }
   }
 
+  /** The button is off until the deployments are loaded. */
+  async function sendAgain() {
+    const { page } = world;
+    await page.waitFor("a deployment", () =>
+      page.run<boolean>(`document.querySelector("dialog footer .primary")?.disabled === false`),
+    );
+    await page.click("button", "Send again");
+  }
+
   /** A request to the deployment, once its trace is stored. */
   async function chat(content: string, more: object = {}): Promise<string> {
     const { server } = world;
@@ -98,7 +107,7 @@ describe.skipIf(CHROMIUM === null)("traces", () => {
     await page.waitForText(`${MARKUP} again`);
     await clean();
     await page.click("button", "Compare with another model");
-    await page.click("button", "Send again");
+    await sendAgain();
     await page.waitForText("gave 1 answer", 60_000);
     await page.press("Escape");
     expect(await page.run<number>(`document.querySelectorAll("[aria-label='Copy as curl']").length`)).toBe(1);
@@ -125,7 +134,7 @@ describe.skipIf(CHROMIUM === null)("traces", () => {
     await page.waitForText(`${MARKUP} again`);
     await clean();
     await page.click("button", "Compare with another model");
-    await page.click("button", "Send again");
+    await sendAgain();
     await page.waitForText("gave 3 answers", 60_000);
 
     await page.at(`/traces/${trace}`);

@@ -76,7 +76,7 @@ const FINAL = [400, 403, 404];
 type ErrorBoxProps = {
   error: ApiError;
   retry?: (() => unknown) | undefined;
-  /** What failed, if it was no loading. */
+  /** The heading of an error that is no failed loading. */
   title?: string | undefined;
 };
 

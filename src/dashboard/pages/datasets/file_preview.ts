@@ -1,4 +1,4 @@
-/** What an upload will store, from the first bytes of its file. The server reads the kinds that the page cannot. Pure. */
+/** The rows that an upload will store, from the first bytes of its file. The server reads the kinds that the page cannot. Pure. */
 import { errorText } from "../../../lib/error_text.ts";
 import { parseCells } from "../../../lib/rows/cells.ts";
 import { type ColumnMap, renameRow } from "../../../lib/rows/columns.ts";

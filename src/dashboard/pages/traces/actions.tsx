@@ -1,4 +1,4 @@
-/** What a person does with a trace: ask again, compare, keep it as a row, or remove it. */
+/** Actions of a trace: ask again, compare, keep it as a row, remove it. */
 import { useState } from "preact/hooks";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { deleteResource, reload, useResource } from "../../data/resource.ts";

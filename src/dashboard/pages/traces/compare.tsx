@@ -15,7 +15,7 @@ import { answerOf, requestOf } from "./request.ts";
 import type { Trace } from "./types.ts";
 
 export type Comparison = {
-  /** What was asked, in short. */
+  /** The question, in short. */
   asked: string;
   before: string;
   after: string;

@@ -150,7 +150,7 @@ function Rows({ rows, deployments }: { rows: readonly TraceSummary[]; deployment
   );
 }
 
-/** What was asked and answered. A request that was not kept is told apart by the end of its id. */
+/** Question and answer. A request that was not kept is recognized by the end of its id. */
 const Words = ({ of }: { of: TraceSummary }) => (
   <span class="traces-words">
     <b>{of.input_start ?? (of.capture === "full" ? "No text" : "Content not kept")}</b>
