@@ -13,9 +13,18 @@ const HEADERS = {
   "content-disposition": 'attachment; filename="traces.jsonl"',
 };
 
-/** Streams the traces as JSON lines, oldest first, in constant memory. A slow client slows the stream down. */
-export function exported(ctx: Ctx, request: Request, workspaceId: string, filter: TraceFilter): Response {
+/**
+ * Streams the traces as JSON lines, oldest first, in constant memory. A slow client slows the stream down. Those of the
+ * buffer are stored before the answer begins, so it can still be an error.
+ */
+export async function exported(
+  ctx: Ctx,
+  request: Request,
+  workspaceId: string,
+  filter: TraceFilter,
+): Promise<Response> {
   mustNameScore(filter);
+  await settled(ctx, workspaceId, () => {});
   keepOpen(ctx, request);
   const encoder = new TextEncoder();
   let batch: Position[] = [];

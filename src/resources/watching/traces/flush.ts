@@ -5,7 +5,7 @@
  */
 import type { Ctx } from "../../../context.ts";
 import { nextTurn } from "../../../lib/turns.ts";
-import { durable, isClosed, isDirty, write } from "../../../platform/db/db.ts";
+import { isClosed, watchWrites, write } from "../../../platform/db/db.ts";
 import { counter } from "../../../platform/metrics.ts";
 import { spaceMeter } from "../../data/storage_usage/service.ts";
 import type { NewTrace } from "./new_trace.ts";
@@ -47,14 +47,18 @@ export function flush(ctx: Ctx, only?: string) {
 
 const mayFlush = ({ state, db }: Ctx, workspaceId: string) => state.traces.buffer.hasOf(workspaceId) && !isClosed(db);
 
-/** For a request that shows traces of the workspace: what `read` found is on the disk before it is shown. */
+/**
+ * For a request that shows traces of the workspace: what `read` found is on the disk before it is shown. A commit that is
+ * lost meanwhile fails the request, also one that closed between two turns of `read`.
+ */
 export async function settled<T>(ctx: Ctx, workspaceId: string, read: () => T | Promise<T>): Promise<T> {
+  const written = watchWrites(ctx.db);
   while (mayFlush(ctx, workspaceId)) {
     flushSome(ctx, workspaceId, performance.now() + TURN_MS);
     if (mayFlush(ctx, workspaceId)) await nextTurn();
   }
   const result = await read();
-  if (isDirty(ctx.db)) await durable(ctx.db);
+  await written();
   return result;
 }
 

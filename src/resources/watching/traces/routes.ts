@@ -158,8 +158,11 @@ const conversationRoutes = (ctx: Ctx) => {
     )
     .post(
       "/:id/replay",
-      ({ principal, params, body, request }) =>
-        replay(ctx, principal, conversations.mustGet(ctx, principal.workspaceId, params.id), body, request),
+      async ({ principal, params, body, request }) => {
+        const { workspaceId } = principal;
+        const found = await settled(ctx, workspaceId, () => conversations.mustGet(ctx, workspaceId, params.id));
+        return await replay(ctx, principal, found, body, request);
+      },
       {
         ...takes(ReplayConversation),
         detail: describe(
