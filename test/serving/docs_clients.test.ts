@@ -40,6 +40,8 @@ test("the page has an example of each client, five lines long", () => {
   expect(long).toEqual([]);
 });
 
+const isBatch = (text: string) => text.includes("batches.create");
+
 for (const { text, line } of EXAMPLES) {
   const packages = packagesOf(text);
   const missing = packages.filter((name) => !isInstalled(name));
@@ -61,3 +63,27 @@ for (const { text, line } of EXAMPLES) {
     60_000,
   );
 }
+
+const batches = EXAMPLES.filter(({ text }) => isBatch(text));
+
+test("a batch of each format is among the examples", () => {
+  expect(batches.flatMap(({ text }) => packagesOf(text)).toSorted()).toEqual(["@anthropic-ai/sdk", "openai"]);
+});
+
+/** The examples end when the batch is accepted. The tests run in the order of the file. */
+test.skipIf(!batches.every(({ text }) => packagesOf(text).every(isInstalled)))(
+  "the batches of the examples end with all their answers",
+  async () => {
+    const endedOf = async (path: string) => {
+      const { data } = await server.get(path);
+      return data.length > 0 && data.every((each: Batch) => each.ended_at || each.completed_at) ? data : undefined;
+    };
+    const [ours] = await until("the batch of OpenAI", () => endedOf("/v1/batches"), 60_000);
+    expect([ours.status, ours.request_counts]).toEqual(["completed", { total: 1, completed: 1, failed: 0 }]);
+    const [other] = await until("the batch of Anthropic", () => endedOf("/v1/messages/batches"), 60_000);
+    expect([other.processing_status, other.request_counts]).toMatchObject(["ended", { succeeded: 1, errored: 0 }]);
+  },
+  120_000,
+);
+
+type Batch = { ended_at?: string | null; completed_at?: number | null };

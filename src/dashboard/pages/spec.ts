@@ -16,7 +16,7 @@ export type PageSpec = {
   nav?: { group: (typeof GROUPS)[number]; icon: IconName /** Default: the title. */; name?: string } | undefined;
   /** Scopes area that the page needs; it is hidden from keys that lack it. */
   area?: "training" | "inference" | "detect" | "account" | "admin" | undefined;
-  /** What Search offers beside the page itself: `[["New key", "/keys?new=1"]]`. */
+  /** Entries of Search beside the page itself: `[["New key", "/keys?new=1"]]`. */
   actions?: readonly (readonly [name: string, href: string])[] | undefined;
   /** Keys after `g` that open the page: `g r`. */
   jump?: string | undefined;

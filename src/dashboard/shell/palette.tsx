@@ -13,7 +13,8 @@ import { applyTheme, THEMES, theme } from "./theme.ts";
 type Entry = {
   name: string;
   kind: string;
-  icon: IconName /** Where it leads, or a name for what it does. */;
+  icon: IconName;
+  /** The address that it leads to, or a name for its act. */
   href: string;
   act?: () => unknown;
 };

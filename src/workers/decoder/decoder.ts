@@ -6,6 +6,7 @@
 import { type Device, DRAWING_WORDS, PAGE, type Read } from "../../native/cuda/decode/kernels.ts";
 import type { AdapterSource } from "./adapters/plan.ts";
 import { AdapterStore } from "./adapters/store.ts";
+import { type Room, tokensOf } from "./admission.ts";
 import { Board } from "./board.ts";
 import { drawingWords, MASKED_WORD } from "./drawing.ts";
 import { GuessSlots } from "./guessing/guess_slots.ts";
@@ -17,7 +18,7 @@ import { openBuffers, Passes } from "./passes.ts";
 import { bucketOf, chunksOf, wideFor } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
 import type { Sequence } from "./sequence.ts";
-import { MOST_BIASES, openSlotMemory } from "./slot_memory.ts";
+import { openSlotMemory } from "./slot_memory.ts";
 import { StepGraphs, type StepRows } from "./steps/graphs.ts";
 import { type Row, readResults } from "./steps/results.ts";
 import type { AdapterLoad, Admission, Decoder, DecoderOptions, DrawnToken } from "./types.ts";
@@ -48,7 +49,7 @@ class GraphDecoder implements Decoder {
   readonly #queue: Queued[] = [];
   readonly #close: (() => void)[] = [];
   readonly #rows: Sequence[] = []; // row i decodes #rows[i]
-  readonly #isToken: (token: number) => boolean;
+  readonly #room: Room;
   readonly #guessSlots: GuessSlots | null;
   readonly #adapters: AdapterStore | null;
   #ids = 0;
@@ -66,7 +67,7 @@ class GraphDecoder implements Decoder {
     const layerBytes = pages * 2 * keyHeads * PAGE * headLength * 2;
     this.#device = device;
     this.#options = options;
-    this.#isToken = (token) => token >= 0 && token < vocab;
+    this.#room = { contextLength, pages, vocab };
     this.#pages = new PageTable(pages);
     this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
     const open = <T extends { free: () => void }>(part: T): T => {
@@ -112,14 +113,7 @@ class GraphDecoder implements Decoder {
 
   admit(admission: Admission): number | null {
     const { prompt, maxTokens, drawing } = admission;
-    const { contextLength } = this.#options;
-    const total = prompt.length - 1 + maxTokens;
-    if (prompt.length === 0 || maxTokens < 1) throw new RangeError("A prompt has no tokens, or maxTokens is below 1");
-    if (total > contextLength || Math.ceil(total / PAGE) > this.#pages.count)
-      throw new RangeError(`The prompt and its answer need ${total} tokens, but the context holds ${contextLength}`);
-    if (drawing.logitBias.length > MOST_BIASES) throw new RangeError(`logit_bias has more than ${MOST_BIASES} tokens`);
-    if (!prompt.every(this.#isToken) || !drawing.logitBias.every(([token]) => this.#isToken(token)))
-      throw new RangeError("A token of the prompt or of logit_bias is not in the vocabulary");
+    const total = tokensOf(admission, this.#room);
     if (this.#free.length === 0) return null;
     const beginning = prompt.subarray(0, -1);
     const adapter = this.#adapters?.placeOf(admission.adapter) ?? -1;
