@@ -108,7 +108,7 @@ describe.skipIf(!canCompute)("adapters of our decoder", () => {
   }
   const say = (
     decoder: Decoder,
-    of: { adapter?: number; text?: Int32Array; maxTokens?: number; drawing?: Drawing },
+    of: { adapter?: number | undefined; text?: Int32Array; maxTokens?: number; drawing?: Drawing },
   ) => {
     const { adapter, text = prompt(1, 45), maxTokens = 8, drawing = GREEDY } = of;
     return drain(decoder, [decoder.admit({ prompt: text, maxTokens, drawing, adapter })!])[0]!;

@@ -27,7 +27,7 @@ export type StoreOptions = { most: number; read?: ReadAll | undefined };
 /** Addresses that kernels need beside those of a batch. */
 export type AdapterTable = { table: number; stride: number; sums: number };
 
-type Held = { place: number; at: number; head: boolean };
+type Entry = { place: number; at: number; head: boolean };
 
 export class AdapterStore {
   readonly table: AdapterTable;
@@ -36,7 +36,7 @@ export class AdapterStore {
   readonly #model: DecoderModel;
   readonly #read: ReadAll;
   readonly #places: number[]; // free ones
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, Entry>();
   #staging = 0;
   #lastId = 0;
 
