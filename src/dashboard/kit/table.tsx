@@ -30,19 +30,31 @@ type TableProps<T> = {
   sectionOf?: ((row: T) => string) | undefined;
 };
 
+const ROW_PX = 38; // until the first part is drawn
+
 export const keyOfColumn = <T,>({ key, title }: Column<T>): string => key ?? title;
 
 export function Table<T>(props: TableProps<T>) {
   const { label, rows, columns, keyOf, sort, onSort } = props;
   const parts = chunksOf(rows, keyOf);
   const shape = columns.map(keyOfColumn).join("\n");
+  const [rowPx, setRowPx] = useState(ROW_PX);
   return (
     <div class="scroll">
       <table class="rows" key={shape} aria-rowcount={parts.length > 1 ? rows.length + 1 : undefined}>
         <caption class="hidden">{label}</caption>
         <Head columns={columns} sort={sort} onSort={onSort} isLong={parts.length > 1} />
         {parts.map((part, i) => (
-          <Part key={part.key} {...props} rows={part.rows} before={i * CHUNK - 1} all={rows} isFirst={i < 2} />
+          <Part
+            key={part.key}
+            {...props}
+            rows={part.rows}
+            before={i * CHUNK - 1}
+            all={rows}
+            isFirst={i < 2}
+            rowPx={rowPx}
+            onMeasure={i === 0 ? setRowPx : undefined}
+          />
         ))}
       </table>
     </div>
@@ -104,20 +116,23 @@ type PartProps<T> = Pick<TableProps<T>, "rows" | "columns" | "keyOf" | "href" | 
   before: number;
   all: readonly T[];
   isFirst: boolean;
+  /** Height of a row that was not drawn yet. */
+  rowPx: number;
+  onMeasure: ((px: number) => void) | undefined;
 };
 
-const ROW_PX = 38; // until a part was drawn once
 const NEAR = "1500px 0px";
 
 /** A part of the rows. Far from the screen it is an empty space of the same height. */
-function Part<T>({ rows, columns, keyOf, href, sectionOf, before, all, isFirst }: PartProps<T>) {
+function Part<T>({ rows, columns, keyOf, href, sectionOf, before, all, isFirst, rowPx, onMeasure }: PartProps<T>) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const height = useRef(rows.length * ROW_PX);
+  const height = useRef<number | undefined>(undefined); // once it was drawn
   const isWhole = rows.length === all.length;
   const [isNear, setNear] = useState(isFirst || isWhole);
   useLayoutEffect(() => {
     const element = body.current;
     if (!element || isWhole) return;
+    onMeasure?.(element.offsetHeight / rows.length);
     const watch = new IntersectionObserver(
       ([entry]) => {
         if (!entry) return;
@@ -133,7 +148,7 @@ function Part<T>({ rows, columns, keyOf, href, sectionOf, before, all, isFirst }
   if (!isNear && !isWhole)
     return (
       <tbody ref={body} class="far">
-        <tr style={{ height: `${height.current}px` }}>
+        <tr style={{ height: `${height.current ?? rows.length * rowPx}px` }}>
           <td colSpan={columns.length} />
         </tr>
       </tbody>

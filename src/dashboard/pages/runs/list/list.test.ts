@@ -15,7 +15,7 @@ const run = (over: object = {}) =>
     group: "first week",
     notes: "too many steps",
     hyperparameters: { learning_rate: 0.0002, loss_type: "dapo" },
-    latest_metrics: { reward: 0.8, "rewards/margins": 2 },
+    latest_metrics: { reward: 0.8, learning_rate: 0, "rewards/margins": 2 },
     ...over,
   }) as unknown as ListedRun;
 const found = (text: string, over: object = {}) => isFound(run(over), searchOf(text));

@@ -55,9 +55,9 @@ function hasWords(run: ListedRun, words: readonly string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-/** A run without the setting or metric does not fit. */
+/** A run without the setting or metric does not fit. A name of both, such as learning_rate, means the setting. */
 function holds({ hyperparameters, latest_metrics: metrics }: ListedRun, { name, operator, value }: Condition): boolean {
-  const found = metrics?.[name] ?? hyperparameters?.[name];
+  const found = hyperparameters?.[name] ?? metrics?.[name];
   if (found === undefined || found === null) return false;
   const wanted = Number(value);
   if (typeof found === "number" && !Number.isNaN(wanted)) return OPERATORS[operator](found, wanted);
