@@ -189,9 +189,6 @@ test("conformance note 8: a field that looks like a known one is refused on infe
     const constrained = await on.call("POST", route, { model: "base", messages: [USER], ebnf: "root ::= x" });
     expect([constrained.status, constrained.body.error.param]).toEqual([status, "/ebnf"]);
     const kept = await on.call("POST", route, { model: "base", messages: [USER], store: true, min_tokens: 1 });
-    expect([kept.status, kept.headers.get("warning")]).toEqual([
-      200,
-      '299 verk "ignored: unknown field /min_tokens"',
-    ]);
+    expect([kept.status, kept.headers.get("warning")]).toEqual([200, '299 verk "ignored: unknown field /min_tokens"']);
   }
 });
