@@ -146,17 +146,19 @@ async function chooseColumns(page: Dashboard) {
   await showing(page, ["fast"]);
 }
 
+const VIEW = `best ${MARKUP}`.slice(0, 60); // the most that a name has
+
 async function keepView(page: Dashboard) {
   await page.click("button", "Save view");
   await page.click("textbox", "Name");
-  await page.type(`best ${MARKUP}`);
+  await page.type(VIEW);
   await page.press("Enter");
-  await page.waitFor("the view", () => page.has("button", `best ${MARKUP}`));
+  await page.waitFor("the view", () => page.has("button", VIEW));
   await page.click("button", "All runs");
   await showing(page, ["fast", "middle", "slow"]);
   await page.at("/runs");
   await page.waitFor("the columns that were chosen last", async () => (await titlesShown(page))[1] === "learning_rate");
-  await page.click("button", `best ${MARKUP}`);
+  await page.click("button", VIEW);
   await showing(page, ["fast"]);
   expect(await page.path()).toContain("sort=set");
   await page.resize(SIZES.phone);
