@@ -7,6 +7,8 @@ import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { CHROMIUM, SIZES, startDashboard } from "./kit.ts";
 
+/** A process that looks at a file comes after everything else on a busy machine. */
+const SLOW_MS = 120_000;
 const MARKUP = `m"'><img src=x onerror=hit(1)>`;
 
 const dashboard = async () => await startDashboard();
@@ -52,9 +54,9 @@ describe.skipIf(CHROMIUM === null)("models", () => {
     expect(await page.check()).toEqual([]);
     await page.drop("region", "Import", [file]);
     await page.click("button", "Import");
-    await page.waitForText("What it can do");
+    await page.waitForText("What it can do", SLOW_MS);
     const id = (await page.path()).split("/").at(-1) ?? "";
-    await page.waitForText("llama.cpp");
+    await page.waitForText("llama.cpp", SLOW_MS);
     await page.waitForText("SFT, DPO");
 
     await page.click("button", "Rename");
@@ -70,7 +72,7 @@ describe.skipIf(CHROMIUM === null)("models", () => {
     await page.click("button", "Quantize");
     await page.waitFor("the copy's page", async () => !(await page.path()).includes(id));
     const copy = (await page.path()).split("/").at(-1) ?? "";
-    await page.waitForText("Quantizes to");
+    await page.waitForText("Quantizes to", SLOW_MS);
     const made = await call("GET", `/v1/models/${copy}`);
     expect(made).toMatchObject({ status: "ready", quantization: "Q4_K_M", base_model_id: id });
     const family = () => page.run<string>(`document.querySelector('[aria-label="Family"]').innerText`);
@@ -164,7 +166,7 @@ describe.skipIf(CHROMIUM === null)("models", () => {
     await call("POST", `/v1/annotation_queues/${id}/items`, {
       items: [{ input: "Which?", outputs: ["this", "that"] }],
     });
-    await page.click("link", "Annotate");
+    await page.at(`/annotate/${id}/work`);
     await page.waitForText("Which?");
     await page.press("1");
     await page.waitFor("the row", async () => {

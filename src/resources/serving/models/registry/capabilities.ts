@@ -4,7 +4,7 @@ import { QUANTIZATIONS } from "../../../../lib/checkpoints/mix.ts";
 import { ARCHITECTURES } from "../../../../lib/gguf/architecture.ts";
 import { METHODS } from "../../../../lib/training/fields.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
-import { isAdapter, memoryOf, type Parts, partsOf } from "../../deployments/fleet/parts.ts";
+import { memoryOf, type Parts, partsOf } from "../../deployments/fleet/parts.ts";
 import { whyNever } from "../../deployments/policy.ts";
 import { reasonAgainstKernels } from "../files/inspect.ts";
 import * as models from "../service.ts";
@@ -101,9 +101,8 @@ function serving(ctx: Ctx, subject: Subject): Serving {
 }
 
 /** Why the library decodes this model on a GPU too; null: our kernels do. As the serving process decides. */
-function reasonForLibrary(ctx: Ctx, { row, notOwn }: Subject, { base, projector }: Parts) {
+function reasonForLibrary(ctx: Ctx, { notOwn }: Subject, { base, projector }: Parts) {
   if (base.shape?.encoder) return "it embeds texts";
-  if (isAdapter(row)) return "it is an adapter";
   if (ctx.config.serving.decoder === "library") return 'serving.decoder is "library"';
   if (projector) return "it reads images";
   return notOwn === null ? null : `Verk's kernels do not decode ${notOwn}`;
