@@ -1,4 +1,4 @@
-/** What the adapters of a pass add to its products: the arguments of kernels. */
+/** The arguments of kernels for the numbers that adapters add to the products of a pass. */
 import {
   type Device,
   GATE_UP_THREADS,

@@ -27,7 +27,7 @@ export const bytesOfA = ({ rank, columns }: PlannedMatrix) => aligned(rank * col
 export const bytesOfB = ({ rank, rows }: PlannedMatrix) => aligned(ranksOf(rank) * strideOf(rows) * 2);
 
 /** The last place is that of the head. */
-export const placesOf = (model: DecoderModel) => model.architecture.layers * PLACE.layer + 1;
+export const placeCount = (model: DecoderModel) => model.architecture.layers * PLACE.layer + 1;
 
 /**
  * Returns the reason if the kernels cannot apply these files to the model, which another engine may. Throws if they are no
@@ -62,11 +62,11 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
   }
   const all = [...matrices.values()];
   const bytes = all.reduce((sum, each) => sum + bytesOfA(each) + bytesOfB(each), 0);
-  return { matrices: all, bytes, head: matrices.has(placesOf(model) - 1) };
+  return { matrices: all, bytes, head: matrices.has(placeCount(model) - 1) };
 }
 
 function placeOf(name: string, model: DecoderModel): number | null {
-  if (name === "output.weight") return model.architecture.tied ? null : placesOf(model) - 1;
+  if (name === "output.weight") return model.architecture.tied ? null : placeCount(model) - 1;
   const [, layer, part] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
   const at = PARTS.indexOf(part ?? "");
   return at < 0 || Number(layer) >= model.architecture.layers ? null : Number(layer) * PLACE.layer + at;

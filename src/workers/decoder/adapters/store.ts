@@ -14,7 +14,7 @@ import {
   bytesOfA,
   bytesOfB,
   type PlannedMatrix,
-  placesOf,
+  placeCount,
   planAdapter,
   strideOf,
 } from "./plan.ts";
@@ -42,7 +42,7 @@ export class AdapterStore {
 
   /** `rows`: the most of one pass. */
   constructor(device: Device, model: DecoderModel, { most, rows, read = readAll }: StoreOptions & { rows: number }) {
-    const stride = placesOf(model);
+    const stride = placeCount(model);
     const [tableBytes, sumBytes] = [most * stride * ENTRY_BYTES, rows * SUM_PARTS * MOST_RANK * 4];
     this.#device = device;
     this.#model = model;
