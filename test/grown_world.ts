@@ -91,6 +91,25 @@ export function grow(db: Database, rows: number): Record<string, number> {
   return counts;
 }
 
+/** One row for each table that no call of the journey leaves a row in. The traces that are left become one conversation. */
+export function addMissing(db: Database, conversation: string) {
+  const add = (table: string, values: string, from: string) =>
+    db.run(`INSERT INTO ${table} SELECT ${values} FROM ${from} LIMIT 1`);
+  db.run("UPDATE traces SET conversation_id = ?", [conversation]);
+  add("conversations", `workspace_id, '${conversation}', created_at, created_at, 1, 1, 1`, "traces");
+  add("annotation_item_sources", "traces.id, annotation_items.id", "annotation_items, traces");
+  add("api_key_spending", "id, '2020-01', workspace_id, 1, created_at", "api_keys");
+  add("idempotency_keys", "id, 'first', 'of the body', 201, 'sealed', created_at", "workspaces");
+  add("inference_batch_items", "id, 1, 'first', 0, 10, NULL, 1, created_at", "inference_batches");
+  add("person_identities", "'https://issuer.example.com', 'first', id, created_at", "people");
+  add(
+    "training_checkpoints",
+    "'ckpt_' || substr(id, 5), id, workspace_id, 1, 'none', 10, '{}', 1, created_at, NULL",
+    "training_jobs",
+  );
+  add("webhook_attempts", "id, 1, created_at, trigger, 5, 500, 'no', NULL, NULL", "webhook_deliveries");
+}
+
 const tablesOf = (db: Database): string[] =>
   db
     .query<{ name: string }, []>(

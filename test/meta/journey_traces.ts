@@ -3,7 +3,7 @@ import { type TestApp, until } from "../harness.ts";
 import { pretendServing } from "../pretend_replica.ts";
 import type { Step } from "./journey.ts";
 
-const CONVERSATION = "journey-talk";
+export const CONVERSATION = "journey-talk";
 const SPAN = {
   traceId: "5b8efff798038103d269b633813fc60c",
   spanId: "eee19b7ec3c1b174",
