@@ -69,6 +69,7 @@ describe.skipIf(CHROMIUM === null)("models", () => {
     expect((await call("GET", `/v1/models/${id}?registry=true`)).name).toBe(MARKUP);
 
     await page.click("button", "Quantize");
+    await page.waitForText("Type of the weights");
     await page.click("button", "Quantize");
     await page.waitFor("the copy's page", async () => !(await page.path()).includes(id));
     const copy = (await page.path()).split("/").at(-1) ?? "";
@@ -81,6 +82,7 @@ describe.skipIf(CHROMIUM === null)("models", () => {
 
     await page.run("HTMLAnchorElement.prototype.click = function () { window.saved = this.href; }");
     await page.click("button", "Export");
+    await page.waitForText("Format");
     await page.click("button", "Export");
     await page.waitFor("the address of the file", () => page.run("!!window.saved"));
     const bytes = await page.run<number>(

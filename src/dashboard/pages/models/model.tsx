@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { bytes, count, percent } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { Button, LinkButton } from "../../kit/button.tsx";
+import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
 import { Ref } from "../../kit/content.tsx";
 import { Copy } from "../../kit/copy.tsx";
@@ -12,7 +12,7 @@ import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill, State } from "../../kit/pill.tsx";
 import { Progress } from "../../kit/progress.tsx";
 import { Time } from "../../kit/time.tsx";
-import { queryOf, setQuery } from "../../shell/router.ts";
+import { navigate, queryOf, setQuery } from "../../shell/router.ts";
 import { TrainOn } from "../runs/new/train_on.tsx";
 import type { PageProps } from "../spec.ts";
 import { DeleteModel, QuantizeModel, RenameModel } from "./dialogs.tsx";
@@ -38,6 +38,7 @@ export function Page({ params }: PageProps) {
         {(loaded) => (
           <div class="grid two">
             <div class="grid">
+              <Relatives model={loaded} />
               {isOpen(loaded) && (
                 <Card title="Under way">
                   <Progress label={doingText(loaded)} done={loaded.progress ?? 0} total={1}>
@@ -46,7 +47,6 @@ export function Page({ params }: PageProps) {
                 </Card>
               )}
               {loaded.status === "ready" && <Abilities key={loaded.id} model={loaded} />}
-              <Relatives model={loaded} />
             </div>
             <About model={loaded} />
           </div>
@@ -56,36 +56,54 @@ export function Page({ params }: PageProps) {
   );
 }
 
+/** Always there, so that nothing moves when the model becomes ready. */
+function Actions({ model }: { model: Model }) {
+  const isReady = model.status === "ready";
+  return (
+    <>
+      {may("training", false) && <TrainOn model={model.name} isOff={!isReady} />}
+      {may("inference", false) && (
+        <Button
+          kind="primary"
+          disabled={!isReady}
+          onClick={() => navigate(`/deployments/new?model=${encodeURIComponent(model.name)}`)}
+        >
+          Deploy
+        </Button>
+      )}
+    </>
+  );
+}
+
 type Open = "quantize" | "export" | "rename" | "delete";
 
-function Actions({ model }: { model: Model }) {
+function Changes({ model }: { model: Model }) {
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
   const isReady = model.status === "ready";
-  const own = isOwn(model);
+  const mayWrite = may("inference", false);
+  const own = mayWrite && isOwn(model);
   return (
-    <>
-      {may("inference", false) && own && <Button onClick={() => setOpen("rename")}>Rename</Button>}
-      {may("inference", false) && isReady && model.type === "model" && (
-        <Button onClick={() => setOpen("quantize")}>Quantize</Button>
+    <div class="row">
+      {mayWrite && (
+        <Button disabled={!isReady || model.type !== "model"} onClick={() => setOpen("quantize")}>
+          Quantize
+        </Button>
       )}
-      {isReady && <Button onClick={() => setOpen("export")}>Export</Button>}
-      {may("inference", false) && own && (
+      <Button disabled={!isReady} onClick={() => setOpen("export")}>
+        Export
+      </Button>
+      {own && <Button onClick={() => setOpen("rename")}>Rename</Button>}
+      {own && (
         <Button kind="danger" onClick={() => setOpen("delete")}>
           Delete
         </Button>
-      )}
-      {may("training", false) && isReady && <TrainOn model={model.name} />}
-      {may("inference", false) && isReady && (
-        <LinkButton kind="primary" href={`/deployments/new?model=${encodeURIComponent(model.name)}`}>
-          Deploy
-        </LinkButton>
       )}
       {open === "rename" && <RenameModel model={model} onClose={close} />}
       {open === "quantize" && <QuantizeModel model={model} onClose={close} />}
       {open === "export" && <ExportModel model={model} onClose={close} />}
       {open === "delete" && <DeleteModel model={model} onClose={close} />}
-    </>
+    </div>
   );
 }
 
@@ -102,8 +120,8 @@ function Abilities({ model }: { model: Model }) {
   const value = all.some(([each]) => each === chosen) ? chosen : (all.at(-1)?.[0] ?? chosen);
   return (
     <>
-      <Card title="What it can do">
-        <Loaded of={found} skeleton={<Skeleton height={210} />}>
+      <Card title="What it can do" class="models-abilities">
+        <Loaded of={found} skeleton={<Skeleton height={180} />}>
           {(data) => <Facts rows={abilities(data)} />}
         </Loaded>
       </Card>
@@ -122,8 +140,8 @@ function Abilities({ model }: { model: Model }) {
           }
         </Loaded>
       </Card>
-      <Card title="Served by">
-        <Loaded of={found} skeleton={<Skeleton height={40} />}>
+      <Card title="Served by" class="models-serving">
+        <Loaded of={found} skeleton={<Skeleton height={24} />}>
           {({ deployments }) =>
             deployments.length === 0 ? (
               <p class="muted">No deployment serves it now.</p>
@@ -225,7 +243,10 @@ function About({ model }: { model: Model }) {
   ];
   return (
     <Card title="About">
-      <Facts rows={rows.filter((row) => row !== false)} />
+      <div class="stack">
+        <Changes model={model} />
+        <Facts rows={rows.filter((row) => row !== false)} />
+      </div>
     </Card>
   );
 }

@@ -15,15 +15,19 @@ type TrainOnProps = {
   model: string;
   /** The rank of its LoRA: a run with the same rank goes on with the adapter itself. */
   rank?: number | undefined;
+  /** The model is not ready. */
+  isOff?: boolean | undefined;
 };
 
-export function TrainOn({ model, rank }: TrainOnProps) {
+export function TrainOn({ model, rank, isOff = false }: TrainOnProps) {
   const [isOpen, setIsOpen] = useState(false);
   const href = (method: Method) =>
     `/runs/new?${new URLSearchParams({ model, method, ...(rank === undefined ? {} : { rank: String(rank) }) })}`;
   return (
     <>
-      <Button onClick={() => setIsOpen(true)}>Train on from here</Button>
+      <Button disabled={isOff} onClick={() => setIsOpen(true)}>
+        Train on from here
+      </Button>
       {isOpen && (
         <Dialog title="Train on from here" onClose={() => setIsOpen(false)}>
           <div class="runs-ways">
