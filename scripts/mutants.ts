@@ -25,6 +25,7 @@ import { affected, readGraph, testFiles, tierOf } from "./test_files.ts";
 import { TIMINGS } from "./test_options.ts";
 
 const LEAST_KILLED = 0.85;
+const CLOSE_MS = 2_000;
 const root = dirname(import.meta.dir);
 
 type Result = Mutant & Verdict & { seconds: number };
@@ -61,7 +62,7 @@ async function leave(code: number): Promise<never> {
   if (isLeaving) return await new Promise<never>(() => {}); // the first call ends the process
   isLeaving = true;
   for (const each of trials) each.end();
-  await program?.close();
+  await Promise.race([program?.close(), Bun.sleep(CLOSE_MS)]); // a compiler that ended before does not answer
   for (const tree of trees) removeTree(tree);
   process.exit(code);
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
 import { browserOf } from "./browser_name.ts";
 
-const CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36";
+const CHROME = "Mozilla/5.0 (X11; Linux i686) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36";
 
 test.each([
   [CHROME, "Chrome 142 on Linux"],
-  [`${CHROME} Edg/142.0.3595.53`.replace("X11; Linux x86_64", "Windows NT 10.0; Win64; x64"), "Edge 142 on Windows"],
+  [`${CHROME} Edg/142.0.3595.53`.replace("X11; Linux i686", "Windows NT 10.0; Win64; x64"), "Edge 142 on Windows"],
   ["Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:145.0) Gecko/20100101 Firefox/145.0", "Firefox 145 on macOS"],
   [
     "Mozilla/5.0 (iPhone; CPU iPhone OS 26_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Mobile/15E148 Safari/604.1",

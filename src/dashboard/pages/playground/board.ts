@@ -31,7 +31,9 @@ export type Board = ReturnType<typeof newBoard>;
 
 const LONGEST_NAME = 60;
 
-export const newId = (): string => crypto.randomUUID();
+/** `randomUUID` needs https or localhost, and a laboratory opens the page by the address of the machine. */
+export const newId = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export function newBoard(start: { fields: Fields; draft: Draft }) {
   const fields = signal(start.fields);

@@ -31,12 +31,16 @@ function settingsOf(fields: Fields): Record<string, string> {
   const changed = Object.entries(fields).filter(
     ([name, text]) => name !== "system" && text !== DEFAULTS[name as keyof Fields],
   );
-  const text = changed.length === 0 ? "" : JSON.stringify(Object.fromEntries(changed));
+  const text = changed.length === 0 ? "" : escaped(JSON.stringify(Object.fromEntries(changed)));
   const parts = Array.from({ length: Math.ceil(text.length / VALUE) }, (_, i) =>
     text.slice(i * VALUE, (i + 1) * VALUE),
   );
   return parts.length > MOST_PARTS ? {} : Object.fromEntries(parts.map((part, i) => [`${SETTINGS}${i}`, part]));
 }
+
+/** JSON without characters that a cut could split. */
+const escaped = (json: string) =>
+  json.replaceAll(/[^ -~]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 function fieldsOf(metadata: Readonly<Record<string, string>>): Partial<Fields> {
   let text = "";

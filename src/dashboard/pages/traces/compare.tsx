@@ -16,7 +16,7 @@ import type { Trace } from "./types.ts";
 
 export type Comparison = {
   /** The question, in short. */
-  asked: string;
+  question: string;
   before: string;
   after: string;
   error: string | null;
@@ -39,15 +39,15 @@ export async function sendAgain(trace: Trace, { name }: Deployment): Promise<rea
   const body = { ...request.body, metadata: { replay_of: trace.id } };
   const { choices } = await api<Answer>(request.path, { method: "POST", body });
   const after = answerOf((choices ?? []).map(({ message, text }) => message ?? text));
-  const asked = messagesOf(trace.input).at(-1)?.text ?? "";
-  return [{ asked, before: answerOf(trace.output), after, error: null, traceId: null }];
+  const question = messagesOf(trace.input).at(-1)?.text ?? "";
+  return [{ question, before: answerOf(trace.output), after, error: null, traceId: null }];
 }
 
 /** All requests of a conversation, in their order. */
 export async function replayConversation(path: string, { id }: Deployment): Promise<readonly Comparison[]> {
   const { data } = await api<Replay>(`${path}/replay`, { method: "POST", body: { deployment_id: id } });
   return data.map(({ input, recorded_output, output, error, replay_trace_id }) => ({
-    asked: messagesOf(input).at(-1)?.text ?? "",
+    question: messagesOf(input).at(-1)?.text ?? "",
     before: answerOf(recorded_output),
     after: answerOf(output),
     error,
@@ -103,10 +103,10 @@ const Answers = ({ of, name }: { of: readonly Comparison[]; name: string }) => (
       {name} gave {plural(of.filter(({ error }) => error === null).length, "answer")};{" "}
       {of.filter(({ before, after }) => before === after).length} the same as before. <del>Before</del>, <ins>now</ins>.
     </p>
-    {of.map(({ asked, before, after, error, traceId }, i) => (
+    {of.map(({ question, before, after, error, traceId }, i) => (
       <article key={i} class="traces-said answer">
         <small>
-          {asked.slice(0, 160)}
+          {question.slice(0, 160)}
           {traceId !== null && (
             <>
               {" "}
