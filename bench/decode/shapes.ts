@@ -9,7 +9,7 @@ export const SHAPES: Readonly<Record<string, RolloutShape>> = {
 };
 
 /** Bytes of a weight. */
-export const WEIGHT_BYTES = { BF16: 2, Q8_0: 34 / 32, Q4_K: 144 / 256 } as const;
+export const WEIGHT_BYTES = { BF16: 2, Q8_0: 34 / 32, Q4_K: 144 / 256, Q4_K_M: 0.605 } as const;
 
 /** Bytes of weights that a step reads, with the output layer and without the embedding of other tokens. */
 export function weightBytes({ vocab, width, layers, heads, keyHeads, forward }: RolloutShape, each = 2): number {

@@ -20,13 +20,16 @@ export const HALF_BILLION: RolloutShape = {
 };
 export const SMALL: RolloutShape = { vocab: 2048, width: 256, layers: 4, heads: 4, keyHeads: 2, forward: 1024 };
 
-export type RolloutType = "F16" | "BF16" | "Q8_0" | "Q4_K";
-const FILE_TYPES = { F16: 1, BF16: 32, Q8_0: 7, Q4_K: 14 } as const;
+/** Q4_K_M mixes types as llama.cpp's quantizer does: Q6_K in the head, and in half of the values and last products. */
+export type RolloutType = "F16" | "BF16" | "Q8_0" | "Q4_K" | "Q4_K_M";
+const FILE_TYPES = { F16: 1, BF16: 32, Q8_0: 7, Q4_K: 14, Q4_K_M: 15 } as const;
+type TensorType = keyof typeof BLOCKS;
 const BLOCKS = {
   F16: { values: 1, bytes: 2 },
   BF16: { values: 1, bytes: 2 },
   Q8_0: { values: 32, bytes: 34 },
   Q4_K: { values: 256, bytes: 144 },
+  Q6_K: { values: 256, bytes: 210 },
 } as const;
 
 const POOL = 1 << 20; // values; tensors repeat them
@@ -72,9 +75,20 @@ function tensorsOf(
   echo: boolean,
 ): TensorSource[] {
   const head = width / heads;
-  const noise = noiseOf(type, width);
+  const plain = type === "Q4_K_M" ? "Q4_K" : type;
+  const pools = new Map(
+    [plain, ...(type === "Q4_K_M" ? (["Q6_K"] as const) : [])].map((each) => [each, noiseOf(each, width)]),
+  );
   const zeros = new Uint8Array(POOL);
+  const eighth = Math.floor(layers / 8);
+  const isFine = (name: string) => {
+    if (type !== "Q4_K_M" || name === "token_embd") return type === "Q4_K_M";
+    const layer = Number(/^blk\.(\d+)\.(?:attn_v|ffn_down)$/.exec(name)?.[1] ?? Number.NaN);
+    return layer < eighth || layer >= 7 * eighth || (layer - eighth) % 3 === 2;
+  };
   const matrix = (name: string, ...dims: number[]): TensorSource => {
+    const type = isFine(name) ? "Q6_K" : plain;
+    const noise = pools.get(type)!;
     const block = BLOCKS[type];
     const bytes = (dims.reduce((a, b) => a * b, 1) / block.values) * block.bytes;
     const isResult = name.endsWith("attn_output") || name.endsWith("ffn_down");
@@ -109,35 +123,40 @@ function tensorsOf(
 }
 
 /** Uniform, of a deviation that keeps activations of order one. */
-function noiseOf(type: RolloutType, width: number): Uint8Array {
+function noiseOf(type: TensorType, width: number): Uint8Array {
   const spread = Math.sqrt(3 / width);
   let state = 1;
   const values = Float32Array.from({ length: POOL - 7 }, () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return (state / 2 ** 31 - 1) * spread;
   });
-  if (type === "Q8_0" || type === "Q4_K") return quantizedNoise(type, values, spread);
+  if (type === "Q8_0" || type === "Q4_K" || type === "Q6_K") return quantizedNoise(type, values, spread);
   if (type === "F16") return new Uint8Array(new Float16Array(values).buffer);
   return new Uint8Array(Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16).buffer);
 }
 
 /** Blocks whose quants are random. Their scales are alike, and their mean is zero. */
-function quantizedNoise(type: "Q8_0" | "Q4_K", random: Float32Array, spread: number): Uint8Array {
+function quantizedNoise(type: "Q8_0" | "Q4_K" | "Q6_K", random: Float32Array, spread: number): Uint8Array {
   const block = BLOCKS[type];
   const count = Math.floor(random.length / block.values);
   const bytes = new Uint8Array(count * block.bytes);
   const half = (value: number) => new Uint16Array(new Float16Array([value]).buffer)[0] as number;
   const view = new DataView(bytes.buffer);
-  const quants = type === "Q8_0" ? 2 : 16; // the first byte of them
+  const byteOf = (i: number) => ((random[i % random.length]! / spread + 1) * 128) & 255;
   for (let i = 0; i < count; i++) {
     const at = i * block.bytes;
+    for (let j = 0; j < block.bytes; j++) bytes[at + j] = byteOf(i * block.values + j);
+    if (type === "Q6_K") {
+      bytes.fill(32, at + 192, at + 208); // scales of 16
+      view.setUint16(at + 208, half(spread / 1024), true);
+      continue;
+    }
     view.setUint16(at, half(type === "Q8_0" ? spread / 128 : spread / 256), true);
     if (type === "Q4_K") {
       view.setUint16(at + 2, half((7.5 * spread) / 256), true);
       bytes.fill(0x20, at + 4, at + 12); // scales and least values of 32
+      bytes.fill(0, at + 12, at + 16);
     }
-    for (let j = quants; j < block.bytes; j++)
-      bytes[at + j] = ((random[(i * block.values + j) % random.length]! / spread + 1) * 128) & 255;
   }
   return bytes;
 }

@@ -1,5 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { ATTEND_THREADS, attendShared, CHUNK, PAGE } from "../../src/native/cuda/decode/kernels.ts";
+import {
+  ATTEND_THREADS,
+  attendShared,
+  CHUNK,
+  PAGE,
+  PROMPT_THREADS,
+  promptShared,
+  SPAN,
+} from "../../src/native/cuda/decode/kernels.ts";
+import { NONE } from "../../src/workers/decoder/adapters/added.ts";
 import { asBf16, distance, fromBf16, fromBf16s, gaussians, openMemory, randomOf, roundedToBf16 } from "./decode_kit.ts";
 import { canCompute, openTestDevice } from "./emulation/choice.ts";
 
@@ -85,10 +94,13 @@ describe.skipIf(!canCompute)("attention over pages", () => {
       ...[how.tiles ? memory.put(Int32Array.from(how.tiles.flat())) : 0, out],
       memory.room(rows.length * heads * how.chunks * length * 4),
       memory.room(rows.length * heads * how.chunks * 8),
-      ...[heads, heads * length, how.chunks, 1 / Math.sqrt(length)],
+      ...[heads, heads * length, how.chunks, 1 / Math.sqrt(length), how.tiles ? SPAN : 1, 0],
     ];
     const grid = [how.chunks, keyHeads, how.tiles?.length ?? rows.length] as const;
-    device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
+    if (how.tiles) {
+      const start = { grid, threads: PROMPT_THREADS, shared: promptShared(length) };
+      device.launch(`attend_prompt_${length}`, start, values);
+    } else device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
     if (how.chunks > 1) device.launch(`join_${length}`, { grid: [rows.length, heads, 1], threads: length }, values);
     const result = fromBf16s(memory.halves(out, rows.length * heads * length));
     memory.close();
@@ -109,26 +121,36 @@ describe.skipIf(!canCompute)("attention over pages", () => {
     expect(distance(got, plainAttention(shape, rows, world, q))).toBeLessThan(4e-3);
   });
 
-  test("a token gets the same bits alone, in a prompt, with other chunks and beside other rows", () => {
-    const shape = { heads: 6, keyHeads: 2, length: 64 } as const;
-    const world = worldOf(shape, [300, 290], 5);
-    // Eight tokens of a prompt across the border of a chunk, with the rows of another sequence behind.
-    const prompt = Array.from({ length: 8 }, (_, i) => ({ slot: 0, keys: 252 + i }));
+  test.each([
+    { heads: 6, keyHeads: 2, length: 64, chunks: 1 },
+    { heads: 4, keyHeads: 1, length: 128, chunks: 2 },
+  ] as const)("a token gets the same bits alone and in a prompt: $heads heads of $length", ({ chunks, ...shape }) => {
+    const spans = chunks; // a sequence of several spans, or of one
+    const last = (spans - 1) * SPAN * CHUNK + 520;
+    const world = worldOf(shape, [last, 290], 5);
+    // Tokens of a prompt across the border of a chunk and, where there are two, of a span; then another sequence.
+    const from = (spans - 1) * SPAN * CHUNK || 252;
+    const prompt = Array.from({ length: 25 }, (_, i) => ({
+      slot: 0,
+      keys: from - 4 + i + (i > 18 ? last - from - 20 : 0),
+    }));
     const rows = [...prompt, { slot: 1, keys: 290 }];
     const width = shape.heads * shape.length;
     const q = roundedToBf16(gaussians(rows.length * width, randomOf(6)));
     const tiles = [
-      [0, 5],
-      [5, 3],
-      [8, 1],
-    ] as const; // sixteen lines hold five tokens of three heads
-    const all = attend(shape, rows, world, q, { chunks: 4, tiles });
+      [0, 13],
+      [13, 12],
+      [25, 1],
+    ] as const;
+    const all = attend(shape, rows, world, q, { chunks: spans, tiles });
     expect(distance(all, plainAttention(shape, rows, world, q))).toBeLessThan(4e-3);
     for (const [i, row] of rows.entries()) {
       const own = q.slice(i * width, (i + 1) * width);
-      const chunks = row.keys <= CHUNK ? 1 : 2;
-      expect(attend(shape, [row], world, own, { chunks })).toEqual(all.slice(i * width, (i + 1) * width));
+      const alone = attend(shape, [row], world, own, { chunks: Math.ceil(row.keys / CHUNK) });
+      expect(alone).toEqual(all.slice(i * width, (i + 1) * width));
     }
+    const few = attend(shape, rows.slice(-1), world, q.slice(25 * width), { chunks: 4 });
+    expect(few).toEqual(all.slice(25 * width));
   });
 
   test("a row without a sequence is left alone", () => {
@@ -182,6 +204,7 @@ describe.skipIf(!canCompute)("attention over pages", () => {
       ...[memory.put(turns), bias ? memory.put(biases) : 0],
       ...(norms ? [memory.put(queryNorm), memory.put(keyNorm)] : [0, 0]),
       ...[heads, keyHeads, length, halves, 1e-6, 0],
+      ...NONE.values,
     ]);
     const gotQueries = fromBf16s(memory.halves(queries, rows.length * heads * length));
     const gotPages = memory.halves(pool, 4 * 2 * keyHeads * PAGE * length);

@@ -1,21 +1,23 @@
 import { describe, expect, test } from "bun:test";
 import {
-  type DecodeKernel,
   type Format,
+  groupSumBytes,
+  hasMinima,
   MODE,
+  productGrid,
+  productName,
   productShared,
+  productThreads,
   slicesOf,
   TILES,
   type Tile,
 } from "../../src/native/cuda/decode/kernels.ts";
+import { NONE } from "../../src/workers/decoder/adapters/added.ts";
 import { asBf16, distance, fromBf16s, gaussians, openMemory, randomOf, roundedToBf16 } from "./decode_kit.ts";
 import { canCompute, openTestDevice } from "./emulation/choice.ts";
 import { type Quantised, quantise } from "./quantised.ts";
 
 type Case = { format: Format; tile: Tile; rows: number; depth: number; count: number; mode: keyof typeof MODE };
-
-const nameOf = ({ format, tile }: Case) =>
-  (tile === "tiles_64" || tile === "tiles_128" ? `product_${tile}` : `product_${format}_${tile}`) as DecodeKernel;
 
 /** Plain product of decoded weights: [token][row]. */
 function plain(w: Float32Array, x: Float32Array, rows: number, depth: number, count: number): Float32Array {
@@ -37,7 +39,7 @@ describe.skipIf(!canCompute)("products of decoding", () => {
   function run(of: Case, weights: Quantised, x: Float32Array, split = [of.rows]) {
     const memory = openMemory(device);
     const { rows, depth, count, mode } = of;
-    const { rows: tileRows, tokens } = TILES[of.tile];
+    const { tokens } = TILES[of.tile];
     const room = Math.ceil(count / tokens) * tokens;
     const padded = new Uint16Array(room * depth).fill(0x7fc0); // NaN: rows past the last must not matter
     padded.set(asBf16(x));
@@ -52,12 +54,18 @@ describe.skipIf(!canCompute)("products of decoding", () => {
     const stride = out + 8;
     const bytes = mode === "logits" ? 4 : mode === "parts" ? 4 * slices : 2;
     const to = memory.room(count * stride * bytes);
-    const threads = "threads" in TILES[of.tile] ? (TILES[of.tile] as { threads: number }).threads : 32 * slices;
-    const grid = [Math.ceil(rows / tileRows), Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
-    device.launch(nameOf(of), { grid, threads, shared: productShared(of.tile, slices) }, [
-      ...[parts[0]!, parts[1] ?? 0, parts[2] ?? 0, memory.put(padded), to],
+    const grid = productGrid({ ...of, slices, parts: mode === "parts" });
+    const at = memory.put(padded);
+    const sums = memory.room(room * groupSumBytes(depth));
+    if (hasMinima(of.format))
+      device.launch("sum_groups", { grid: [count, 1, 1], threads: 64 }, [at, sums, depth, depth]);
+    const how = { grid, threads: productThreads({ ...of, slices }), shared: productShared({ ...of, slices }) };
+    device.launch(productName(of), how, [
+      ...[parts[0]!, parts[1] ?? 0, parts[2] ?? 0, at, to],
       ...[starts[1]!, starts[2] || rows, rows, depth, depth],
       ...[count, depth, stride, MODE[mode], slices, count * stride, 0],
+      ...(of.format === "bf16" ? [] : [sums]),
+      ...(of.format === "bf16" && !("threads" in TILES[of.tile]) ? NONE.values : []),
     ]);
     const read = (raw: ArrayLike<number>) =>
       Float32Array.from({ length: count * out }, (_, i) => raw[Math.floor(i / out) * stride + (i % out)]!);
@@ -87,17 +95,28 @@ describe.skipIf(!canCompute)("products of decoding", () => {
     { format: "bf16", tile: "tiles_64", rows: 136, depth: 264, count: 70, mode: "logits" },
     { format: "bf16", tile: "tiles_64", rows: 64, depth: 2112, count: 64, mode: "parts" },
     { format: "bf16", tile: "tiles_128", rows: 272, depth: 72, count: 130, mode: "gated" },
-    { format: "q8", tile: 8, rows: 32, depth: 288, count: 3, mode: "logits" },
-    { format: "q8", tile: 64, rows: 32, depth: 64, count: 80, mode: "whole" },
+    { format: "q8", tile: 8, rows: 32, depth: 320, count: 3, mode: "logits" },
+    { format: "q8", tile: "packed_64", rows: 40, depth: 64, count: 80, mode: "whole" },
+    { format: "q8", tile: "packed_32", rows: 64, depth: 896, count: 30, mode: "parts" },
+    { format: "q4", tile: 8, rows: 24, depth: 2304, count: 1, mode: "logits" },
     { format: "q4", tile: 16, rows: 32, depth: 768, count: 9, mode: "logits" },
+    { format: "q4", tile: "packed_32", rows: 64, depth: 2560, count: 20, mode: "parts" },
+    { format: "q4", tile: 8, rows: 48, depth: 256, count: 5, mode: "gated" },
+    { format: "q4", tile: "packed_32", rows: 48, depth: 256, count: 20, mode: "gated" },
     { format: "q6", tile: 8, rows: 32, depth: 512, count: 5, mode: "logits" },
-    { format: "q4", tile: 32, rows: 48, depth: 256, count: 20, mode: "gated" },
+    { format: "q6", tile: "packed_64", rows: 80, depth: 768, count: 66, mode: "logits" },
   ];
   test.each(CASES)("$format $tile: $rows × $depth for $count tokens, $mode", (of) => {
     const random = randomOf(of.rows, of.depth, of.count);
     const weights = quantise(of.format, gaussians(of.rows * of.depth, random, 0.1), of.depth);
     const x = roundedToBf16(gaussians(of.count * of.depth, random));
-    let want = plain(roundedToBf16(weights.values), x, of.rows, of.depth, of.count);
+    let want = plain(
+      of.format === "bf16" ? roundedToBf16(weights.values) : weights.values,
+      x,
+      of.rows,
+      of.depth,
+      of.count,
+    );
     if (of.mode === "gated") {
       const half = of.rows / 2;
       const all = roundedToBf16(want);
@@ -137,5 +156,26 @@ describe.skipIf(!canCompute)("products of decoding", () => {
       );
     const parts = run({ ...of, mode: "parts", tile: "tiles_64", count: 70 }, weights, x);
     expect(parts.slice(0, rows)).toEqual(alone as Float32Array<ArrayBuffer>);
+  });
+
+  test.each([
+    { format: "q8", depth: 896 },
+    { format: "q4", depth: 2304 },
+    { format: "q6", depth: 1280 },
+  ] as const)("$format: a token has the same bits alone, among others and in parts", ({ format, depth }) => {
+    const random = randomOf(11);
+    const rows = 48;
+    const weights = quantise(format, gaussians(rows * depth, random), depth);
+    const x = roundedToBf16(gaussians(70 * depth, random));
+    const of = { format, rows, depth, mode: "logits" } as const;
+    const alone = run({ ...of, tile: 8, count: 1 }, weights, x.slice(0, depth)) as Float32Array<ArrayBuffer>;
+    for (const [tile, count, mode] of [
+      [8, 8, "logits"],
+      [16, 13, "logits"],
+      ["packed_32", 30, "logits"],
+      ["packed_64", 70, "logits"],
+      ["packed_64", 70, "parts"],
+    ] as const)
+      expect(run({ ...of, tile, count, mode }, weights, x.slice(0, count * depth)).slice(0, rows)).toEqual(alone);
   });
 });

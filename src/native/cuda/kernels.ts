@@ -112,8 +112,8 @@ export function attentionKind(length: number, limits: boolean): AttentionKind | 
 export const blockOf = (kind: AttentionKind) => BLOCKS[kind];
 
 export function sharedBytes(name: KernelName): number {
-  if (name === "product_tiles_64") return productShared("tiles_64", MOST_SLICES);
-  if (name === "product_tiles_128") return productShared("tiles_128", MOST_SLICES);
+  if (name === "product_tiles_64") return productShared({ format: "bf16", tile: "tiles_64", slices: MOST_SLICES });
+  if (name === "product_tiles_128") return productShared({ format: "bf16", tile: "tiles_128", slices: MOST_SLICES });
   const [, pass = "", kind = ""] = /^attention_(back_queries_|back_keys_|)((?:limited_)?\d+)$/.exec(name) ?? [];
   const block = BLOCKS[kind as AttentionKind];
   if (!block) return 0;

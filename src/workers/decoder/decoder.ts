@@ -3,7 +3,14 @@
  * tokens at a time. Tokens, positions and random numbers stay on the device, so a step can be queued before the last one
  * is read.
  */
-import { type Device, DRAWING_WORDS, PAGE, type Read } from "../../native/cuda/decode/kernels.ts";
+import {
+  type Device,
+  DRAWING_WORDS,
+  EXACT_LINES,
+  PAGE,
+  PROMPT_LINES,
+  type Read,
+} from "../../native/cuda/decode/kernels.ts";
 import type { AdapterSource } from "./adapters/plan.ts";
 import { AdapterStore } from "./adapters/store.ts";
 import { type Room, tokensOf } from "./admission.ts";
@@ -99,8 +106,9 @@ class GraphDecoder implements Decoder {
       this.#prompts = open(
         openPromptReader(device, promptPasses, {
           rows: promptTokens,
-          chunkRows,
+          spanRows: chunkRows,
           headsPerKey: model.architecture.heads / keyHeads,
+          lines: options.exact ? EXACT_LINES : PROMPT_LINES,
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),
       );

@@ -2,15 +2,22 @@
 import {
   ATTEND_THREADS,
   attendShared,
-  type DecodeKernel,
   type Device,
   DRAW_THREADS,
   EXACT_THREADS,
   exactShared,
   FORMAT,
+  groupSumBytes,
+  hasMinima,
   MODE,
   MOST_SLICES,
+  PROMPT_THREADS,
+  productGrid,
+  productName,
   productShared,
+  productThreads,
+  promptShared,
+  SPAN,
   slicesOf,
   TILES,
   type WideKernels,
@@ -27,7 +34,7 @@ import { decodedRoom, joinWide, multiplyBoth, multiplyWide } from "./steps/wide.
 export type RowsAt = { slots: number; tokens: number; positions: number; count: number };
 export type PagesAt = { pool: number; layerBytes: number; table: number; tableStride: number };
 /**
- * `tiles`: address and number of attention's tiles; without them every row is one. Without `adapters`, only the model's own
+ * `tiles`: address and number of attention's tiles of a prompt, which is attended to by spans; without them every row is one. Without `adapters`, only the model's own
  * weights are used.
  */
 export type Pass = {
@@ -80,6 +87,7 @@ export function openBuffers(
     /** Slices of sums. Between a norm and the next product it is free: gates and ups of wide passes lie here. */
     parts: room(rows * Math.max(MOST_SLICES * Math.max(qkv, width) * 4, forward * 4)),
     decoded: room(decodedRoom(model)),
+    groupSums: room(takesSums(model) ? rows * groupSumBytes(Math.max(width, forward, inner)) : 0),
     logits: room(Math.ceil(size.headRows / ROW_MULTIPLE) * ROW_MULTIPLE * vocabStride * 4),
     chunkSums: room(size.chunkRows * inner * 4),
     chunkTops: room(size.chunkRows * heads * 8),
@@ -203,12 +211,19 @@ export class Passes {
         ...[queries, ...pagesAndRows, tiles?.at ?? 0, this.#begins, attended, heads, heads * length, scale, 0],
       ]);
     }
+    const joined = tiles ? SPAN : 1; // chunks of a part
     const values = [
       ...[queries, ...pagesAndRows, tiles?.at ?? 0, attended, chunkSums, chunkTops],
-      ...[heads, heads * length, chunks, scale],
+      ...[heads, heads * length, chunks, scale, joined, 0],
     ];
     const grid = [chunks, keyHeads, tiles?.count ?? rows.count] as const;
-    this.#device.launch(`attend_${length}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
+    if (tiles) {
+      const how = { grid, threads: PROMPT_THREADS, shared: promptShared(length) };
+      this.#device.launch(`attend_prompt_${length}`, how, values);
+    } else {
+      const how = { grid, threads: ATTEND_THREADS, shared: attendShared(length) };
+      this.#device.launch(`attend_${length}`, how, values);
+    }
     if (chunks > 1) this.#device.launch(`join_${length}`, { grid: [rows.count, heads, 1], threads: length }, values);
   }
 
@@ -246,7 +261,7 @@ export class Passes {
   }
 
   /**
-   * A product whose slices the next kernel may add, and what adapters add. Parts of different formats are separate
+   * A product whose slices the next kernel may add, and what adapters add. Weights of different formats are separate
    * products.
    */
   #branch(parts: readonly Weight[], from: From, to: To, added: Added): Branch {
@@ -256,27 +271,19 @@ export class Passes {
       sumRanks(this.#device, added, from);
       return [to.at, 0, 0, 0];
     }
-    const alike = parts.every(({ format }) => format === parts[0]!.format);
-    if (!alike) {
-      let column = 0;
-      for (const part of parts) {
-        const own = { at: to.at + column * 2, stride: to.stride };
-        this.#product([part], from, { mode: "whole", to: own, added: column === 0 ? added : NONE });
-        column += part.rows;
-      }
-      return [to.at, 0, 0, 0];
-    }
     const rows = rowsOf(parts);
-    const { parts: inParts } = planProduct(
-      { format: parts[0]!.format, rows, count: from.count },
-      this.#device.multiprocessors,
-    );
-    if (!inParts) {
-      this.#product(parts, from, { mode: "whole", to, added });
-      return [to.at, 0, 0, 0];
+    const { multiprocessors } = this.#device;
+    const { count } = from;
+    const inParts = parts.every(({ format }) => planProduct({ format, rows, count }, multiprocessors).parts);
+    const [mode, at, size] = inParts ? (["parts", this.#buffers.parts, 4] as const) : (["whole", to.at, 2] as const);
+    const stride = inParts ? rows : to.stride;
+    let column = 0;
+    for (const some of alike(parts)) {
+      const own = { at: at + column * size, stride };
+      this.#product(some, from, { mode, to: own, added: column === 0 ? added : NONE });
+      column += rowsOf(some);
     }
-    this.#product(parts, from, { mode: "parts", to: { at: this.#buffers.parts, stride: rows }, added });
-    return [0, this.#buffers.parts, slicesOf(from.depth), from.count * rows];
+    return inParts ? [0, at, slicesOf(from.depth), count * rows] : [at, 0, 0, 0];
   }
 
   #wideFor(parts: readonly Weight[], { depth, count }: From): WideKernels | null {
@@ -286,35 +293,33 @@ export class Passes {
   }
 
   #product(parts: readonly Weight[], from: From, { mode, to, added }: Result) {
-    const { x, depth, count } = from;
     const [first, second, third] = parts as [Weight, Weight?, Weight?];
+    const { x, depth, count } = from;
     const { format } = first;
     const rows = rowsOf(parts);
     const { tile } = planProduct({ format, rows, count }, this.#device.multiprocessors);
-    const {
-      rows: tileRows,
-      tokens,
-      ...tileOptions
-    } = TILES[tile] as { rows: number; tokens: number; threads?: number };
     const slices = slicesOf(depth);
-    const isFew = tileOptions.threads === undefined; // these kernels have blocks for what adapters add
-    const name = isFew
-      ? (`product_${format}_${tile}` as DecodeKernel)
-      : (`product_${tile as "tiles_64" | "tiles_128"}` as const);
-    const blocks = Math.ceil(rows / tileRows) + (isFew ? added.blocks : 0);
-    const grid = [blocks, Math.ceil(count / tokens), mode === "parts" ? slices : 1] as const;
+    const of = { format, tile, slices, rows, count, parts: mode === "parts" };
+    const carries = format === "bf16" && !("threads" in TILES[tile]); // these kernels have blocks for what adapters add
+    const [blocks, ...others] = productGrid(of);
+    const grid = [blocks + (carries ? added.blocks : 0), ...others] as const;
     const secondAt = second ? first.rows : rows;
-    this.#device.launch(
-      name,
-      { grid, threads: tileOptions.threads ?? 32 * slices, shared: productShared(tile, slices) },
-      [
-        ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
-        ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
-        ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
-        ...(isFew ? added.values : []),
-      ],
-    );
-    if (!isFew) sumRanks(this.#device, added, from);
+    if (hasMinima(format)) this.#sumGroups(from);
+    const how = { grid, threads: productThreads({ tile, slices }), shared: productShared({ format, tile, slices }) };
+    this.#device.launch(productName({ format, tile }), how, [
+      ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
+      ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
+      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
+      ...(format === "bf16" ? [] : [this.#buffers.groupSums]),
+      ...(carries ? added.values : []),
+    ]);
+    if (!carries) sumRanks(this.#device, added, from);
+  }
+
+  #sumGroups({ x, depth, count }: From) {
+    this.#device.launch("sum_groups", { grid: [count, 1, 1], threads: rowThreads(depth) }, [
+      ...[x, this.#buffers.groupSums, depth, depth],
+    ]);
   }
 }
 
@@ -323,3 +328,14 @@ export type From = { x: number; depth: number; count: number };
 type To = { at: number; stride: number };
 type Result = { mode: keyof typeof MODE; to: To; added: Added };
 const rowsOf = (parts: readonly Weight[]) => parts.reduce((sum, { rows }) => sum + rows, 0);
+
+/** Neighbouring weights of one format. */
+function alike(parts: readonly Weight[]): readonly Weight[][] {
+  const runs: Weight[][] = [];
+  for (const part of parts) {
+    if (runs.at(-1)?.[0]?.format === part.format) runs.at(-1)!.push(part);
+    else runs.push([part]);
+  }
+  return runs;
+}
+const takesSums = ({ matrices }: DecoderModel) => [...matrices.values()].some(({ format }) => hasMinima(format));

@@ -10,11 +10,13 @@ test("chunks are a power of two and hold all keys", () => {
   expect([1, 256, 257, 512, 513, 32_768].map(chunksOf)).toEqual([1, 1, 2, 2, 4, 128]);
 });
 
-test("few tokens take the smallest kernel, many take tiles, quantised weights never do", () => {
+test("few tokens take the smallest kernel, many take tiles", () => {
   const tile = (format: "bf16" | "q4", rows: number, count: number) => planProduct({ format, rows, count }, 132).tile;
   expect([1, 8, 9, 32, 64].map((count) => tile("bf16", 896, count))).toEqual(["deep", "deep", 16, 32, "tiles_64"]);
   expect([1, 8].map((count) => tile("bf16", 9728, count))).toEqual([8, 8]);
-  expect(tile("q4", 896, 256)).toBe(64);
+  expect([1, 16, 17, 256].map((count) => tile("q4", 896, count))).toEqual([8, 16, "packed_32", "packed_64"]);
+  expect(planProduct({ format: "q4", rows: 4096, count: 32 }, 132).parts).toBe(true);
+  expect(planProduct({ format: "q4", rows: 28_672, count: 32 }, 132).parts).toBe(false);
   expect(planProduct({ format: "bf16", rows: 896, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: true });
   expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: false });
   expect(planProduct({ format: "bf16", rows: 151_936, count: 256 }, 132).tile).toBe("tiles_128");
@@ -34,6 +36,6 @@ test("cuBLAS reads the prompts of quantized weights alone", () => {
 });
 
 test("tiles of attention join neighbouring rows of one sequence", () => {
-  expect([...attentionTiles([4, 4, 4, 4, 4, 7, 4], 7)]).toEqual([0, 2, 2, 2, 4, 1, 5, 1, 6, 1]);
-  expect([...attentionTiles([1, 1], 16)]).toEqual([0, 1, 1, 1]);
+  expect([...attentionTiles([4, 4, 4, 4, 4, 7, 4], 7, 16)]).toEqual([0, 2, 2, 2, 4, 1, 5, 1, 6, 1]);
+  expect([...attentionTiles([1, 1], 16, 16)]).toEqual([0, 1, 1, 1]);
 });

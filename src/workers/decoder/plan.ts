@@ -2,7 +2,7 @@
  * Chooses the kernels of a product or a batch. Pure. The choice between our kernels changes the speed, never the result;
  * that of cuBLAS changes the last bits.
  */
-import { CHUNK, type Format, type Tile } from "../../native/cuda/decode/kernels.ts";
+import { CHUNK, type Format, SPAN, type Tile } from "../../native/cuda/decode/kernels.ts";
 
 export type ProductSize = { format: Format; rows: number; count: number };
 /** `parts`: slices are separate results, which the next kernel adds. */
@@ -14,10 +14,13 @@ const MANY_BLOCKS = 4; // for each multiprocessor; with fewer, the last blocks o
 
 export function planProduct({ format, rows, count }: ProductSize, multiprocessors: number): ProductPlan {
   const few = FEW.find((tokens) => count <= tokens);
-  if (format !== "bf16") return { tile: few ?? 64, parts: false };
+  const blocks = (side: number) => Math.ceil(rows / side) * Math.ceil(count / side);
+  if (format !== "bf16") {
+    if (few === 8 || few === 16) return { tile: few, parts: false };
+    return { tile: few === 32 ? "packed_32" : "packed_64", parts: blocks(64) < 2 * multiprocessors };
+  }
   if (few === 8) return { tile: rows < 16 * multiprocessors ? "deep" : few, parts: false };
   if (few !== undefined && few <= MOST_FEW) return { tile: few, parts: false };
-  const blocks = (side: number) => Math.ceil(rows / side) * Math.ceil(count / side);
   if (blocks(128) >= MANY_BLOCKS * multiprocessors) return { tile: "tiles_128", parts: false };
   return { tile: "tiles_64", parts: blocks(64) < 2 * multiprocessors };
 }
@@ -53,12 +56,15 @@ export function chunksOf(keys: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(1, Math.ceil(keys / CHUNK))));
 }
 
+/** Spans of attention over prompts of up to this many keys. */
+export const spansOf = (keys: number) => Math.max(1, Math.ceil(keys / (CHUNK * SPAN)));
+
 /**
  * Tiles of attention for rows of prompts, as first row and number of rows: neighbouring rows of one sequence, as many as
- * sixteen lines hold. `slots` are those of the rows.
+ * so many lines hold. `slots` are those of the rows.
  */
-export function attentionTiles(slots: readonly number[], headsPerKey: number): Int32Array {
-  const most = Math.max(1, Math.floor(16 / headsPerKey));
+export function attentionTiles(slots: readonly number[], headsPerKey: number, lines: number): Int32Array {
+  const most = Math.max(1, Math.floor(lines / headsPerKey));
   const tiles: number[] = [];
   for (let row = 0; row < slots.length; ) {
     let count = 1;

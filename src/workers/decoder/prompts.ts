@@ -7,7 +7,7 @@ import type { AdaptersAt } from "./adapters/added.ts";
 import { adapterTiles } from "./adapters/plan.ts";
 import type { Lease } from "./pages.ts";
 import type { Passes } from "./passes.ts";
-import { attentionTiles, chunksOf } from "./plan.ts";
+import { attentionTiles, spansOf } from "./plan.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** `after`: older prompts that fill pages which this one shares or copies. */
@@ -25,15 +25,17 @@ const isRead = ({ done, tokens }: Waiting) => done === tokens.length;
 const pagesOf = ({ table, copies }: Lease) => [...table, ...copies.map(([from]) => from)];
 
 export type PromptOptions = {
-  /** Tokens of one pass, and the product of tokens and chunks that buffers hold. */
+  /** Tokens of one pass, and the product of tokens and spans that buffers hold. */
   rows: number;
-  chunkRows: number;
+  spanRows: number;
   headsPerKey: number;
+  /** Lines of a tile of attention. */
+  lines: number;
   copies: { pool: number; pageNumbers: number; layers: number; pages: number; most: number };
 };
 
 export function openPromptReader(device: Device, passes: Passes, options: PromptOptions) {
-  const { rows: most, chunkRows, headsPerKey, copies } = options;
+  const { rows: most, spanRows, headsPerKey, lines, copies } = options;
   const inputs = device.allocate(3 * most * 4); // slots, tokens, positions
   const tilesAt = device.allocate(2 * most * 4);
   const adaptersAt = device.allocate((1 + TILE_WORDS) * most * 4); // of rows, then their tiles
@@ -52,7 +54,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     const take = (one: Waiting, upTo: number) => {
       while (one.done < one.tokens.length && rows.length < upTo) {
         keys = Math.max(keys, one.done + 1);
-        if ((rows.length + 1) * chunksOf(keys) > chunkRows) return;
+        if ((rows.length + 1) * spansOf(keys) > spanRows) return;
         const { slot, adapter } = one.sequence;
         rows.push({ slot, token: one.tokens[one.done]!, position: one.done, adapter });
         one.done++;
@@ -74,13 +76,13 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       ...rows.map(({ token }) => token),
       ...rows.map(({ position }) => position),
     ]);
-    const tiles = attentionTiles(slots, headsPerKey);
+    const tiles = attentionTiles(slots, headsPerKey, lines);
     device.put(inputs, words);
     device.put(tilesAt, tiles);
     const count = rows.length;
     passes.fill({
       rows: { slots: inputs, tokens: inputs + count * 4, positions: inputs + 2 * count * 4, count },
-      chunks: chunksOf(keys),
+      chunks: spansOf(keys),
       tiles: { at: tilesAt, count: tiles.length / 2 },
       adapters: putAdapters(rows.map(({ adapter }) => adapter)),
     });

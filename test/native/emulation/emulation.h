@@ -125,6 +125,16 @@ inline uint32_t __float_as_uint(float from) {
   memcpy(&to, &from, 4);
   return to;
 }
+// Byte i of the result is the one that digit i of `which` names: 0 … 3 of `low`, 4 … 7 of `high`.
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t which) {
+  const uint64_t all = low | static_cast<uint64_t>(high) << 32;
+  uint32_t to = 0;
+  for (int i = 0; i < 4; i++) to |= static_cast<uint32_t>(all >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+  return to;
+}
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t by) {
+  return static_cast<uint32_t>((low | static_cast<uint64_t>(high) << 32) >> (by & 31));
+}
 inline float __uint_as_float(uint32_t from) {
   float to;
   memcpy(&to, &from, 4);

@@ -13,8 +13,11 @@ import {
   MOST_RANK,
   mostShared,
   PAGE,
+  PROMPT_LINES,
+  PROMPT_THREADS,
   productShared,
   RANK_STEP,
+  SPAN,
   SUM_PARTS,
   slicesOf,
   sumsShared,
@@ -69,20 +72,27 @@ test("kernels are started with the parameters that they have", () => {
   for (const [, name = "", part = "", parameters = ""] of kernels) {
     const suffix = part.replace("##NAME##", "");
     const names = part === "" ? [name] : part === "##LENGTH" ? [64, 128].map((n) => name + n) : [];
-    const formats = part.startsWith("##NAME") ? ["bf16", "q8", "q4", "q6"].map((format) => name + format + suffix) : [];
-    for (const each of [...names, ...formats]) found[each] = lettersOf(parameters.split(","), structs);
+    const packed = parameters.includes("groupSums");
+    const formats = part.startsWith("##NAME") ? (packed ? ["q8", "q4", "q6"] : ["bf16"]) : [];
+    for (const each of [...names, ...formats.map((format) => name + format + suffix)])
+      found[each] = lettersOf(parameters.split(","), structs);
   }
   expect(found).toEqual(DECODE_SIGNATURES);
 });
 
 test("numbers that both sides fix are equal", () => {
-  const constant = (name: string) => Number(new RegExp(`constexpr int ${name} = (\\d+);`).exec(source)?.[1]);
+  const constant = (name: string) =>
+    Number(new RegExp(`constexpr int (?:\\w+ = [^,;]+, )*${name} = (\\d+)[,;]`).exec(source)?.[1]);
   expect(constant("PAGE")).toBe(PAGE);
   expect(constant("CHUNK")).toBe(CHUNK);
   expect(constant("DRAW_THREADS")).toBe(DRAW_THREADS);
   expect(constant("DRAWING_WORDS")).toBe(DRAWING_WORDS);
   expect(constant("MOST_ALTERNATIVES")).toBe(MOST_ALTERNATIVES);
   expect(constant("ATTEND_WARPS") * 32).toBe(ATTEND_THREADS);
+  expect(constant("ATTEND_WARPS") * PAGE).toBe(CHUNK); // a warp has one page of a chunk
+  expect(constant("SPAN")).toBe(SPAN);
+  expect(constant("PROMPT_WARPS") * 32).toBe(PROMPT_THREADS);
+  expect(PROMPT_THREADS / 2).toBe(PROMPT_LINES);
   expect(constant("EXACT_WARPS") * 32).toBe(EXACT_THREADS);
   expect(constant("MOST_RANK")).toBe(MOST_RANK);
   expect(constant("TILE_ROWS")).toBe(TILE_ROWS);
@@ -92,13 +102,15 @@ test("numbers that both sides fix are equal", () => {
   expect(sumsShared(4)).toBe(4 * TILE_ROWS * (constant("RANKS") + 4) * 4);
   expect(source).toContain(`__launch_bounds__(${GATE_UP_THREADS}) void adapter_gate_up`);
   for (const depth of [64, 4096])
-    expect(sumsShared(slicesOf(depth))).toBeLessThanOrEqual(productShared("deep", slicesOf(depth)));
+    expect(sumsShared(slicesOf(depth))).toBeLessThanOrEqual(
+      productShared({ format: "bf16", tile: "deep", slices: slicesOf(depth) }),
+    );
   const stages = constant("STAGES");
-  expect(productShared("tiles_128", 8)).toBe(stages * 256 * constant("UNIT") * 2);
+  expect(productShared({ format: "bf16", tile: "tiles_128", slices: 8 })).toBe(stages * 256 * constant("UNIT") * 2);
 });
 
 test("shared memory fits into a multiprocessor", () => {
   for (const name of Object.keys(DECODE_SIGNATURES))
     expect(mostShared(name as keyof typeof DECODE_SIGNATURES)).toBeLessThanOrEqual(99 * 1024); // of capability 8.6
-  expect(mostShared("product_bf16_64")).toBe(productShared(64, slicesOf(4096)));
+  expect(mostShared("product_bf16_64")).toBe(productShared({ format: "bf16", tile: 64, slices: slicesOf(4096) }));
 });

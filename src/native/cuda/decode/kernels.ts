@@ -10,7 +10,8 @@ const ROWS = "pppi"; // slots, tokens, positions, count
 export const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
 const ADAPTERS = "ppppiiiiii"; // table, rows, tiles, sums, stride, place, matrices, tiles, parts of a sum
 const FEW = PRODUCT + ADAPTERS;
-const ATTENTION = `p${PAGES}${ROWS}ppppiiif`;
+const PACKED_PRODUCT = `${PRODUCT}p`; // and sums of groups
+const ATTENTION = `p${PAGES}${ROWS}ppppiiifii`;
 const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 
 /** Parameters of each kernel, in the order of kernels/decode: p is an address, i an integer, f a float. */
@@ -26,18 +27,19 @@ export const DECODE_SIGNATURES = {
   product_bf16_16: FEW,
   product_bf16_32: FEW,
   product_bf16_64: FEW,
-  product_q8_8: FEW,
-  product_q8_16: FEW,
-  product_q8_32: FEW,
-  product_q8_64: FEW,
-  product_q4_8: FEW,
-  product_q4_16: FEW,
-  product_q4_32: FEW,
-  product_q4_64: FEW,
-  product_q6_8: FEW,
-  product_q6_16: FEW,
-  product_q6_32: FEW,
-  product_q6_64: FEW,
+  product_q8_8: PACKED_PRODUCT,
+  product_q8_16: PACKED_PRODUCT,
+  product_q8_packed_32: PACKED_PRODUCT,
+  product_q8_packed_64: PACKED_PRODUCT,
+  product_q4_8: PACKED_PRODUCT,
+  product_q4_16: PACKED_PRODUCT,
+  product_q4_packed_32: PACKED_PRODUCT,
+  product_q4_packed_64: PACKED_PRODUCT,
+  product_q6_8: PACKED_PRODUCT,
+  product_q6_16: PACKED_PRODUCT,
+  product_q6_packed_32: PACKED_PRODUCT,
+  product_q6_packed_64: PACKED_PRODUCT,
+  sum_groups: "ppii",
   product_tiles_64: PRODUCT,
   product_tiles_128: PRODUCT,
   adapter_sums: `${ADAPTERS}piii`,
@@ -46,6 +48,8 @@ export const DECODE_SIGNATURES = {
   place_rows: "ppiiiiif",
   attend_64: ATTENTION,
   attend_128: ATTENTION,
+  attend_prompt_64: ATTENTION,
+  attend_prompt_128: ATTENTION,
   join_64: ATTENTION,
   join_128: ATTENTION,
   attend_exact_64: EXACT_ATTENTION,
@@ -80,17 +84,48 @@ export const TILES = {
   64: { rows: 32, tokens: 64 },
   tiles_64: { rows: 64, tokens: 64, threads: 128 },
   tiles_128: { rows: 128, tokens: 128, threads: 256 },
+  packed_32: { rows: 64, tokens: 32, threads: 128 },
+  packed_64: { rows: 64, tokens: 64, threads: 128 },
 } as const;
 export type Tile = keyof typeof TILES;
+
+/** Bytes of a warp's sixteen rows of quantized weights in shared memory, and how many of them a warp of a `few` tile has. */
+const PACKED: Readonly<Record<Exclude<Format, "bf16">, { stage: number; stages: number }>> = {
+  q8: { stage: 16 * 176, stages: 2 },
+  q4: { stage: 16 * 160, stages: 3 },
+  q6: { stage: 16 * 240, stages: 2 },
+};
+/** True for formats whose products take sums of groups of activations. */
+export const hasMinima = (format: Format) => format === "q4";
+/** Bytes of the sums of groups of a row. */
+export const groupSumBytes = (depth: number) => depth / 8;
 
 const STAGES = 3;
 const UNIT = 64;
 
+export type Part = { format: Format; tile: Tile; slices: number };
+export const productName = ({ format, tile }: Pick<Part, "format" | "tile">) =>
+  (tile === "tiles_64" || tile === "tiles_128" ? `product_${tile}` : `product_${format}_${tile}`) as DecodeKernel;
+export function productThreads({ tile, slices }: Pick<Part, "tile" | "slices">): number {
+  const of = TILES[tile];
+  return "threads" in of ? of.threads : 32 * slices;
+}
+
+/** Blocks of a product. */
+export function productGrid({ tile, slices, ...of }: Part & { rows: number; count: number; parts: boolean }) {
+  const { rows, tokens } = TILES[tile];
+  return [Math.ceil(of.rows / rows), Math.ceil(of.count / tokens), of.parts ? slices : 1] as const;
+}
+
 /** Dynamic shared memory of a product's block, in bytes. */
-export function productShared(tile: Tile, slices: number): number {
+export function productShared({ format, tile, slices }: Part): number {
   const { rows, tokens } = TILES[tile];
   if (tile === "tiles_64" || tile === "tiles_128") return STAGES * (rows + tokens) * UNIT * 2;
-  return slices * tokens * (rows + 4) * 4;
+  const sums = slices * tokens * (rows + 4) * 4;
+  if (format === "bf16") return sums;
+  const { stage, stages } = PACKED[format];
+  if (tile === "packed_32" || tile === "packed_64") return STAGES * tokens * UNIT * 2 + (rows / 16) * 2 * stage;
+  return Math.max(sums, slices * stages * stage);
 }
 
 /** Limits of adapters: the rank of a matrix, and rows and words of a tile. */
@@ -114,16 +149,25 @@ export const DRAW_THREADS = 512;
 /** Sums of eight warps with sixteen lines each. */
 export const attendShared = (headLength: number) => 8 * 16 * headLength * 4;
 
+/** Chunks of a span, and lines of a block that attends to a prompt. */
+export const SPAN = 8;
+export const PROMPT_LINES = 64;
+export const PROMPT_THREADS = 128;
+/** Four stages with a page of keys and one of values each. */
+export const promptShared = (headLength: number) => 4 * 2 * PAGE * headLength * 2;
+
 export const EXACT_THREADS = 128;
+export const EXACT_LINES = 16;
 /** Sixteen queries, and two stages of 64 keys and values. */
 export const exactShared = (headLength: number) => (16 + 4 * 64) * headLength * 2;
 
 /** The most dynamic shared memory that a kernel is started with. A row of `norm_rows` is at most 12,288 numbers. */
 export function mostShared(name: DecodeKernel): number {
-  const tile = /^product_(?:bf16_|q8_|q4_|q6_)?(.+)$/.exec(name)?.[1];
-  if (tile !== undefined) return productShared(tile as Tile, MOST_SLICES);
+  const [, format = "bf16", tile] = /^product_(?:(bf16|q8|q4|q6)_)?(.+)$/.exec(name) ?? [];
+  if (tile) return productShared({ format: format as Format, tile: tile as Tile, slices: MOST_SLICES });
   if (name === "adapter_sums") return sumsShared(MOST_SLICES);
   if (name.startsWith("attend_exact_")) return exactShared(Number(name.slice("attend_exact_".length)));
+  if (name.startsWith("attend_prompt_")) return promptShared(Number(name.slice("attend_prompt_".length)));
   if (name.startsWith("attend_")) return attendShared(Number(name.slice("attend_".length)));
   return name === "norm_rows" ? 12_288 * 4 : 0;
 }

@@ -1,16 +1,17 @@
 // Attention over pages. The sixteen rows of the tensor cores' left operand are the query heads of one key head: of one
-// token when a batch decodes, of some neighbouring tokens of a prompt. Keys are cut into chunks of CHUNK: a block attends
-// to one chunk, its warps to pages of it in turn, and the results are put together in order. Which keys are summed in
-// which order depends on the position alone.
+// token when a batch decodes, of some neighbouring tokens of a prompt. Here a block attends to one chunk of CHUNK keys, and
+// each of its warps to one page; attention_prompt.cuh has many lines and a loop over the keys. Both sum in one order, which
+// depends on the position alone: pages of a chunk are carried from the first to the last, then chunks of a span, then spans.
 #pragma once
 #include "rows.cuh"
 
 constexpr int CHUNK = 256; // keys of a block
 constexpr int ATTEND_WARPS = 8;
-constexpr float TO_LOG2 = 1.4426950408889634f;
+constexpr int SPAN = 8; // chunks
 
 // `tiles` has the first row and the number of rows for each block z; without it each row is a tile. `chunks` is the size of
-// the grid. With more than one, results go to `parts` and `tops` ([row][head][chunk]), otherwise to `out`.
+// the grid. With more than one, results go to `parts` and `tops` ([row][head][chunk]), otherwise to `out`. Where a part is a
+// span, `joined` is SPAN and `chunks` counts spans.
 struct Attention {
   const bf16 *queries;
   Pages pages;
@@ -21,7 +22,97 @@ struct Attention {
   float2 *tops; // the highest score, as a power of two, and the sum
   int heads, outStride, chunks;
   float scale;
+  int joined, unused;
 };
+
+// What is carried from keys to keys: the highest score, as a power of two.
+struct Shrunk {
+  float top, before, now; // factors of what was summed before, and of what is added
+  __device__ __forceinline__ Shrunk(float was, float next) {
+    top = fmaxf(was, next);
+    const float safe = top == -INFINITY ? 0 : top; // nothing seen yet: -∞ minus -∞ is no number
+    before = exp2f(was - safe), now = exp2f(next - safe);
+  }
+};
+__device__ __forceinline__ float joined(float sum, const Shrunk &by, float part) { return fmaf(sum, by.before, __fmul_rn(part, by.now)); }
+
+// Sixteen lines of a warp: a lane has lines `group` and `group` + 8. Lines past the last are computed like the first and
+// dropped.
+template <int LENGTH> struct Lines {
+  static constexpr int D32 = LENGTH / 32, D8 = LENGTH / 8;
+  LeftRows queries[D32];
+  int limits[2];
+  float toLog2;
+
+  __device__ __forceinline__ Lines(const Attention &of, int row0, int line0, int used, int keyHead, int perKey) : toLog2(of.scale * LOG2E) {
+    const int lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const int own = line0 + group + 8 * h, line = own < used ? own : 0;
+      const int row = row0 + line / perKey, head = keyHead * perKey + line % perKey;
+      limits[h] = of.rows.positions[row] + 1;
+      const bf16 *from = of.queries + (static_cast<size_t>(row) * of.heads + head) * LENGTH + quad * 8;
+#pragma unroll
+      for (int b = 0; b < D32; b++) takeRow(h == 0 ? queries[b].low : queries[b].high, from + b * 32);
+    }
+  }
+  // Scores of a page, whose keys `take` reads. Column c of score tile j is key 8 · (c / 2) + 2j + c % 2: a lane then has the
+  // scores of eight keys in a row, as it has eight values in a row of the turned page. `own` is the lane's first key.
+  template <class Take> __device__ __forceinline__ void score(float (&scores)[4][4], float (&tops)[2], int own, const Take &take) const {
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+#pragma unroll
+      for (int b = 0; b < D32; b++) {
+        uint32_t right[4];
+        take(right, j, b);
+        queries[b].multiplyInto(scores[j], right);
+      }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float highest = -INFINITY;
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          float &score = scores[j][2 * h + e];
+          if (own + 2 * j + e >= limits[h]) score = -INFINITY;
+          highest = fmaxf(highest, score);
+        }
+      highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 1));
+      tops[h] = fmaxf(highest, __shfl_xor_sync(~0u, highest, 2)) * toLog2;
+    }
+  }
+  // Shares of the softmax below `tops`, and their sums.
+  __device__ __forceinline__ LeftRows share(float (&scores)[4][4], const float (&tops)[2], float (&totals)[2]) const {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const float safe = tops[h] == -INFINITY ? 0 : tops[h];
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          float &score = scores[j][2 * h + e];
+          score = exp2f(fmaf(score, toLog2, -safe));
+          sum = __fadd_rn(sum, score);
+        }
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      totals[h] = sum + __shfl_xor_sync(~0u, sum, 2);
+    }
+    LeftRows shares;
+#pragma unroll
+    for (int j = 0; j < 4; j++) shares.low[j] = pairOf(scores[j][0], scores[j][1]), shares.high[j] = pairOf(scores[j][2], scores[j][3]);
+    return shares;
+  }
+};
+// What lies behind the last key is left over from another sequence: 0 · ∞ is no number.
+__device__ __forceinline__ void dropValues(uint32_t (&values)[4], int own, int keysEnd) {
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    if (own + 2 * j >= keysEnd) values[j] = 0;
+    else if (own + 2 * j + 1 >= keysEnd) values[j] &= 0xffffu;
+  }
+}
 
 template <int LENGTH> __device__ __forceinline__ void attendPages(const Attention &of) {
   constexpr int D32 = LENGTH / 32, D8 = LENGTH / 8;
@@ -40,113 +131,58 @@ template <int LENGTH> __device__ __forceinline__ void attendPages(const Attentio
   const int keysEnd = of.rows.positions[row0 + tokens - 1] + 1; // of the last token, which sees the most
   if (chunk * CHUNK >= keysEnd) return;
 
-  // Lines `group` and `group + 8` of the tile; those past the last are computed like the first and dropped.
-  int limits[2];
-  LeftRows queries[D32];
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    const int line = group + 8 * h < used ? group + 8 * h : 0;
-    const int row = row0 + line / perKey, head = keyHead * perKey + line % perKey;
-    limits[h] = of.rows.positions[row] + 1;
-    const bf16 *from = of.queries + (static_cast<size_t>(row) * of.heads + head) * LENGTH + quad * 8;
-#pragma unroll
-    for (int b = 0; b < D32; b++) takeRow(h == 0 ? queries[b].low : queries[b].high, from + b * 32);
-  }
-  const float toLog2 = of.scale * TO_LOG2;
-  const int *table = of.pages.table + static_cast<size_t>(slot) * of.pages.tableStride;
-
-  float sums[D8][4] = {}, tops[2] = {-INFINITY, -INFINITY}, totals[2] = {0, 0};
-  for (int key0 = chunk * CHUNK + warp * PAGE; key0 < min(keysEnd, (chunk + 1) * CHUNK); key0 += ATTEND_WARPS * PAGE) {
-    const int page = table[key0 / PAGE];
-    // Column c of score tile j is key 8 · (c / 2) + 2j + c % 2: a lane then has the scores of eight keys in a row, as it has
-    // eight values in a row of the turned page.
+  const Lines<LENGTH> lines(of, row0, 0, used, keyHead, perKey);
+  const int key0 = chunk * CHUNK + warp * PAGE, own = key0 + quad * 8;
+  uint32_t valueRows[D8][4];
+  float scores[4][4] = {}, tops[2] = {-INFINITY, -INFINITY}, totals[2];
+  if (key0 < keysEnd) {
+    const int page = of.pages.table[static_cast<size_t>(slot) * of.pages.tableStride + key0 / PAGE];
     const bf16 *keys = of.pages.keys(page, keyHead, LENGTH) + static_cast<size_t>((group >> 1) * 8 + (group & 1)) * LENGTH + quad * 8;
     // The values are on their way while the scores are computed.
     const bf16 *values = of.pages.values(page, keyHead, LENGTH) + static_cast<size_t>(group) * PAGE + quad * 8;
-    uint32_t keyRows[4][D32][4], valueRows[D8][4];
+    uint32_t keyRows[4][D32][4];
 #pragma unroll
     for (int j = 0; j < 4; j++)
 #pragma unroll
       for (int b = 0; b < D32; b++) takeRow(keyRows[j][b], keys + static_cast<size_t>(2 * j) * LENGTH + b * 32);
 #pragma unroll
     for (int d = 0; d < D8; d++) takeRow(valueRows[d], values + static_cast<size_t>(d) * 8 * PAGE);
-    float scores[4][4] = {};
+    lines.score(scores, tops, own, [&](uint32_t (&to)[4], int j, int b) {
 #pragma unroll
-    for (int j = 0; j < 4; j++)
-#pragma unroll
-      for (int b = 0; b < D32; b++) queries[b].multiplyInto(scores[j], keyRows[j][b]);
-    const int own = key0 + quad * 8; // the lane's first key
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      float highest = -INFINITY;
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-          float &score = scores[j][2 * h + e];
-          if (own + 2 * j + e >= limits[h]) score = -INFINITY;
-          highest = fmaxf(highest, score);
-        }
-      highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 1));
-      highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 2));
-      const float now = fmaxf(tops[h], highest * toLog2);
-      const float safe = now == -INFINITY ? 0 : now; // nothing seen yet: -∞ minus -∞ is no number
-      const float shrink = exp2f(tops[h] - safe);
-      tops[h] = now;
-      float sum = 0;
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-          float &score = scores[j][2 * h + e];
-          score = exp2f(score * toLog2 - safe);
-          sum += score;
-        }
-      totals[h] = totals[h] * shrink + sum;
-#pragma unroll
-      for (int d = 0; d < D8; d++) sums[d][2 * h] *= shrink, sums[d][2 * h + 1] *= shrink;
-    }
-    LeftRows shares;
-#pragma unroll
-    for (int j = 0; j < 4; j++) shares.low[j] = pairOf(scores[j][0], scores[j][1]), shares.high[j] = pairOf(scores[j][2], scores[j][3]);
-    const bool whole = key0 + PAGE <= keysEnd;
-#pragma unroll
-    for (int d = 0; d < D8; d++) {
-      uint32_t (&right)[4] = valueRows[d];
-      if (!whole) {
-        // What lies behind the last key is left over from another sequence: 0 · ∞ is no number.
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-          if (own + 2 * j >= keysEnd) right[j] = 0;
-          else if (own + 2 * j + 1 >= keysEnd) right[j] &= 0xffffu;
-        }
-      }
-      shares.multiplyInto(sums[d], right);
-    }
+      for (int i = 0; i < 4; i++) to[i] = keyRows[j][b][i];
+    });
   }
 #pragma unroll
-  for (int h = 0; h < 2; h++) {
-    totals[h] += __shfl_xor_sync(~0u, totals[h], 1);
-    totals[h] += __shfl_xor_sync(~0u, totals[h], 2);
-    if (quad == 0) warpTops[warp][group + 8 * h] = tops[h], warpTotals[warp][group + 8 * h] = totals[h];
+  for (int h = 0; h < 2; h++)
+    if (quad == 0) warpTops[warp][group + 8 * h] = tops[h];
+  __syncthreads();
+  if (key0 < keysEnd) {
 #pragma unroll
-    for (int d = 0; d < D8; d++)
+    for (int h = 0; h < 2; h++)
+      for (int w = 0; w < warp; w++) tops[h] = fmaxf(tops[h], warpTops[w][group + 8 * h]);
+    const LeftRows shares = lines.share(scores, tops, totals);
 #pragma unroll
-      for (int e = 0; e < 2; e++) warpSums[(warp * 16 + group + 8 * h) * LENGTH + d * 8 + quad * 2 + e] = sums[d][2 * h + e];
+    for (int d = 0; d < D8; d++) {
+      if (key0 + PAGE > keysEnd) dropValues(valueRows[d], own, keysEnd);
+      float part[4] = {};
+      shares.multiplyInto(part, valueRows[d]);
+#pragma unroll
+      for (int e = 0; e < 4; e++) warpSums[(warp * 16 + group + 8 * (e >> 1)) * LENGTH + d * 8 + quad * 2 + (e & 1)] = part[e];
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+      if (quad == 0) warpTotals[warp][group + 8 * h] = totals[h];
   }
   __syncthreads();
 
+  const int pages = min(ATTEND_WARPS, (keysEnd - chunk * CHUNK + PAGE - 1) / PAGE);
   for (int i = threadIdx.x; i < used * LENGTH; i += blockDim.x) {
     const int line = i / LENGTH, d = i % LENGTH, row = row0 + line / perKey, head = keyHead * perKey + line % perKey;
-    float top = warpTops[0][line];
-#pragma unroll
-    for (int w = 1; w < ATTEND_WARPS; w++) top = fmaxf(top, warpTops[w][line]);
-    const float safe = top == -INFINITY ? 0 : top;
-    float sum = 0, total = 0;
-#pragma unroll
-    for (int w = 0; w < ATTEND_WARPS; w++) {
-      const float by = exp2f(warpTops[w][line] - safe);
-      sum += warpSums[(w * 16 + line) * LENGTH + d] * by, total += warpTotals[w][line] * by;
+    float top = -INFINITY, sum = 0, total = 0;
+    for (int w = 0; w < pages; w++) {
+      const Shrunk by(top, warpTops[w][line]);
+      sum = fmaf(sum, by.before, warpSums[(w * 16 + line) * LENGTH + d]), total = fmaf(total, by.before, warpTotals[w][line]);
+      top = by.top;
     }
     if (of.chunks == 1) {
       of.out[static_cast<size_t>(row) * of.outStride + head * LENGTH + d] = __float2bfloat16(sum * (1 / total));
@@ -158,20 +194,27 @@ template <int LENGTH> __device__ __forceinline__ void attendPages(const Attentio
   }
 }
 
-// Puts the chunks of a row together. Block x: the row, block y: the head; a thread for each number of the head.
+// Puts the parts of a row together. Block x: the row, block y: the head; a thread for each number of the head.
 template <int LENGTH> __device__ __forceinline__ void joinChunks(const Attention &of) {
   const int row = blockIdx.x, head = blockIdx.y, d = threadIdx.x;
   letNextBegin();
   waitForPrevious();
   if (of.rows.slots[row] < 0) return;
-  const int seen = min(of.chunks, of.rows.positions[row] / CHUNK + 1);
+  const int seen = min(of.chunks, of.rows.positions[row] / (CHUNK * of.joined) + 1), span = SPAN / of.joined;
   const size_t part = (static_cast<size_t>(row) * of.heads + head) * of.chunks;
   float top = -INFINITY, sum = 0, total = 0;
-  for (int chunk = 0; chunk < seen; chunk++) top = fmaxf(top, of.tops[part + chunk].x);
-  for (int chunk = 0; chunk < seen; chunk++) {
-    const float2 at = of.tops[part + chunk];
-    const float by = exp2f(at.x - top);
-    sum += of.parts[(part + chunk) * LENGTH + d] * by, total += at.y * by;
+  for (int first = 0; first < seen; first += span) {
+    float spanTop = -INFINITY, spanSum = 0, spanTotal = 0;
+#pragma unroll 8
+    for (int chunk = first; chunk < min(first + span, seen); chunk++) {
+      const float2 at = of.tops[part + chunk];
+      const Shrunk by(spanTop, at.x);
+      spanSum = joined(spanSum, by, of.parts[(part + chunk) * LENGTH + d]), spanTotal = joined(spanTotal, by, at.y);
+      spanTop = by.top;
+    }
+    const Shrunk by(top, spanTop);
+    sum = joined(sum, by, spanSum), total = joined(total, by, spanTotal);
+    top = by.top;
   }
   of.out[static_cast<size_t>(row) * of.outStride + head * LENGTH + d] = __float2bfloat16(sum * (1 / total));
 }

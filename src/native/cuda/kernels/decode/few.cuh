@@ -112,7 +112,4 @@ template <class Format, int MT, int NT, bool DEEP = false> __device__ __forceinl
   extern "C" __global__ __launch_bounds__(256) void product_##NAME##_64(Product of, Adapters with) { multiplyFew<FORMAT, 2, 8>(of, with); }
 
 FEW(bf16, Bf16Rows)
-FEW(q8, Q8Rows)
-FEW(q4, Q4Rows)
-FEW(q6, Q6Rows)
 extern "C" __global__ __launch_bounds__(256) void product_bf16_deep(Product of, Adapters with) { multiplyFew<Bf16Rows, 1, 1, true>(of, with); }

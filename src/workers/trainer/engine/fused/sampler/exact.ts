@@ -71,7 +71,7 @@ function byTiles(kernels: Kernels): ExactProducts {
       const slices = slicesOf(depth);
       const secondAt = two ? one.rows : rows;
       const how = { grid: [Math.ceil(rows / tileRows), some / tokens, 1] as const, threads };
-      kernels.launch(`product_${tile}`, { ...how, shared: productShared(tile, slices) }, [
+      kernels.launch(`product_${tile}`, { ...how, shared: productShared({ format: "bf16", tile, slices }) }, [
         ...[one.at, two?.at ?? 0, three?.at ?? 0, x.at + first * x.stride * 2],
         to.at + first * to.stride * (to.f32 ? 4 : 2),
         ...[secondAt, three ? secondAt + two!.rows : rows, rows, depth, one.stride],
