@@ -27,6 +27,8 @@ const OPEN_TO_OTHERS: Record<string, string> = {
   "PUT /v1/volumes/{name}/uploads/{id}/parts/{number}": "likewise",
   "GET /v1/volumes/{name}/signed/{path}": "likewise",
   "GET /v1/training_jobs/{id}/exports/{export}": "likewise",
+  "GET /v1/models/{id}/file": "likewise",
+  "GET /docs/chapters/{name}": "the API reference, the same for everybody",
   "GET /v1/public/runs/{id}": "published for everybody",
   "POST /v1/public/runs/{id}/like": "likewise",
 };

@@ -172,7 +172,7 @@ test("traffic becomes annotations, a dataset, a job, an experiment, and a better
   }
   expect((await get(`/annotation_queues/${items[0].queue_id}`)).dataset_id).toBe(dataset.id);
   // Job → dataset, and back.
-  expect(job.dataset).toEqual({ id: dataset.id, snapshot_id: "@snap-1", num_rows: PAIRS });
+  expect(job.dataset).toEqual({ id: dataset.id, name: dataset.name, snapshot_id: "@snap-1", num_rows: PAIRS });
   expect(await idsOf(`/training_jobs?dataset_id=${dataset.id}`)).toEqual([job.id]);
   // Experiments → dataset, deployments, job and evaluator, and back.
   const [first, second, third] = [before.experiment, decision.experiment, after.experiment];

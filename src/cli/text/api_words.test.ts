@@ -166,6 +166,10 @@ const ONLY_IN_THE_API = [
   "/hub_pushes",
   "/v1/messages",
   "/responses/compact",
+  "/responses with conversation",
+  "/traces/conversations",
+  "/traces/facets",
+  "GET /v1/chat/completions",
 ];
 
 test("F23 every message of the API that names a route has words for the command line", () => {
