@@ -32,7 +32,17 @@ type Kind = keyof typeof KINDS;
 const NAMES = Object.keys(KINDS) as Kind[];
 
 /** `first`: the likeliest tokens in the place of the first, with their log-probabilities. */
-type Said = { tokens: number[]; logps: number[]; first: readonly (readonly [token: number, logp: number])[] };
+type Said = {
+  tokens: number[];
+  logps: number[];
+  /** The likeliest tokens at the first place. */
+  first: readonly (readonly [token: number, logp: number])[];
+  /** The likeliest tokens at each place. */
+  tops: ReadonlyMap<number, number>[];
+};
+/** So much may log-probabilities differ, because merged weights are rounded to BF16. */
+const ROUNDING = 0.2;
+const NEAR_TIE = 0.02;
 
 describe.skipIf(!canCompute)("adapters of our decoder", () => {
   const memory = new Set<number>();
@@ -93,11 +103,12 @@ describe.skipIf(!canCompute)("adapters of our decoder", () => {
     Int32Array.from({ length }, (_, i) => 40 + ((seed * 31 + i * 17 + i * i) % 50));
 
   function drain(decoder: Decoder, ids: readonly number[]): Said[] {
-    const said = new Map(ids.map((id): [number, Said] => [id, { tokens: [], logps: [], first: [] }]));
+    const said = new Map(ids.map((id): [number, Said] => [id, { tokens: [], logps: [], first: [], tops: [] }]));
     for (let running = ids.length; running > 0; )
       for (const { sequence, token, logp, alternatives, done } of decoder.step()) {
         const own = said.get(sequence)!;
         if (own.tokens.length === 0) own.first = alternatives ?? [];
+        own.tops.push(new Map(alternatives ?? []));
         own.tokens.push(token);
         own.logps.push(logp!);
         if (!done) continue;
@@ -121,13 +132,23 @@ describe.skipIf(!canCompute)("adapters of our decoder", () => {
     return Math.max(...both.map(([token, logp]) => Math.abs(logp - others.get(token)!)));
   }
 
+  /** The tokens are equal up to a near tie, where rounding may decide. Behind it the texts are others. */
+  function expectAlike(a: Said, b: Said) {
+    const at = a.tokens.findIndex((token, i) => token !== b.tokens[i]);
+    if (at < 0) return;
+    for (const { tops } of [a, b]) {
+      const [first, second] = [a, b].map(({ tokens }) => tops[at]?.get(tokens[at]!) ?? Number.NEGATIVE_INFINITY);
+      expect(Math.abs(first! - second!)).toBeLessThan(NEAR_TIE);
+    }
+  }
+
   test.each(NAMES)("%s: tokens and log-probabilities are those of merged weights", (name) => {
     const decoder = open(base);
     const plain = say(decoder, {});
     const got = say(decoder, { adapter: attach(decoder, [name, 1]) });
     const want = say(open(merged.get(name)!), {});
-    expect(got.tokens).toEqual(want.tokens);
-    expect(apart(got, want)).toBeLessThan(0.2); // rounded to BF16, merged weights differ as much
+    expectAlike(got, want);
+    expect(apart(got, want)).toBeLessThan(ROUNDING);
     expect(apart(got, plain)).toBeGreaterThan(0.3);
     expect(say(decoder, {})).toEqual(plain);
   });
