@@ -196,6 +196,8 @@ describe.skipIf(CHROMIUM === null)("markup in stored text", () => {
     await page.waitForText("Saved as one HTML file");
     const file = join(tempDir(), "run.html");
     await Bun.write(file, await page.run<string>("window.saved"));
+    await page.send("Page.navigate", { url: "about:blank" }); // the run's page asks no more
+    await page.waitFor("an empty page", () => page.run<boolean>("document.body.innerText === ''"));
     await page.send("Page.navigate", { url: `file://${file}` });
     await page.waitForText("What it wrote");
     const shown = await page.run<string>("document.body.textContent");
