@@ -60,8 +60,9 @@ async function loadAgain(path: string): Promise<void> {
   if (entries.has(path) && !isRemoving(path)) await load(path); // not after a sign-out or a deletion
 }
 
-function poll({ path }: Entry) {
-  if (!document.hidden && entries.has(path) && !isRemoving(path)) void load(path);
+function poll({ path, state }: Entry) {
+  const isGone = state.peek().error?.status === 404; // only an event can bring it back
+  if (!document.hidden && !isGone && entries.has(path) && !isRemoving(path)) void load(path);
 }
 
 /** After a write: every loaded path that begins so is loaded again. */
