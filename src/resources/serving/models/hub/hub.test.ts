@@ -194,6 +194,21 @@ test("two workspaces share the file, and it goes with the last of them", async (
   expect(models.request(app.ctx, app.workspaceA, "acme/tiny").id).not.toBe(a.id);
 });
 
+test("a server that ends does not wait for a download that waits for the same file of another workspace", async () => {
+  const hub = hubOf(repo());
+  const app = appAt(hub.url);
+  const end = Promise.withResolvers<void>();
+  stops.push(() => end.resolve());
+  hub.trouble = () => end.promise.then(() => new Response(""));
+  const listed = () => hub.requests.filter(({ path }) => path.startsWith("/api/")).length;
+  for (const key of [app.keyA, app.keyB]) await app.call("POST", "/v1/models/pull", { name: "acme/tiny" }, { key });
+  const stop = new AbortController();
+  const running = pull(app, stop.signal);
+  await until("one downloads, the other waits", () => listed() === 2 && hub.downloads === 1);
+  stop.abort();
+  await running;
+});
+
 test("a deleted model ends its download and leaves nothing", async () => {
   const hub = hubOf({ "acme/big": { files: { "big.gguf": large } } });
   const app = appAt(hub.url);

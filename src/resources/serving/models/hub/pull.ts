@@ -130,8 +130,10 @@ async function fetchOne(ctx: Ctx, task: Task) {
   if (unknown) throw new HubError(`The hub does not list the size of ${unknown.path}`, false);
   const work = choice.kind === "file" ? fileWork(ctx, row, name.repo, choice) : setWork(ctx, row, name.repo, choice);
   const { part, target } = work;
-  while (busy.has(part)) await ctx.clock.sleep(CHECK_MS, signal); // another workspace downloads it
-  signal.throwIfAborted();
+  while (busy.has(part)) {
+    await ctx.clock.sleep(CHECK_MS, signal); // another workspace downloads it
+    signal.throwIfAborted(); // here, because an ended sleep returns at once: the loop would let nothing else run
+  }
   busy.add(part);
   try {
     reserve(ctx, row, choice);

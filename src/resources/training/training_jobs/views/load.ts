@@ -1,6 +1,7 @@
 /** The first stage of a job whose model or dataset is not here yet, as callers see it. */
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
+import { prepared } from "../../../../platform/db/db.ts";
 import { liveReading } from "../../../data/datasets/service.ts";
 import { models } from "../../../serving/models/table.ts";
 import type { JobRow } from "../table.ts";
@@ -16,8 +17,17 @@ export function loadOf(ctx: Pick<Ctx, "db">, job: JobRow): Load | null {
   return modelLoad(ctx, job) ?? datasetLoad(ctx, job);
 }
 
+const modelById = prepared((db) => {
+  const { id, status, progress, shape } = models;
+  return db
+    .select({ status, progress, shape })
+    .from(models)
+    .where(eq(id, sql.placeholder("id")))
+    .prepare();
+});
+
 function modelLoad({ db }: Pick<Ctx, "db">, job: JobRow): Load | null {
-  const model = job.baseModelId && db.select().from(models).where(eq(models.id, job.baseModelId)).get();
+  const model = job.baseModelId && modelById(db).get({ id: job.baseModelId });
   if (!model || (model.shape !== null && hasRowsToRead(job))) return null;
   const reason =
     model.status === "downloading"
