@@ -72,12 +72,12 @@ export const FIELDS: Case[] = [
       ["max_completion_tokens", 4],
       ["metadata", { a: "b" }],
       ["functions", [TOOL.function]],
+      ["store", true],
+      ["user", "u"],
     ] as const
   ).map(([name, value]): Case => [`the field ${name} acts`, ok(CHAT, { ...question, [name]: value })]),
   ...(
     [
-      ["store", true],
-      ["user", "u"],
       ["service_tier", "auto"],
       ["prediction", { type: "content", content: "1" }],
       ["modalities", ["text"]],
