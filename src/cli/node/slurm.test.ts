@@ -30,7 +30,7 @@ const failure = async (work: Promise<unknown>) => {
   return error instanceof UsageError ? [error.message, error.exitCode] : error;
 };
 
-test("a run takes the fewest nodes that can share its devices, and a job of one processor asks nobody", async () => {
+test("a run takes the fewest nodes that can share its devices, and a job of one processor asks no node", async () => {
   answers("exit 1");
   expect(await layout(0, "cpu", 1)).toEqual({ nodes: 1, gres: undefined });
   cluster("n1|gpu:h200:2|1000|8|idle", "n2|gpu:h200:2|1000|8|mixed", "n3|(null)|1000|8|idle", "n4|gpu:h200:8|1|1|down");

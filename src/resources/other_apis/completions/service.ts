@@ -44,7 +44,10 @@ type NewCompletion = {
 export function store(ctx: Ctx, { workspaceId, body, metadata, requestId, completion }: NewCompletion) {
   const { id, model } = completion;
   const row = {
-    ...{ id, workspaceId, model, metadata },
+    id,
+    workspaceId,
+    model,
+    metadata,
     createdAt: ctx.clock.now(),
     messages: JSON.stringify(body.messages),
     completion: JSON.stringify({ ...completion, ...settingsOf(body, requestId) }),

@@ -40,7 +40,11 @@ export type CountedScore = Pick<ScoreRow, "workspaceId" | "name" | "traceAt"> & 
 
 export function countScores(tx: Tx, scores: readonly CountedScore[], by: 1 | -1) {
   const counts = scores.map(({ workspaceId, name, traceAt, source }) => ({
-    ...{ workspaceId, facet: "score" as const, hour: hourOf(traceAt), source, value: name },
+    workspaceId,
+    facet: "score" as const,
+    hour: hourOf(traceAt),
+    source,
+    value: name,
   }));
   add(tx, counts, by);
 }

@@ -55,7 +55,11 @@ export async function rowsPage(ctx: Ctx, row: DatasetRow, query: RowsQuery): Pro
     const root = from_row === undefined ? placeOf(rows.file, after) : from_row - 1;
     if (contains === undefined) return listText(await liveRowsAfter(rows.file, root, limit, head));
     const matches = await searchRows(rows.file, {
-      ...{ root, limit, head, text: contains, ignoreCase: query.ignore_case },
+      root,
+      limit,
+      head,
+      text: contains,
+      ignoreCase: query.ignore_case,
     });
     return listText(matches, matches.scannedTo);
   } finally {
