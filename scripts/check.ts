@@ -27,7 +27,11 @@ const RULES: readonly Rule[] = [
     says: "has an absolute path of one machine",
   },
   {
-    applies: (file) => isProductCode(file) && file !== "src/platform/config/config.ts" && file !== "src/main.ts",
+    applies: (file) =>
+      isProductCode(file) &&
+      !file.startsWith("src/dashboard/reference/") && // runs in a browser, and prints examples that read it
+      file !== "src/platform/config/config.ts" &&
+      file !== "src/main.ts",
     pattern: /^(?!\s*(\*|\/[/*])).*\bprocess\.env\b/, // a comment may mention it
     says: "reads the environment: only platform/config/config.ts and main.ts do",
   },
