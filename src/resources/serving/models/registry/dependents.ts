@@ -52,22 +52,24 @@ const copiesOf = (ctx: Ctx, { id }: ModelRow, workspaceId: string | null): Model
     .limit(MOST_EACH)
     .all();
 
-/** Adapters that cannot be served without this model. Uploaded ones know its name only. */
-const adaptersOf = (ctx: Ctx, { id }: ModelRow, workspaceId: string | null): ModelRow[] =>
-  ctx.db
+/** Adapters that cannot be served without this model. Uploaded ones know its name only: each name is looked up once. */
+function adaptersOf(ctx: Ctx, { id }: ModelRow, workspaceId: string | null): ModelRow[] {
+  const adapters = and(within(workspaceId), models.here, sql`${table.shape} ->> '$.type' = 'adapter'`);
+  const named = and(adapters, isNull(table.baseModelId), isNotNull(table.baseModel));
+  const names = ctx.db
+    .selectDistinct({ workspaceId: table.workspaceId, baseModel: table.baseModel })
+    .from(table)
+    .where(named)
+    .all()
+    .filter((each) => models.find(ctx, each.workspaceId ?? "", each.baseModel ?? "")?.id === id)
+    .map((each) => and(named, sql`workspace_id IS ${each.workspaceId}`, sql`base_model = ${each.baseModel}`));
+  return ctx.db
     .select()
     .from(table)
-    .where(
-      and(
-        within(workspaceId),
-        models.here,
-        sql`${table.shape} ->> '$.type' = 'adapter'`,
-        or(eq(table.baseModelId, id), and(isNull(table.baseModelId), isNotNull(table.baseModel))),
-      ),
-    )
-    .all()
-    .filter((row) => models.baseOf(ctx, row.workspaceId ?? "", row)?.id === id)
-    .slice(0, MOST_EACH);
+    .where(or(and(adapters, eq(table.baseModelId, id)), ...names))
+    .limit(MOST_EACH)
+    .all();
+}
 
 export function mustBeUnused(ctx: Ctx, row: ModelRow) {
   const dependents = dependentsOf(ctx, row, null);
