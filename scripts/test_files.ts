@@ -31,7 +31,8 @@ export const testFiles = (root: string): string[] =>
 const RUNS_PROGRAM = ["test/binary.ts", "test/cli.ts", "test/node_executable.ts", "src/platform/workers/self.ts"];
 const PROGRAM = "src/main.ts";
 
-export function readGraph(root: string): Graph {
+/** `types`: a file that takes only types from another one imports it as well. */
+export function readGraph(root: string, { types = true } = {}): Graph {
   const files = [...new Bun.Glob("{src,test,scripts,bench,models}/**/*.{ts,tsx}").scanSync(root)];
   const transpilers = { ts: new Bun.Transpiler({ loader: "ts" }), tsx: new Bun.Transpiler({ loader: "tsx" }) };
   const known = new Set(files);
@@ -40,7 +41,8 @@ export function readGraph(root: string): Graph {
       const text = readFileSync(join(root, file), "utf8");
       const paths = transpilers[file.endsWith("x") ? "tsx" : "ts"].scanImports(text).map(({ path }) => path);
       // types vanish when the code is compiled, and a change of one can break a test all the same
-      for (const [, path = ""] of text.matchAll(/(?:from|import|URL\()\s*\(?"(\.[^"]+)"/g)) paths.push(path);
+      const pattern = types ? /(?:from|import|URL\()\s*\(?"(\.[^"]+)"/g : /URL\(\s*"(\.[^"]+)"/g;
+      for (const [, path = ""] of text.matchAll(pattern)) paths.push(path);
       const imports = paths
         .filter((path) => path.startsWith("."))
         .map((path) => resolve("/", file, "..", path).slice(1));

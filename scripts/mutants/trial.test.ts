@@ -17,6 +17,19 @@ test("tests beside the file come first, then the nearest, then the cheapest, as 
   expect(ordered("src/lib/a.ts", near, timings, 5_000)).toEqual(all.slice(0, 2));
 });
 
+test("a test that is named like the file comes before one that is as near", () => {
+  const near = new Map([
+    ["test/http/errors.test.ts", 3],
+    ["test/connectors/formats.test.ts", 4],
+    ["test/far/formats.test.ts", 7],
+  ]);
+  expect(ordered("src/workers/connector/formats/csv.ts", near, {}, 60_000)).toEqual([
+    "test/connectors/formats.test.ts",
+    "test/http/errors.test.ts",
+    "test/far/formats.test.ts",
+  ]);
+});
+
 test("the output of a run names the files that failed; without a word it is the last one, or all", () => {
   const files = ["a.test.ts", "b.test.ts"];
   expect(failedIn(files, "\na.test.ts:\n(pass) x\n\nb.test.ts:\n(fail) y\n")).toEqual(["b.test.ts"]);

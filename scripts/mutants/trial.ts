@@ -14,11 +14,26 @@ const FLOOR_MS = 60_000; // a busy machine is no proof of a mutant
 const TIMES_USUAL = 3;
 const TEST_TIMEOUT_MS = 120_000;
 
-/** Tests beside the file first, then by imports between them, then the cheap ones. Ends after `reachMs` of usual time. */
+/** A word that both paths have makes up for so many imports between them. */
+const IMPORTS_OF_A_WORD = 2;
+const COMMON_WORDS = ["src", "test", "lib", "index", "cli", "worker", "resource"];
+const wordsOf = (path: string) =>
+  path
+    .replace(/(?:\.test)?\.tsx?$/, "")
+    .split(/[/_.]/)
+    .map((word) => word.replace(/s$/, ""))
+    .filter((word) => !COMMON_WORDS.includes(word));
+
+/**
+ * Tests beside the file first, then by imports between them and by the words of their names, then the cheap ones. Ends
+ * after `reachMs` of usual time.
+ */
 export function ordered(file: string, near: ReadonlyMap<string, number>, timings: Timings, reachMs: number): string[] {
+  const words = new Set(wordsOf(file));
+  const shared = (test: string) => new Set(wordsOf(test).filter((word) => words.has(word))).size;
   const key = (test: string) => [
     dirname(test) === dirname(file) ? 0 : 1,
-    near.get(test) ?? Number.MAX_SAFE_INTEGER,
+    (near.get(test) ?? Number.MAX_SAFE_INTEGER) - IMPORTS_OF_A_WORD * shared(test),
     timings[test] ?? UNKNOWN_MS,
   ];
   let sum = 0;
