@@ -11,13 +11,13 @@
  * The work is done in copies of the checkout that have no executable. Tests of the executable run the source there
  * (`test/cli.ts`), mutant included, so no build is needed. Workers run from source as well.
  *
- * Results are appended to coverage/mutants_SEED.jsonl. `--seed N --continue` goes on with a run that was cut. The exit code
- * is 1 if less than 85 % are killed.
+ * Results are appended to coverage/mutants_SEED.jsonl. `--seed N --continue` goes on with a run that was cut, also when
+ * the code has changed since. The exit code is 1 if less than 85 % are killed.
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
-import { applied, changesOf, drawn, isProduct, type Mutant } from "./mutants/choice.ts";
+import { applied, changesOf, drawn, isProduct, type Mutant, placed } from "./mutants/choice.ts";
 import { openProgram, type Program } from "./mutants/program.ts";
 import { copyTree, removeTree } from "./mutants/tree.ts";
 import { ordered, Trials, type Verdict } from "./mutants/trial.ts";
@@ -28,7 +28,8 @@ const LEAST_KILLED = 0.85;
 const CLOSE_MS = 2_000;
 const root = dirname(import.meta.dir);
 
-type Result = Mutant & Verdict & { seconds: number };
+/** `gone`: the code has changed since the mutant was drawn, and the change is no longer possible. */
+type Result = Mutant & (Verdict | { state: "gone"; by: null }) & { seconds: number };
 
 const { values: given } = parseArgs({
   options: {
@@ -118,6 +119,15 @@ function readResults(): { chosen: Mutant[]; results: Result[] } {
   return { chosen: JSON.parse(first) as Mutant[], results: lines.map((line) => JSON.parse(line) as Result) };
 }
 
+async function find(tree: string, mutant: Mutant): Promise<Mutant | null> {
+  const path = join(tree, mutant.file);
+  if (!existsSync(path)) return null;
+  return await placed(mutant, readFileSync(path, "utf8"), async () => {
+    program ??= await openProgram(tree);
+    return changesOf(await program.parse(mutant.file));
+  });
+}
+
 async function judge(chosen: readonly Mutant[], results: Result[]) {
   const graph = readGraph(root, { types: false }); // a mutant changes no types
   const timings = (JSON.parse(readFileSync(join(root, TIMINGS), "utf8")) as { files: Record<string, number> }).files;
@@ -131,7 +141,10 @@ async function judge(chosen: readonly Mutant[], results: Result[]) {
     for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
       const near = new Map([...affected(graph, [mutant.file])].filter(([file]) => quick.has(file)));
       const begun = performance.now();
-      const verdict = await here.of(mutant, ordered(mutant.file, near, timings, reachMs));
+      const now = await find(tree, mutant);
+      const verdict = now
+        ? await here.of(now, ordered(mutant.file, near, timings, reachMs))
+        : { state: "gone" as const, by: null };
       const result = { ...mutant, ...verdict, seconds: Math.round((performance.now() - begun) / 1_000) };
       results.push(result);
       appendFileSync(RESULTS, `${JSON.stringify(result)}\n`);
@@ -151,8 +164,8 @@ function report(results: readonly Result[]): boolean {
     if (of(state).length > 0) console.log(`\n${state}:`);
     for (const result of of(state)) console.log(`  ${placeOf(result)}`);
   }
-  const share = of("killed").length / Math.max(1, results.length);
-  const counts = `${of("killed").length} killed, ${of("survived").length} survived, ${of("uncovered").length} not covered`;
+  const share = of("killed").length / Math.max(1, results.length - of("gone").length);
+  const counts = `${of("killed").length} killed, ${of("survived").length} survived, ${of("uncovered").length} not covered, ${of("gone").length} gone`;
   console.log(`\n${counts}: ${(100 * share).toFixed(1)} %, seed ${seed}`);
   return share >= LEAST_KILLED;
 }

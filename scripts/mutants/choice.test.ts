@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { applied, changesOf, drawn, isProduct } from "./choice.ts";
+import { applied, changesOf, drawn, isProduct, placed } from "./choice.ts";
 import { parseText } from "./program.ts";
 
 /** `from → to` of every mutant of a text. */
@@ -77,6 +77,15 @@ test("positions are those of the text, also behind characters of several bytes",
   const [change] = changesOf(await parseText(text));
   expect(change).toEqual({ at: text.indexOf("<"), line: 2, from: "<", to: "<=" });
   expect(() => applied("other text", { at: 0, line: 1, from: "<", to: "<=" })).toThrow('is not "<"');
+});
+
+test("a mutant is found again in a text that has changed, or it is gone", async () => {
+  const mutant = { file: "a.ts", at: 12, line: 1, from: "<", to: "<=" };
+  const find = (text: string) => placed(mutant, text, async () => changesOf(await parseText(text)));
+  expect(await find("const a = b < c;")).toBe(mutant);
+  const moved = "const x = y < z; const a = 1;\n\nconst b = b < c;\n";
+  expect(await find(`\n${moved}`)).toEqual({ ...mutant, at: 13, line: 2 });
+  expect(await find("const a = b > c;")).toBeNull();
 });
 
 test("a seed draws the same order again, and another seed another one", () => {

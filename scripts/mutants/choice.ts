@@ -41,9 +41,21 @@ const LIST_CALL = /\.(?:map|filter|flatMap|sort|toSorted|all)\([\s\S]*\)$/;
 export const isProduct = (file: string) =>
   /^src\/.*\.ts$/.test(file) && !/^src\/dashboard\/|\.test\.ts$|\.d\.ts$|^src\/platform\/db\/migrations\//.test(file);
 
-export function applied(text: string, { at, from, to }: Change): string {
-  if (text.slice(at, at + from.length) !== from) throw new Error(`the text at ${at} is not ${JSON.stringify(from)}`);
+export function applied(text: string, change: Change): string {
+  const { at, from, to } = change;
+  if (!isAt(text, change)) throw new Error(`the text at ${at} is not ${JSON.stringify(from)}`);
   return text.slice(0, at) + to + text.slice(at + from.length);
+}
+
+const isAt = (text: string, { at, from }: Change) => text.slice(at, at + from.length) === from;
+
+/** The mutant where it is in a text that may have changed since it was drawn: at the nearest line with the same change. */
+export async function placed(mutant: Mutant, text: string, changes: () => Promise<Change[]>): Promise<Mutant | null> {
+  if (isAt(text, mutant)) return mutant;
+  const distance = ({ line }: Change) => Math.abs(line - mutant.line);
+  const alike = (await changes()).filter(({ from, to }) => from === mutant.from && to === mutant.to);
+  const nearest = alike.sort((a, b) => distance(a) - distance(b))[0];
+  return nearest ? { ...mutant, ...nearest } : null;
 }
 
 /** The same mutants in the same order for the same seed. A change of one file does not draw the others anew. */
