@@ -1,14 +1,12 @@
-// tier: all (real databases and stores)
 import { expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
 import { timestamp } from "../../src/workers/connector/sql/bigquery/values.ts";
 import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
-import { sweep } from "../sweep.ts";
 import { ask, type Fake, NUMBERS } from "./bigquery_kit.ts";
 import { type FakeTable, fakeBigquery, PROJECT } from "./fake_bigquery.ts";
-import { LIMITS, linesOf, NOTHING_ALLOWED, type QueryOptions, quiet, readAside, refusal, rowsOf } from "./sql_kit.ts";
+import { LIMITS, linesOf, NOTHING_ALLOWED, type QueryOptions, quiet, refusal, rowsOf } from "./sql_kit.ts";
 
 const KEY_LINES = (fake: Fake) => fake.account.private_key.split("\n").filter((line) => line.length > 40);
 const refused = (fake: Fake, query: string, more: Partial<QueryOptions> & { endpoint?: string } = {}) =>
@@ -253,16 +251,3 @@ test("a row that is too long is refused with its number", async () => {
   expect(error).toMatchObject({ code: "invalid_rows" });
   expect(error.message).toContain("Row 777 ");
 });
-
-const ROWS = sweep({ quick: 200_000, full: 1_000_000 });
-test(`${ROWS} rows are read in flat memory`, async () => {
-  using fake = fakeBigquery();
-  fake.answers.set("SELECT numbers", { ...NUMBERS, total: ROWS });
-  const db_connection = { project_id: PROJECT, endpoint: fake.url };
-  const reading = await readAside(
-    { source_type: "bigquery", db_connection, db_query: "SELECT numbers" },
-    { service_account: fake.account },
-  );
-  expect(reading.rows).toBe(ROWS);
-  expect(reading.growthBytes).toBeLessThan(150e6);
-}, 120_000);

@@ -1,4 +1,3 @@
-// tier: all (real databases and stores)
 import { describe, expect, test } from "bun:test";
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from "node:zlib";
 import { aside } from "../aside/aside.ts";

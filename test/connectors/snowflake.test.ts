@@ -1,53 +1,17 @@
-// tier: all (real databases and stores)
 import { expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { createDialer } from "../../src/workers/connector/dialer.ts";
-import { open } from "../../src/workers/connector/snowflake.ts";
 import { accountInToken, keyPairToken } from "../../src/workers/connector/sql/snowflake/token.ts";
 import { until } from "../harness.ts";
 import { cuttingProxy } from "../servers/proxy.ts";
 import { describeWith, judge } from "../servers/servers.ts";
-import { sweep } from "../sweep.ts";
-import { type FakeResult, FINGERPRINT, fakeSnowflake, LOCKED_KEY, PAT, PRIVATE_KEY } from "./fake_snowflake.ts";
-import {
-  LIMITS,
-  linesOf,
-  NOTHING_ALLOWED,
-  openWith,
-  type QueryOptions,
-  quiet,
-  readAside,
-  refusal,
-  rowsOf,
-} from "./sql_kit.ts";
+import { FINGERPRINT, fakeSnowflake, LOCKED_KEY, PAT, PRIVATE_KEY } from "./fake_snowflake.ts";
+import { ask, type Fake, type More, NUMBERS } from "./snowflake_kit.ts";
+import { LIMITS, linesOf, NOTHING_ALLOWED, quiet, refusal, rowsOf } from "./sql_kit.ts";
 
-type Fake = ReturnType<typeof fakeSnowflake>;
-type More = Partial<QueryOptions> & { endpoint?: string };
-const connection = (endpoint: string) => ({
-  account: "myorg-myaccount",
-  user: "ann",
-  warehouse: "WH",
-  database: "LAB",
-  endpoint,
-});
-const ask = (fake: Fake, query: string, more: More = {}) =>
-  openWith(open, {
-    source: { source_type: "snowflake", db_connection: connection(more.endpoint ?? fake.url) },
-    query,
-    credentials: { private_key: PRIVATE_KEY },
-    ...more,
-  });
 const SECRETS = [...PRIVATE_KEY.split("\n").filter((line) => line.length > 40), "eyJ", PAT];
 const refused = (fake: Fake, query: string, more: More = {}) => refusal(() => linesOf(ask(fake, query, more)), SECRETS);
 
-const NUMBERS: FakeResult = {
-  rowType: [
-    { name: "ID", type: "fixed", scale: 0, nullable: false },
-    { name: "text", type: "text" },
-  ],
-  total: 25_000,
-  row: (i) => [String(i + 1), "x".repeat(100)],
-};
 const VALUES: readonly [name: string, type: string, value: string | null, json: string][] = [
   ["i", "fixed", "99999999999999999999999999999999999999", "99999999999999999999999999999999999999"],
   ["dec", "fixed", "-1.50", "-1.50"],
@@ -223,19 +187,6 @@ test("a row that is too long is refused with its number", async () => {
   expect(error).toMatchObject({ code: "invalid_rows" });
   expect(error.message).toContain("Row 777 ");
 });
-
-const ROWS = sweep({ quick: 200_000, full: 1_000_000 });
-test(`${ROWS} rows are read in flat memory`, async () => {
-  using fake = fakeSnowflake();
-  fake.answers.set("SELECT numbers", { ...NUMBERS, total: ROWS, partitionRows: 50_000 });
-  const db_connection = connection(fake.url);
-  const reading = await readAside(
-    { source_type: "snowflake", db_connection, db_query: "SELECT numbers" },
-    { private_key: PRIVATE_KEY },
-  );
-  expect(reading.rows).toBe(ROWS);
-  expect(reading.growthBytes).toBeLessThan(150e6);
-}, 120_000);
 
 test("a token is renewed before it expires, and names the account without its region", () => {
   let now = Date.UTC(2026, 0, 1);

@@ -1,8 +1,6 @@
-// tier: all (many jails)
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { cpuMsOf } from "../cost.ts";
 import {
   beneath,
   codeOf,
@@ -75,40 +73,6 @@ describe("where a path leads", () => {
   ])("%s is refused: %s", async (path, code) => {
     expect(await codeOf(() => beneath.list(path))).toBe(code);
     expect(await codeOf(() => beneath.openFile(path))).toBe(code);
-  });
-});
-
-describe("a path of thousands of steps delays no other call", () => {
-  /** The least of three: something else of this process may fall into one. */
-  const msOf = async (work: () => unknown) => {
-    const took: number[] = [];
-    for (let i = 0; i < 3; i++) took.push(await cpuMsOf(work));
-    return Math.min(...took);
-  };
-  const nest = (levels: number) =>
-    Bun.spawnSync(["perl", "-e", `for (1..${levels}) { mkdir "e" or die; chdir "e" }`], { cwd: workspace });
-
-  test("when its end is missing", async () => {
-    nest(2000);
-    const path = `/workspace/${"e/".repeat(2000)}x`;
-    expect(await codeOf(() => beneath.list(path))).toBe("404 resource_not_found");
-    expect(await msOf(() => codeOf(() => beneath.list(path)))).toBeLessThan(100);
-    await beneath.remove("/workspace/e", { recursive: true });
-  });
-
-  test("when it goes in and out through links", async () => {
-    nest(700);
-    for (let i = 0; i < 38; i++) link(`${"e/".repeat(700)}${"../".repeat(700)}l${i + 1}`, `l${i}`);
-    expect(await msOf(() => codeOf(() => beneath.list("/workspace/l0/x")))).toBeLessThan(100);
-  });
-
-  test("when it is made", async () => {
-    const made = (i: number) => {
-      writeFileSync(join(dir, "file"), "x");
-      return beneath.moveIn(join(dir, "file"), `/workspace/${i}${"/d".repeat(300)}`);
-    };
-    let i = 0;
-    expect(await msOf(() => made(i++))).toBeLessThan(200);
   });
 });
 

@@ -1,8 +1,9 @@
 /** A workspace in a directory of its own, opened beneath its root, with a secret outside of it. */
-import { closeSync, mkdirSync, readSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../../src/lib/errors.ts";
 import { type Beneath, openBeneath } from "../../src/sandbox/files/beneath.ts";
+import { measureTree } from "../../src/sandbox/files/beneath_tree.ts";
 import { tempDir } from "../harness.ts";
 
 export let dir: string;
@@ -42,6 +43,15 @@ export const textOf = (path: string) => {
   const buffer = Buffer.alloc(stat.bytes);
   try {
     return buffer.toString("utf8", 0, readSync(fd, buffer));
+  } finally {
+    closeSync(fd);
+  }
+};
+
+export const measured = async (most = 1_000_000) => {
+  const fd = openSync(workspace, "r");
+  try {
+    return await measureTree(fd, most);
   } finally {
     closeSync(fd);
   }

@@ -1,4 +1,3 @@
-// tier: all (networks of the detectors)
 import { expect, test } from "bun:test";
 import cases from "../../../../models/detector/cases/views.json";
 import { CROP, cutCrop, MAX_CROPS, planCrops, reflected } from "./views.ts";
@@ -13,10 +12,9 @@ test.each(cases.reflections)("a side of $length is reflected as in training", ({
 
 test.each(cases.pixels)("the crops of $width × $height hold the pixels that training sees", (at) => {
   const { width, height } = at;
-  const pixels = Uint8Array.from({ length: width * height * 3 }, (_, i) => {
-    const pixel = Math.floor(i / 3);
-    return 7 * (pixel % width) + 13 * Math.floor(pixel / width) + 101 * (i % 3);
-  });
+  const pixels = new Uint8Array(width * height * 3);
+  for (let y = 0, i = 0; y < height; y++)
+    for (let x = 0; x < width; x++) for (let c = 0; c < 3; c++) pixels[i++] = 7 * x + 13 * y + 101 * c;
   const crops = planCrops(width, height);
   const batch = new Uint8Array(crops.length * CROP * CROP * 3);
   for (const [i, crop] of crops.entries()) cutCrop({ pixels, width, height }, crop, batch, i * CROP * CROP * 3);

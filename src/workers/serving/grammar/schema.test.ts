@@ -1,11 +1,13 @@
-// tier: all (many seconds)
 import { describe, expect, test } from "bun:test";
 import { Ajv2020 } from "ajv/dist/2020";
 import addFormats from "ajv-formats";
 import { parseGbnf, sentence } from "../../../../test/serving/gbnf.ts";
 import { randomSchema } from "../../../../test/serving/random_schema.ts";
+import { sweep } from "../../../../test/sweep.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { schemaGrammar } from "./schema.ts";
+
+const SCHEMAS = sweep({ quick: 40, full: 200 });
 
 function randomFrom(seed: number): () => number {
   let state = seed | 0;
@@ -159,7 +161,7 @@ describe("text written under a grammar satisfies the schema", () => {
   );
 
   test("random schemas", () => {
-    for (let seed = 0; seed < 200; seed++) allValid(randomSchema(randomFrom(seed)), 5, seed);
+    for (let seed = 0; seed < SCHEMAS; seed++) allValid(randomSchema(randomFrom(seed)), 5, seed);
   });
 
   test("json_object is any object", () => {
