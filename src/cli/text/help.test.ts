@@ -3,7 +3,7 @@ import type { Command, Group } from "../args.ts";
 import { isGroup } from "../args.ts";
 import { COMMANDS, loadCommands } from "../command_table.ts";
 import { bashScript, fishScript, type Named, zshScript } from "./completion.ts";
-import { helpOf, overview } from "./help.ts";
+import { helpOf, overview, usageWords } from "./help.ts";
 
 let commands: Named[] = [];
 beforeAll(async () => {
@@ -50,6 +50,16 @@ describe("F28 help", () => {
       expect(page).not.toContain(other);
     expect(helpOf("datasets pull", subOf("datasets", "pull"))).toContain("jsonl, csv (exact, for programs) or");
     expect(helpOf("keys create", subOf("keys", "create"))).toContain("a running server holds the data directory");
+  });
+
+  test("usage shows what a command takes, and the value of each flag", () => {
+    const flags = {
+      model: { type: "string", value: "NAME", doc: "" },
+      tag: { type: "string", multiple: true, doc: "" },
+      json: { type: "boolean", doc: "" },
+    } as const;
+    const words = usageWords("jobs do", { summary: "", takes: ["job", "file?"], flags, examples: [] } as never);
+    expect(words).toEqual(["verk", "jobs do", "<job>", "[file]", "[--model NAME]", "[--tag VALUE]…", "[--json]"]);
   });
 
   test("F28 a group lists its commands and says where their flags are", () => {

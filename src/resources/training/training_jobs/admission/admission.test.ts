@@ -127,6 +127,14 @@ const CASES: Case[] = [
     "/code_artifact_id",
     /upload/,
   ],
+  ["the form of a push without its place", { hub_variant: "gguf" }, 422, "/hub_repo", /is missing/],
+  [
+    "the adapter of a job without one",
+    { hub_repo: "acme/new", hub_variant: "adapter", lora: null },
+    422,
+    "/hub_variant",
+    /has no adapter/,
+  ],
   ["too long a run", { max_runtime_minutes: 1e6 }, 422, "/max_runtime_minutes", /training.max_runtime_minutes/],
   ["a seed that is too large", { seed: 2 ** 31 }, 422, "/seed", /2147483647/],
 ];

@@ -32,6 +32,12 @@ const errorOf = async (more: object) => {
   return [status, body.error?.param ?? null, body.error?.message ?? ""];
 };
 const mount = (mount_path: string, more: object = {}) => ({ volumes: [{ name: "v", mount_path, ...more }] });
+const twice = (first: string, second: string) => ({
+  volumes: [
+    { name: "v", mount_path: first },
+    { name: "w", mount_path: second },
+  ],
+});
 
 test.each([
   ["a secret that is not here", { secrets: ["NOPE"] }, 404, "/secrets/0", /NOPE/],
@@ -53,6 +59,9 @@ test.each([
     /another name/,
   ],
   ["a secret and a variable", { env: { TOKEN: "a" }, secrets: ["TOKEN"] }, 422, "/env/TOKEN", /secret/],
+  ["two volumes at one place", twice("/workspace/a", "/workspace/a"), 422, "/volumes/1/mount_path", /another volume/],
+  ["a volume inside another", twice("/workspace/a/b", "/workspace/a"), 422, "/volumes/0/mount_path", /lie inside it/],
+  ["a push of its files", { hub_repo: "acme/files" }, 422, "/hub_repo", /not used by custom jobs/],
   ["a name that is none", { env: { "A B": "a" } }, 422, "/env/A B", /name/],
 ] as const)("%s is rejected with the field", async (_what, more, status, param, message) => {
   expect(await errorOf(more)).toEqual([status, param, expect.stringMatching(message)]);
