@@ -1,4 +1,3 @@
-// tier: all (networks of the detectors)
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,3 @@
-// tier: all (networks of the detectors)
 /** The detectors inside the executable say what they said after training. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";

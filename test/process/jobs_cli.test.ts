@@ -1,4 +1,3 @@
-// tier: all (whole paths on the executable)
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,3 @@
-// tier: all (trains models)
 /** Variants of models within an architecture: position scaling and weight types. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";

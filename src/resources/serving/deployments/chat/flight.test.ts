@@ -1,4 +1,3 @@
-// tier: all (serves models)
 import { afterEach, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

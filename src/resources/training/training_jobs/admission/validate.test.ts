@@ -1,4 +1,3 @@
-// tier: all (trains models)
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
