@@ -1,4 +1,5 @@
 /** Messages on a pipe: four bytes of length, little endian, then JSON. */
+import { takingTurns } from "../turns.ts";
 
 const HEADER = 4;
 
@@ -8,6 +9,23 @@ export function encodeFrame(message: unknown): Buffer {
   const frame = Buffer.allocUnsafe(HEADER + bytes);
   frame.writeUInt32LE(bytes, 0);
   frame.write(body, HEADER);
+  return frame;
+}
+
+/** The frame of `{ ...message, [name]: entries }`. The entries may be long: others have their turn between two of them. */
+export async function encodeLongFrame(message: object, name: string, entries: readonly unknown[]): Promise<Buffer> {
+  const turn = takingTurns();
+  const parts = [
+    Buffer.alloc(HEADER),
+    Buffer.from(`${JSON.stringify(message).slice(0, -1)},${JSON.stringify(name)}:[`),
+  ];
+  for (const [i, entry] of entries.entries()) {
+    await turn();
+    parts.push(Buffer.from(`${i === 0 ? "" : ","}${JSON.stringify(entry)}`));
+  }
+  await turn();
+  const frame = Buffer.concat([...parts, Buffer.from("]}")]);
+  frame.writeUInt32LE(frame.length - HEADER, 0);
   return frame;
 }
 

@@ -14,7 +14,7 @@ import {
   type Outcome,
   type ToReward,
 } from "../../lib/rewards/contract.ts";
-import { createFrames, encodeFrame } from "../../lib/rewards/frames.ts";
+import { createFrames, encodeFrame, encodeLongFrame } from "../../lib/rewards/frames.ts";
 import { MINUTE_MS } from "../../lib/units.ts";
 import { pageBytes } from "../../native/platform/index.ts";
 import type { SpawnedReward } from "./spawn.ts";
@@ -25,7 +25,7 @@ const WATCH_MS = 50;
 const NOTHING_PRINTED: Printed = { stdout: "", stdoutBytes: 0 };
 
 type Answer = Exclude<FromReward, { op: "ready" } | { op: "violated" }>;
-type Unsent<Op extends ToReward["op"]> = Omit<Extract<ToReward, { op: Op }>, "nonce">;
+type To<Op extends ToReward["op"]> = Extract<ToReward, { op: Op }>;
 type Request = { nonce: string; onFrame: (frame: Answer) => void; settle: (result: unknown) => void };
 
 /** Resolves when the process reports that it is ready; rejects if it ends before. */
@@ -65,7 +65,8 @@ class Process implements RewardProcess {
   }
 
   async load(...[code, timeoutMs]: Parameters<RewardProcess["load"]>): Promise<Loaded> {
-    const answered = await this.#send({ op: "load", ...code }, (settle) => {
+    const frame = async (nonce: string) => encodeFrame({ op: "load", ...code, nonce } satisfies To<"load">);
+    const answered = await this.#send(frame, (settle) => {
       this.#arm(timeoutMs, `took longer than ${Math.round(timeoutMs)} ms to load`);
       return (frame) => {
         if (frame.op === "loaded") settle({ ok: true, entrypoints: frame.entrypoints, ...printed(frame) });
@@ -88,8 +89,9 @@ class Process implements RewardProcess {
     const outcomes: Outcome[] = [];
     let whole = entry.form === "batch" && limits.wholeMs > 0;
     const again = () => this.#arm(...allowance(limits, whole));
-    const request = { op: "call" as const, entry: entry.name, samples, whole };
-    const answered = await this.#send(request, (settle) => {
+    const request = { op: "call", entry: entry.name, whole } satisfies Omit<To<"call">, "nonce" | "samples">;
+    const frame = (nonce: string) => encodeLongFrame({ ...request, nonce }, "samples", samples);
+    const answered = await this.#send(frame, (settle) => {
       again();
       return (frame) => {
         if (frame.op === "alone" && whole) {
@@ -110,7 +112,9 @@ class Process implements RewardProcess {
   async map(...[rows, rowMs, each = MAP_ROWS]: Parameters<RewardProcess["map"]>): ReturnType<RewardProcess["map"]> {
     const results: Mapped[] = [];
     const again = () => this.#arm(rowMs + MAP_MS, `took longer than ${Math.round(rowMs)} ms for one row`);
-    const answered = await this.#send({ op: "map" as const, rows, each }, (settle) => {
+    const request = { op: "map", each } satisfies Omit<To<"map">, "nonce" | "rows">;
+    const frame = (nonce: string) => encodeLongFrame({ ...request, nonce }, "rows", rows);
+    const answered = await this.#send(frame, (settle) => {
       again();
       return (frame) => {
         if (frame.op === "mapped" && frame.from === results.length) {
@@ -131,15 +135,20 @@ class Process implements RewardProcess {
 
   /** The result of the request; undefined if the process ended first. */
   async #send(
-    request: Unsent<"load"> | Unsent<"call"> | Unsent<"map">,
+    encoded: (nonce: string) => Promise<Buffer>,
     begin: (settle: (result: unknown) => void) => Request["onFrame"],
   ): Promise<unknown> {
     if (this.#open) throw new Error("A reward process takes one request at a time");
     if (this.#end) return undefined;
     const answered = Promise.withResolvers<unknown>();
     const nonce = randomBytes(16).toString("hex");
-    this.#open = { nonce, onFrame: begin(answered.resolve), settle: answered.resolve };
-    this.#spawned.write(encodeFrame({ ...request, nonce }));
+    const early = () => this.#endBecause("answered before it was asked");
+    this.#open = { nonce, onFrame: early, settle: answered.resolve };
+    const frame = await encoded(nonce);
+    if (!this.#end) {
+      this.#open = { nonce, onFrame: begin(answered.resolve), settle: answered.resolve };
+      this.#spawned.write(frame);
+    }
     const result = await answered.promise;
     this.#open = undefined;
     clearTimeout(this.#deadline);
