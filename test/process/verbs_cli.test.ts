@@ -76,7 +76,7 @@ test("jobs get shows the settings, the curves, the time and the cost", async () 
   expect(out).toMatch(/^time +30 s$/m);
   expect(out).toMatch(/^region +local/m);
   expect(out).toMatch(/^cost +\$0\.00$/m);
-  expect(out).toMatch(/^data +ds_\w+@snap-1, 3 rows$/m);
+  expect(out).toMatch(/^data +prompt @snap-1, 3 rows$/m);
   expect(out).toMatch(/^rewards +python code of the job$/m);
   expect(out).toMatch(/^hyperparameters +learning_rate=0\.0001 |learning_rate=0\.0001/m);
   expect(out).toMatch(/^lora +r=16 alpha=32 /m);

@@ -76,7 +76,10 @@ async function isChosenByRequest(tuned: string) {
   const { id } = (await server.call("POST", "/v1/deployments", { model: "verk-tiny", name: "base" })).body;
   const serves = async () => (await server.call("GET", `/v1/deployments/${id}`)).body.status === "serving";
   await until("the base to serve", serves, 60_000);
-  const [adapter = ""] = (await openai.models.list()).data.map((each) => each.id).filter((each) => /^base:/.test(each));
+  const registry = (await server.call("GET", "/v1/models?registry=true")).body.data as { id: string; type: string }[];
+  const adapter = `base:${registry.find(({ type }) => type === "adapter")?.id}`;
+  const listed = (await openai.models.list()).data.map(({ id: name }) => name);
+  expect(listed).toEqual(["base", tuned]); // the adapter is listed once, as the deployment that serves it
   const likelihood = async (model: string, more = {}) => {
     const messages = [{ role: "user" as const, content: "What is 1 + 1?" }];
     const request = { model, messages, max_tokens: 1, temperature: 0, logprobs: true, ...more };
