@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { errorText } from "../../lib/error_text.ts";
 import { Button, IconButton } from "./button.tsx";
 
 type DialogProps = {
@@ -32,6 +33,56 @@ export function Dialog({ title, children, onClose, wide }: DialogProps) {
       </header>
       {children}
     </dialog>
+  );
+}
+
+type FormDialogProps = DialogProps & {
+  /** The verb on the button: "Rename". */
+  verb: string;
+  isReady?: boolean;
+  /** Its error is shown below the fields, and the dialog stays. */
+  onSubmit: () => unknown;
+};
+
+/** Fields that are sent together. The dialog closes when they are accepted, and sends them once. */
+export function FormDialog({ verb, isReady = true, onSubmit, children, ...dialog }: FormDialogProps) {
+  const [error, setError] = useState<string>();
+  const [isSending, setSending] = useState(false);
+  const submit = async () => {
+    setError(undefined);
+    setSending(true);
+    try {
+      await onSubmit();
+      dialog.onClose();
+    } catch (cause) {
+      setError(errorText(cause));
+    } finally {
+      setSending(false);
+    }
+  };
+  return (
+    <Dialog {...dialog}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (isReady && !isSending) void submit();
+        }}
+      >
+        {children}
+        {error !== undefined && (
+          <p class="bad" role="alert">
+            {error}
+          </p>
+        )}
+        <footer>
+          <Button onClick={dialog.onClose}>Cancel</Button>
+          <Button kind="primary" submit disabled={!isReady || isSending}>
+            {verb}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }
 

@@ -7,7 +7,7 @@ import { bytes, words } from "../../data/format.ts";
 import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Ref } from "../../kit/content.tsx";
-import { Dialog } from "../../kit/dialog.tsx";
+import { Dialog, FormDialog } from "../../kit/dialog.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";
 import { Loaded } from "../../kit/page.tsx";
 import { navigate } from "../../shell/router.ts";
@@ -18,40 +18,25 @@ type DialogProps = { model: Model; onClose: () => void };
 
 export function RenameModel({ model, onClose }: DialogProps) {
   const [name, setName] = useState(model.name);
-  const [error, setError] = useState<string>();
   const rename = async () => {
-    try {
-      await api(modelPath(model.id), { method: "PATCH", body: { name: name.trim() } });
-      await reload("/v1/models");
-      onClose();
-    } catch (cause) {
-      setError(errorText(cause));
-    }
+    await api(modelPath(model.id), { method: "PATCH", body: { name: name.trim() } });
+    await reload("/v1/models");
   };
   return (
-    <Dialog title="Rename this model" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void rename();
-        }}
-      >
-        <TextField
-          label="Name"
-          value={name}
-          onInput={setName}
-          error={error}
-          hint="Its deployments and adapters stay with it. Runs keep the name that they were created with."
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit disabled={name.trim() === "" || name.trim() === model.name}>
-            Rename
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Rename this model"
+      verb="Rename"
+      isReady={name.trim() !== "" && name.trim() !== model.name}
+      onSubmit={rename}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onInput={setName}
+        hint="Its deployments and adapters stay with it. Runs keep the name that they were created with."
+      />
+    </FormDialog>
   );
 }
 
@@ -67,50 +52,29 @@ const SAYS: Record<Quantization, string> = {
 export function QuantizeModel({ model, onClose }: DialogProps) {
   const [type, setType] = useState<Quantization>("Q4_K_M");
   const [name, setName] = useState("");
-  const [error, setError] = useState<string>();
   const sizeOf = (each: Quantization) => bytes(((model.parameters ?? 0) * BITS[each]) / 8);
   const quantize = async () => {
-    try {
-      const body = { quantization: type, ...(name.trim() === "" ? {} : { name: name.trim() }) };
-      const copy = await api<Model>(modelPath(model.id, "/quantize"), { method: "POST", body });
-      void reload("/v1/models");
-      onClose();
-      navigate(`/models/${copy.id}`);
-    } catch (cause) {
-      setError(errorText(cause));
-    }
+    const body = { quantization: type, ...(name.trim() === "" ? {} : { name: name.trim() }) };
+    const copy = await api<Model>(modelPath(model.id, "/quantize"), { method: "POST", body });
+    void reload("/v1/models");
+    navigate(`/models/${copy.id}`);
   };
   return (
-    <Dialog title="Quantize this model" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void quantize();
-        }}
-      >
-        <SelectField
-          label="Type of the weights"
-          value={type}
-          options={QUANTIZATIONS.map((each) => [each, `${each}: about ${sizeOf(each)}, ${SAYS[each]}`] as const)}
-          onChange={setType}
-        />
-        <TextField
-          label="Name"
-          value={name}
-          onInput={setName}
-          placeholder={`${model.name}-${type.toLowerCase()}`}
-          error={error}
-          hint="The copy is a model of its own. It is made in the background; this model stays as it is."
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit>
-            Quantize
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog title="Quantize this model" verb="Quantize" onSubmit={quantize} onClose={onClose}>
+      <SelectField
+        label="Type of the weights"
+        value={type}
+        options={QUANTIZATIONS.map((each) => [each, `${each}: about ${sizeOf(each)}, ${SAYS[each]}`] as const)}
+        onChange={setType}
+      />
+      <TextField
+        label="Name"
+        value={name}
+        onInput={setName}
+        placeholder={`${model.name}-${type.toLowerCase()}`}
+        hint="The copy is a model of its own. It is made in the background; this model stays as it is."
+      />
+    </FormDialog>
   );
 }
 

@@ -1,13 +1,11 @@
 /** A model as a file to take home: its own GGUF file, or what a run makes of its checkpoint. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { errorText } from "../../../lib/error_text.ts";
 import { api } from "../../data/api.ts";
 import { bytes } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { Button } from "../../kit/button.tsx";
 import { Command } from "../../kit/copy.tsx";
-import { Dialog } from "../../kit/dialog.tsx";
+import { FormDialog } from "../../kit/dialog.tsx";
 import { SelectField } from "../../kit/field.tsx";
 import { jobPath, type TrainingJob } from "../runs/types.ts";
 import { type Model, type ModelDownload, type ModelFile, modelPath } from "./types.ts";
@@ -32,7 +30,6 @@ export function ExportModel({ model, onClose }: { model: Model; onClose: () => v
   const job = useResource<TrainingJob>(jobId === null ? null : jobPath(jobId));
   const [format, setFormat] = useState(OWN);
   const [doing, setDoing] = useState<string>();
-  const [error, setError] = useState<string>();
   const isOver = useRef(false);
   useEffect(
     () => () => {
@@ -44,15 +41,11 @@ export function ExportModel({ model, onClose }: { model: Model; onClose: () => v
   const peft: Format = ["peft ", "PEFT: the adapter as safetensors"];
   const formats = [own, ...(job.data ? [...(job.data.lora ? [peft] : []), ...MERGED] : [])];
   const fetchIt = async () => {
-    setError(undefined);
     try {
       const file = format === OWN ? await api<ModelFile>(modelPath(model.id, "/download")) : await made();
-      if (!file?.url) return;
-      save(file.url, file.file_name ?? "model");
-      onClose();
-    } catch (cause) {
+      if (file?.url) save(file.url, file.file_name ?? "model");
+    } finally {
       setDoing(undefined);
-      setError(errorText(cause));
     }
   };
   /** Undefined: the dialog was closed. The server goes on, and the next export finds the file. */
@@ -69,39 +62,20 @@ export function ExportModel({ model, onClose }: { model: Model; onClose: () => v
     }
   };
   return (
-    <Dialog title={`Export ${model.name}`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void fetchIt();
-        }}
-      >
-        <SelectField label="Format" value={format} options={formats} onChange={setFormat} />
-        {model.job_id === null && model.type === "model" && (
-          <>
-            <p class="muted">As a Hugging Face folder with safetensors, at the machine of the server:</p>
-            <Command text={`verk models export ${model.name}`} />
-          </>
-        )}
-        {doing !== undefined && (
-          <p class="muted" role="status">
-            {doing}
-          </p>
-        )}
-        {error !== undefined && (
-          <p class="bad" role="alert">
-            {error}
-          </p>
-        )}
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit disabled={doing !== undefined}>
-            Export
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog title={`Export ${model.name}`} verb="Export" onSubmit={fetchIt} onClose={onClose}>
+      <SelectField label="Format" value={format} options={formats} onChange={setFormat} />
+      {model.job_id === null && model.type === "model" && (
+        <>
+          <p class="muted">As a Hugging Face folder with safetensors, at the machine of the server:</p>
+          <Command text={`verk models export ${model.name}`} />
+        </>
+      )}
+      {doing !== undefined && (
+        <p class="muted" role="status">
+          {doing}
+        </p>
+      )}
+    </FormDialog>
   );
 }
 

@@ -1,11 +1,10 @@
 /** Import of a file or a folder, and pulls from the hub. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { errorText } from "../../../lib/error_text.ts";
-import { ApiError, api } from "../../data/api.ts";
+import { api } from "../../data/api.ts";
 import { bytes, percent, plural } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
-import { Dialog } from "../../kit/dialog.tsx";
+import { FormDialog } from "../../kit/dialog.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { Progress } from "../../kit/progress.tsx";
 import { navigate } from "../../shell/router.ts";
@@ -66,13 +65,11 @@ export function ImportModel({ chosen, onClose }: { chosen: Chosen; onClose: () =
   const [name, setName] = useState(chosen.name);
   const [base, setBase] = useState("");
   const [sending, setSending] = useState<Sending>();
-  const [error, setError] = useState(chosen.fault);
   const stop = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
   const size = chosen.files.reduce((sum, { file }) => sum + file.size, 0);
   const start = async () => {
     stop.current = new AbortController();
-    setError(undefined);
     setSending({ sent: 0, total: size, phase: "sending" });
     try {
       const { signal } = stop.current;
@@ -82,98 +79,69 @@ export function ImportModel({ chosen, onClose }: { chosen: Chosen; onClose: () =
       });
       toast(`Imported ${model.name}`);
       void reload("/v1/models");
-      onClose();
       navigate(`/models/${model.id}`);
-    } catch (cause) {
+    } finally {
       setSending(undefined);
-      if (!stop.current.signal.aborted) setError(errorText(cause));
     }
   };
   return (
-    <Dialog title="Import a model" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void start();
-        }}
-      >
-        <TextField
-          label="Name"
-          value={name}
-          onInput={setName}
-          hint={`${plural(chosen.files.length, "file")}, ${bytes(size)}`}
-        />
-        <TextField
-          label="Base model"
-          value={base}
-          onInput={setBase}
-          hint="For an adapter: the model that it changes. Empty: the only model here that fits."
-        />
-        {error !== undefined && (
-          <p class="bad" role="alert">
-            {error}
-          </p>
-        )}
-        {sending && (
-          <Progress label="Import" done={sending.sent} total={sending.total}>
-            {sending.phase === "checking"
-              ? "Checking the files"
-              : `${percent(sending.sent / (sending.total || 1))} of ${bytes(sending.total)}`}
-          </Progress>
-        )}
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            submit
-            disabled={name.trim() === "" || chosen.fault !== undefined || sending !== undefined}
-          >
-            Import
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Import a model"
+      verb="Import"
+      isReady={name.trim() !== "" && chosen.fault === undefined}
+      onSubmit={start}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onInput={setName}
+        hint={`${plural(chosen.files.length, "file")}, ${bytes(size)}`}
+      />
+      <TextField
+        label="Base model"
+        value={base}
+        onInput={setBase}
+        hint="For an adapter: the model that it changes. Empty: the only model here that fits."
+      />
+      {chosen.fault !== undefined && (
+        <p class="bad" role="alert">
+          {chosen.fault}
+        </p>
+      )}
+      {sending && (
+        <Progress label="Import" done={sending.sent} total={sending.total}>
+          {sending.phase === "checking"
+            ? "Checking the files"
+            : `${percent(sending.sent / (sending.total || 1))} of ${bytes(sending.total)}`}
+        </Progress>
+      )}
+    </FormDialog>
   );
 }
 
 export function PullModel({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
-  const [error, setError] = useState<string>();
   const pull = async () => {
-    try {
-      const model = await api<Model>("/v1/models/pull", { method: "POST", body: { name: name.trim() } });
-      void reload("/v1/models");
-      onClose();
-      navigate(`/models/${model.id}`);
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause.message : errorText(cause));
-    }
+    const model = await api<Model>("/v1/models/pull", { method: "POST", body: { name: name.trim() } });
+    void reload("/v1/models");
+    navigate(`/models/${model.id}`);
   };
   return (
-    <Dialog title="Pull a model from the hub" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void pull();
-        }}
-      >
-        <TextField
-          label="Name on the hub"
-          value={name}
-          onInput={setName}
-          placeholder="Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"
-          hint="owner/repo, owner/repo:QUANT or owner/repo:file.gguf"
-          error={error}
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit disabled={name.trim() === ""}>
-            Pull
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Pull a model from the hub"
+      verb="Pull"
+      isReady={name.trim() !== ""}
+      onSubmit={pull}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name on the hub"
+        value={name}
+        onInput={setName}
+        placeholder="Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"
+        hint="owner/repo, owner/repo:QUANT or owner/repo:file.gguf"
+      />
+    </FormDialog>
   );
 }

@@ -26,8 +26,8 @@ const SETTINGS = "playground_settings_";
 const VALUE = 512; // characters of a value of metadata
 const MOST_PARTS = 12; // of the settings
 
-/** Long settings are cut into values of metadata. Settings that do not fit are not kept. */
-function settingsOf(fields: Fields): Record<string, string> {
+/** Long settings are cut into values of metadata. Settings that do not fit are not kept: undefined. */
+function settingsOf(fields: Fields): Record<string, string> | undefined {
   const changed = Object.entries(fields).filter(
     ([name, text]) => name !== "system" && text !== DEFAULTS[name as keyof Fields],
   );
@@ -35,8 +35,11 @@ function settingsOf(fields: Fields): Record<string, string> {
   const parts = Array.from({ length: Math.ceil(text.length / VALUE) }, (_, i) =>
     text.slice(i * VALUE, (i + 1) * VALUE),
   );
-  return parts.length > MOST_PARTS ? {} : Object.fromEntries(parts.map((part, i) => [`${SETTINGS}${i}`, part]));
+  if (parts.length > MOST_PARTS) return undefined;
+  return Object.fromEntries(parts.map((part, i) => [`${SETTINGS}${i}`, part]));
 }
+
+export const areSettingsKept = (fields: Fields) => settingsOf(fields) !== undefined;
 
 /** JSON without characters that a cut could split. */
 const escaped = (json: string) =>

@@ -2,12 +2,12 @@
 import { useState } from "preact/hooks";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { Button, IconButton } from "../../kit/button.tsx";
-import { Confirm, Dialog } from "../../kit/dialog.tsx";
+import { IconButton } from "../../kit/button.tsx";
+import { Confirm, FormDialog } from "../../kit/dialog.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { Loaded, Skeleton } from "../../kit/page.tsx";
 import { Time } from "../../kit/time.tsx";
-import { attempt } from "../../shell/toasts.tsx";
+import { attempt, toast } from "../../shell/toasts.tsx";
 import { CONVERSATIONS, type Conversation, type Entry, entriesOf, removeEntry, rename } from "./saved.ts";
 
 type ListProps = {
@@ -77,26 +77,19 @@ type RenameProps = { entry: Entry; onClose: () => void; onRenamed: ListProps["on
 function Rename({ entry, onClose, onRenamed }: RenameProps) {
   const [name, setName] = useState(entry.name ?? "");
   const save = async () => {
-    await attempt(() => rename(entry, name.trim()), "Renamed");
+    await rename(entry, name.trim());
+    toast("Renamed");
     onRenamed(entry, name.trim());
-    onClose();
   };
   return (
-    <Dialog title="Rename the conversation" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save();
-        }}
-      >
-        <TextField label="Name" value={name} onInput={setName} />
-        <div class="row">
-          <Button kind="primary" submit disabled={name.trim() === ""}>
-            Rename
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Rename the conversation"
+      verb="Rename"
+      isReady={name.trim() !== ""}
+      onSubmit={save}
+      onClose={onClose}
+    >
+      <TextField label="Name" value={name} onInput={setName} />
+    </FormDialog>
   );
 }

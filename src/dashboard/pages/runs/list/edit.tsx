@@ -2,10 +2,9 @@
 import { useState } from "preact/hooks";
 import { api } from "../../../data/api.ts";
 import { plural } from "../../../data/format.ts";
-import { Button } from "../../../kit/button.tsx";
-import { Dialog } from "../../../kit/dialog.tsx";
+import { FormDialog } from "../../../kit/dialog.tsx";
 import { CheckField, TextField } from "../../../kit/field.tsx";
-import { attempt } from "../../../shell/toasts.tsx";
+import { toast } from "../../../shell/toasts.tsx";
 import { jobPath } from "../types.ts";
 import type { ListedRun } from "./columns.tsx";
 import { tagsOf } from "./fields.ts";
@@ -20,16 +19,13 @@ export function EditRuns({ runs, onDone, onClose }: EditProps) {
   const [group, setGroup] = useState(before);
   const tags = [...new Set(runs.flatMap((run) => run.tags))].sort();
   const save = async () => {
-    const changed = await attempt(async () => {
-      for (const run of runs) {
-        const next = [...new Set([...run.tags.filter((tag) => !removed.has(tag)), ...tagsOf(added)])];
-        const body = { tags: next, ...(group === before ? {} : { group: group.trim() || null }) };
-        await api(jobPath(run.id), { method: "PATCH", body });
-      }
-      await onDone();
-      return true;
-    }, "Saved");
-    if (changed) onClose();
+    for (const run of runs) {
+      const next = [...new Set([...run.tags.filter((tag) => !removed.has(tag)), ...tagsOf(added)])];
+      const body = { tags: next, ...(group === before ? {} : { group: group.trim() || null }) };
+      await api(jobPath(run.id), { method: "PATCH", body });
+    }
+    await onDone();
+    toast("Saved");
   };
   const drop = (tag: string, isKept: boolean) => {
     const next = new Set(removed);
@@ -38,37 +34,22 @@ export function EditRuns({ runs, onDone, onClose }: EditProps) {
     setRemoved(next);
   };
   return (
-    <Dialog title={`Tags and group of ${plural(runs.length, "run")}`} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save();
-        }}
-      >
-        <TextField label="Add tags" value={added} onInput={setAdded} hint="Several are separated by commas." />
-        {tags.length > 0 && (
-          <fieldset class="runs-kept-tags">
-            <legend>Tags that stay</legend>
-            {tags.map((tag) => (
-              <CheckField key={tag} label={tag} checked={!removed.has(tag)} onChange={(on) => drop(tag, on)} />
-            ))}
-          </fieldset>
-        )}
-        <TextField
-          label="Group"
-          value={group}
-          onInput={setGroup}
-          hint={
-            groups.length > 1 ? "They are in several groups. A text puts all of them into one." : "Empty: no group."
-          }
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit>
-            Save
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog title={`Tags and group of ${plural(runs.length, "run")}`} verb="Save" onSubmit={save} onClose={onClose}>
+      <TextField label="Add tags" value={added} onInput={setAdded} hint="Several are separated by commas." />
+      {tags.length > 0 && (
+        <fieldset class="runs-kept-tags">
+          <legend>Tags that stay</legend>
+          {tags.map((tag) => (
+            <CheckField key={tag} label={tag} checked={!removed.has(tag)} onChange={(on) => drop(tag, on)} />
+          ))}
+        </fieldset>
+      )}
+      <TextField
+        label="Group"
+        value={group}
+        onInput={setGroup}
+        hint={groups.length > 1 ? "They are in several groups. A text puts all of them into one." : "Empty: no group."}
+      />
+    </FormDialog>
   );
 }

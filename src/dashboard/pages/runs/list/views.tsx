@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { keep, readKept } from "../../../data/kept.ts";
 import { session } from "../../../data/session.ts";
 import { Button } from "../../../kit/button.tsx";
-import { Dialog } from "../../../kit/dialog.tsx";
+import { FormDialog } from "../../../kit/dialog.tsx";
 import { TextField } from "../../../kit/field.tsx";
 import { Icon } from "../../../kit/icon.tsx";
 import { navigate, place } from "../../../shell/router.ts";
@@ -69,7 +69,6 @@ export function Views() {
         <Naming
           onSave={(name) => {
             keep(store, [...views.filter((each) => each.name !== name), { name, query: now }].slice(-MOST_VIEWS));
-            setNaming(false);
           }}
           onClose={() => setNaming(false)}
         />
@@ -82,26 +81,19 @@ function Naming({ onSave, onClose }: { onSave: (name: string) => void; onClose: 
   const [name, setName] = useState("");
   const given = name.trim().slice(0, LONGEST);
   return (
-    <Dialog title="Save this view" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (given !== "") onSave(given);
-        }}
-      >
-        <TextField
-          label="Name"
-          value={name}
-          onInput={setName}
-          hint="Filters, order and columns are kept under this name in this browser. The address shows the same to others."
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit disabled={given === ""}>
-            Save
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Save this view"
+      verb="Save"
+      isReady={given !== ""}
+      onSubmit={() => onSave(given)}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onInput={setName}
+        hint="Filters, order and columns are kept under this name in this browser. The address shows the same to others."
+      />
+    </FormDialog>
   );
 }

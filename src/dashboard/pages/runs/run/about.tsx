@@ -5,9 +5,9 @@ import { load } from "../../../data/resource.ts";
 import { may } from "../../../data/session.ts";
 import { Button } from "../../../kit/button.tsx";
 import { Card } from "../../../kit/card.tsx";
-import { Dialog } from "../../../kit/dialog.tsx";
+import { FormDialog } from "../../../kit/dialog.tsx";
 import { TextField } from "../../../kit/field.tsx";
-import { attempt } from "../../../shell/toasts.tsx";
+import { toast } from "../../../shell/toasts.tsx";
 import { Tags } from "../list/columns.tsx";
 import { tagsOf } from "../list/fields.ts";
 import { jobPath, type TrainingJob } from "../types.ts";
@@ -56,31 +56,15 @@ function Edit({ job, onClose }: { job: TrainingJob; onClose: () => void }) {
   const [notes, setNotes] = useState(job.notes);
   const save = async () => {
     const body = { tags: tagsOf(tags), group: group.trim() || null, notes };
-    const done = await attempt(async () => {
-      await api(jobPath(job.id), { method: "PATCH", body });
-      await load(jobPath(job.id));
-      return true;
-    }, "Saved");
-    if (done) onClose();
+    await api(jobPath(job.id), { method: "PATCH", body });
+    await load(jobPath(job.id));
+    toast("Saved");
   };
   return (
-    <Dialog title="About this run" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save();
-        }}
-      >
-        <TextField label="Tags" value={tags} onInput={setTags} hint="Several are separated by commas." />
-        <TextField label="Group" value={group} onInput={setGroup} hint="Runs that belong together." />
-        <TextField label="Notes" value={notes} onInput={setNotes} rows={6} />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" submit>
-            Save
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog title="About this run" verb="Save" onSubmit={save} onClose={onClose}>
+      <TextField label="Tags" value={tags} onInput={setTags} hint="Several are separated by commas." />
+      <TextField label="Group" value={group} onInput={setGroup} hint="Runs that belong together." />
+      <TextField label="Notes" value={notes} onInput={setNotes} rows={6} />
+    </FormDialog>
   );
 }

@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Deployment } from "../../../../resources/serving/deployments/schema.ts";
-import { ApiError, api } from "../../../data/api.ts";
-import { Button } from "../../../kit/button.tsx";
-import { Dialog } from "../../../kit/dialog.tsx";
+import { api } from "../../../data/api.ts";
+import { FormDialog } from "../../../kit/dialog.tsx";
 import { TextField } from "../../../kit/field.tsx";
 import { hasPage, navigate } from "../../../shell/router.ts";
 import { toast } from "../../../shell/toasts.tsx";
@@ -13,41 +12,26 @@ type DeployProps = { job: TrainingJob; checkpoint: JobCheckpoint | undefined; on
 /** Asks for a name and serves the checkpoint, or without one the result of the run. */
 export function Deploy({ job, checkpoint, onClose }: DeployProps) {
   const [name, setName] = useState(checkpoint ? `${job.output_name}-step-${checkpoint.step}` : job.output_name);
-  const [error, setError] = useState<string | undefined>(undefined);
   const deploy = async () => {
-    try {
-      const body = { model: job.id, name, min_replicas: 0, ...(checkpoint ? { checkpoint: checkpoint.id } : {}) };
-      const deployment = await api<Deployment>("/v1/deployments", { method: "POST", body });
-      toast(`${deployment.name} starts`);
-      onClose();
-      if (hasPage("/deployments/:id")) navigate(`/deployments/${deployment.id}`);
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause.message : String(cause));
-    }
+    const body = { model: job.id, name, min_replicas: 0, ...(checkpoint ? { checkpoint: checkpoint.id } : {}) };
+    const deployment = await api<Deployment>("/v1/deployments", { method: "POST", body });
+    toast(`${deployment.name} starts`);
+    if (hasPage("/deployments/:id")) navigate(`/deployments/${deployment.id}`);
   };
   return (
-    <Dialog title={checkpoint ? `Deploy step ${checkpoint.step}` : "Deploy the result"} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void deploy();
-        }}
-      >
-        <TextField
-          label="Name"
-          value={name}
-          onInput={setName}
-          error={error}
-          hint="Requests use this name as model. The deployment is parked while nobody uses it."
-        />
-        <div class="runs-verbs">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" onClick={deploy}>
-            Deploy
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={checkpoint ? `Deploy step ${checkpoint.step}` : "Deploy the result"}
+      verb="Deploy"
+      isReady={name.trim() !== ""}
+      onSubmit={deploy}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onInput={setName}
+        hint="Requests use this name as model. The deployment is parked while nobody uses it."
+      />
+    </FormDialog>
   );
 }
