@@ -106,3 +106,62 @@ describe("gs with a service account", () => {
     expect(google.seen.paths).toEqual([]);
   });
 });
+
+/** The whole answers of a bucket, by the path and query of the request. */
+function fakeBucket(answer: (url: URL, request: Request) => Response | object) {
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request) {
+      const given = answer(new URL(request.url), request);
+      return given instanceof Response ? given : Response.json(given);
+    },
+  });
+  const uri = (path: string) => `gs://bucket/${path}?endpoint=http://127.0.0.1:${server.port}`;
+  return { at: (path: string) => at(uri(path), {}), [Symbol.dispose]: () => void server.stop(true) };
+}
+
+describe("gs, against a fake", () => {
+  const row = (a: number) => `{"a":${a}}\n`;
+  const served = (content: string, generation = "7") =>
+    new Response(content, {
+      status: 206,
+      headers: { "content-range": `bytes 0-${content.length - 1}/${content.length}`, "x-goog-generation": generation },
+    });
+
+  test("all pages of a prefix are listed, sizes and generations as numbers or texts", async () => {
+    const pages: string[] = [];
+    using bucket = fakeBucket((url) => {
+      const key = decodeURIComponent(url.pathname.split("/o/")[1] ?? "");
+      if (url.searchParams.get("alt") === "media") return served(row(key === "x/b 1.jsonl" ? 2 : 1));
+      if (key !== "") return Response.json({}, { status: 404 });
+      pages.push(`${url.searchParams.get("prefix")} ${url.searchParams.get("pageToken")}`);
+      return url.searchParams.has("pageToken")
+        ? { items: [{ name: "x/b 1.jsonl", size: 8, generation: 7 }] }
+        : { items: [{ name: "x/a.jsonl", size: "8", generation: "7" }], nextPageToken: "t 2" };
+    });
+    expect(await readRows(bucket.at("x/"))).toEqual(['{"a":1}', '{"a":2}']);
+    expect(pages).toEqual(["x/ null", "x/ t 2"]);
+  });
+
+  const ABOUT = { name: "rows.jsonl", size: 8, generation: "7" };
+  test.each<[string, (isContent: boolean) => Response | object, RegExp]>([
+    [
+      "is no store of Google",
+      () => new Response("<html>"),
+      /^unreachable: .*does not answer like Google Cloud Storage/,
+    ],
+    ["has no size that is whole", () => ({ ...ABOUT, size: "1.5" }), /^unreachable/],
+    ["has another version", (isContent) => (isContent ? served(row(1), "8") : ABOUT), /^broken: .*changed while/],
+    [
+      "refuses the content",
+      (isContent) =>
+        isContent ? Response.json({ error: { errors: [{ reason: "quotaExceeded" }] } }, { status: 400 }) : ABOUT,
+      /^invalid_source: .*400 quotaExceeded/,
+    ],
+  ])("a bucket that %s", async (_, answer, fault) => {
+    using bucket = fakeBucket((url) => answer(url.searchParams.get("alt") === "media"));
+    const { code, message } = await faultOf(bucket.at("rows.jsonl").test(calm()));
+    expect(`${code}: ${message}`).toMatch(fault);
+  });
+});

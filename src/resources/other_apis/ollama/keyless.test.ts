@@ -35,8 +35,12 @@ test.each([
   expect(await statusOf(headers)).toBe(401);
 });
 
-test("a page that http.cors_origins names needs no key", async () => {
-  expect(await statusOf({ origin: "https://app.example.com" })).toBe(200);
+test.each([
+  ["a page that http.cors_origins names", { origin: "https://app.example.com" }],
+  ["an address that a person typed", { "sec-fetch-site": "none" }],
+  ["the dashboard itself", { "sec-fetch-site": "same-origin" }],
+])("%s needs no key", async (_, headers) => {
+  expect(await statusOf(headers)).toBe(200);
 });
 
 test("a website whose name leads to this machine needs a key", async () => {

@@ -23,9 +23,9 @@ const insertChange = preparedInsert(monitorChanges);
 export async function evaluateDue(ctx: Ctx, signal: AbortSignal): Promise<void> {
   const began = ctx.clock.now();
   const turn = takingTurns(); // a long window of a busy deployment takes tens of milliseconds
-  while (!signal.aborted) {
+  for (let hasMore = true; hasMore && !signal.aborted; ) {
     const rows = due(ctx, began);
-    if (rows.length === 0) return;
+    hasMore = rows.length === BATCH;
     await prepareDevices(ctx, rows);
     for (const { id } of rows) {
       if (signal.aborted) break;
@@ -33,7 +33,6 @@ export async function evaluateDue(ctx: Ctx, signal: AbortSignal): Promise<void> 
       await turn();
     }
     await durable(ctx.db);
-    if (rows.length < BATCH) return;
   }
 }
 
