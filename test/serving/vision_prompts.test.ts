@@ -18,11 +18,11 @@ const embedding = gaussian(1)(400 * WIDTH, 1);
 const rowsOf = (tokens: readonly number[]) =>
   Float32Array.from(tokens.flatMap((token) => [...embedding.subarray(token * WIDTH, (token + 1) * WIDTH)]));
 
-async function answer(given: Pick<Generation, "prompt" | "images">, samples = 1) {
+async function answer(given: Pick<Generation, "prompt" | "images">, samples = 1, sampling = GREEDY) {
   const run = engine.generate({
     ...given,
     maxTokens: 12,
-    sampling: GREEDY,
+    sampling,
     samples,
     stop: [],
     topLogprobs: 0,
@@ -68,6 +68,13 @@ test("rows are read like the tokens whose embeddings they are, also over several
     for (const [i, logprob] of wanted.logprobs.entries()) expect(got.logprobs[i]!).toBeCloseTo(logprob, 2);
     await engine.clear();
   }
+});
+
+test("the first token of the vocabulary may stand before an image and follow it, as every other one", async () => {
+  const prompt = [0, ...text(40, 4), 0, 0, 33];
+  const { tokens } = await answer(asImage(prompt, 5, 20, 2), 1, { ...GREEDY, logitBias: [[0, 1_000]] });
+  expect(tokens).toEqual(Array(12).fill(0));
+  await engine.clear();
 });
 
 test("the cache knows an image by its hash, and keeps it whole or not at all", async () => {

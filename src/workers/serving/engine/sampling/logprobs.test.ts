@@ -15,3 +15,17 @@ test("all tokens of a small vocabulary are listed in any order, impossible token
   expect(Array.from(logprobs(logits, 1, 4)).filter((_, i) => i % 2 === 1)).toEqual([0, 3, 2, 1]);
   expect(logprobs(logits, 1, 0)[0]).toBe(Number.NEGATIVE_INFINITY);
 });
+
+test("one alternative is the likeliest token, and a temperature makes all more alike", () => {
+  const logits = Float32Array.of(0, 2, 1);
+  const norm = Math.log(1 + Math.exp(2) + Math.exp(1));
+  const [own, token, logprob] = logprobs(logits, 2, 1);
+  expect([own, token, logprob].map((value) => value!.toFixed(5))).toEqual([
+    (1 - norm).toFixed(5),
+    "1.00000",
+    (2 - norm).toFixed(5),
+  ]);
+  expect(logprobs(logits, 2, 0)).toHaveLength(1);
+  const warm = Math.log(1 + Math.exp(1) + Math.exp(0.5));
+  expect(logprobs(logits, 1, 1, 2)[0]).toBeCloseTo(1 - warm, 5);
+});
