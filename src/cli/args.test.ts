@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { UsageError } from "../lib/errors.ts";
-import { command, momentOf, parse } from "./args.ts";
+import { command, type Flag, momentOf, parse } from "./args.ts";
 
 const spec = command({
   summary: "",
@@ -47,6 +47,13 @@ test("a lone dash is a value, and the last argument may be one that can be left 
 test("a value that looks like a flag must be attached with an equals sign", () => {
   expect(parsed("key_1", "--data=--odd").values["data"]).toBe("--odd");
   expect(refusal("key_1", "--data", "--json")).toContain("--data needs a value: --data DIR");
+});
+
+test("an empty text is a value only where the flag takes it", () => {
+  const notes = { type: "string", doc: "" } as const;
+  const withNotes = (flag: Flag) => parse("x", { ...spec, takes: [], flags: { notes: flag } }, ["--notes", ""]).values;
+  expect(withNotes({ ...notes, mayBeEmpty: true })).toEqual({ notes: "" });
+  expect(() => withNotes(notes)).toThrow("--notes needs a value");
 });
 
 test("after a double dash everything is an argument", () => {

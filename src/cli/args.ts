@@ -14,6 +14,8 @@ export type Flag = {
   /** One-letter form: `-m TEXT`. */
   short?: string;
   multiple?: true;
+  /** An empty text is a value. Otherwise it is taken for a variable of the shell that is not set. */
+  mayBeEmpty?: true;
   /** Every value that the flag takes, for completion. */
   choices?: readonly string[];
 };
@@ -118,7 +120,8 @@ function readValue(name: string, { rawName, value, inlineValue }: OptionToken, f
     return true;
   }
   // The value is missing in `--data --json` and in `--data "$UNSET"`. A lone dash is standard input or output.
-  const missing = !value || (value.startsWith("-") && value !== "-" && !inlineValue);
+  const isEmpty = value === undefined || (value === "" && !flag.mayBeEmpty);
+  const missing = isEmpty || (value.startsWith("-") && value !== "-" && !inlineValue);
   if (missing) throw new UsageError(`${name}: ${rawName} needs a value: ${rawName} ${flag.value ?? "VALUE"}`);
   return value;
 }

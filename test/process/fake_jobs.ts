@@ -28,6 +28,11 @@ const record = (more: Json = {}): Json => ({
   pause_reason: null,
   cost_usd: 0,
   energy_wh: null,
+  region: null,
+  placement: null,
+  tags: [],
+  group: null,
+  notes: "",
   ...more,
 });
 /** A view of the job at a step. */
@@ -127,6 +132,8 @@ export const fake = Bun.serve({
           sha256,
         });
       }
+      case "PATCH /v1/training_jobs/job_1":
+        return Response.json(record(body as Json));
       case "DELETE /v1/training_jobs/job_1":
         return Response.json({ id: "job_1", object: "training_job", deleted: true });
     }

@@ -171,6 +171,24 @@ test("list, get, logs and the actions print the server's answers", async () => {
   expect(await verk("get", "smus")).toMatchObject({ code: 1, err: expect.stringContaining("Did you mean sums?") });
 });
 
+test.each<[string[], Json]>([
+  [["--notes", "too many steps"], { notes: "too many steps" }],
+  [["--tag", "a", "--tag", "b", "--group", "first"], { tags: ["a", "b"], group: "first" }],
+  [["--no-tags"], { tags: [] }],
+  [["--notes", "", "--group", ""], { notes: "", group: null }],
+])("edit %j changes only what the flags name", async (args, body) => {
+  expect((await verk("edit", "sums", ...args)).out).toBe("sums (job_1) is changed.\n");
+  expect(state.sent).toEqual([{ path: "PATCH /v1/training_jobs/job_1", body }]);
+});
+
+test.each([
+  [[], "give --tag, --no-tags, --notes or --group"],
+  [["--tag", "a", "--no-tags"], "not both"],
+])("edit %j is refused, and nothing is sent", async (args, message) => {
+  expect(await verk("edit", "sums", ...args)).toMatchObject({ code: 2, err: expect.stringContaining(message) });
+  expect(state.sent).toEqual([]);
+});
+
 test("a name of several jobs is refused with their ids, before anything happens to one of them", async () => {
   state.others = [{ id: "job_0" }];
   for (const [verb = "", ...more] of [["delete"], ["cancel"], ["get"], ["model", "-o", "x.gguf"]]) {

@@ -11,17 +11,17 @@ export const edit = command({
   flags: {
     tag: { type: "string", value: "TAG", multiple: true, doc: "Tag; repeatable. The given tags replace all" },
     "no-tags": { type: "boolean", doc: "Remove all tags" },
-    notes: { type: "string", value: "TEXT", doc: "Notes of your own; an empty text removes them" },
-    group: { type: "string", value: "GROUP", doc: "Group of the job; an empty text removes it" },
+    notes: { type: "string", value: "TEXT", mayBeEmpty: true, doc: "Notes of your own; an empty text removes them" },
+    group: { type: "string", value: "GROUP", mayBeEmpty: true, doc: "Group of the job; an empty text removes it" },
     ...COMMON_FLAGS,
   },
   fields: { tags: "--tag" },
   examples: ["verk jobs edit sums --tag baseline --group first", "verk jobs edit sums --notes 'too many steps'"],
   exits: { 1: "failed: there is no such job" },
   async run({ json, tag, "no-tags": noTags, notes, group, ...where }, target = "") {
-    if (tag && noTags) throw new UsageError("jobs edit: give --tag or --no-tags, not both");
+    if (tag.length > 0 && noTags) throw new UsageError("jobs edit: give --tag or --no-tags, not both");
     const body = {
-      ...(tag || noTags ? { tags: tag ?? [] } : {}),
+      ...(tag.length > 0 || noTags ? { tags: tag } : {}),
       ...(notes === undefined ? {} : { notes }),
       ...(group === undefined ? {} : { group: group === "" ? null : group }),
     };

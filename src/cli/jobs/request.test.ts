@@ -4,6 +4,7 @@ import { bodyOf, flaggedOf, type JobFlags, type JobSettings, requestOf, rewardOf
 const flags = (more: Partial<JobFlags> = {}): JobFlags => ({
   set: [],
   lora: [],
+  tag: [],
   full: false,
   secret: [],
   volume: [],
@@ -26,6 +27,11 @@ describe("the body of a creation", () => {
         { name: "set", mount_path: "/workspace/set", read_only: true },
       ],
     });
+  });
+
+  test("keeps the tags of the file unless flags give others", () => {
+    expect(bodyOf(flags(), { tags: ["old"] })).toEqual({ tags: ["old"] });
+    expect(bodyOf(flags({ tag: ["a", "b"] }), { tags: ["old"] })).toEqual({ tags: ["a", "b"] });
   });
 
   test("holds what was asked for and nothing else", () => {

@@ -18,7 +18,7 @@ export type JobFlags = {
   full: boolean;
   seed?: string | undefined;
   priority?: string | undefined;
-  tag?: string[] | undefined;
+  tag: readonly string[];
   notes?: string | undefined;
   group?: string | undefined;
   gpus?: string | undefined;
@@ -130,7 +130,7 @@ export function bodyOf(flags: JobFlags, base: Body = {}): Body {
     output_name: flags.output,
     seed: wholeOf("seed", flags.seed),
     priority: flags.priority,
-    tags: flags.tag,
+    ...(flags.tag.length > 0 ? { tags: flags.tag } : {}),
     notes: flags.notes,
     group: flags.group,
     region: flags.region,

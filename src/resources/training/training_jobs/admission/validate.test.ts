@@ -96,7 +96,7 @@ test("P9 a connected dataset is read for its job, and its credentials are stored
   const { status, body } = await app.post({ dataset, credentials });
   expect(status).toBe(201);
   const job = await readJob(body.id);
-  expect(job.dataset).toEqual({ id: dataset, snapshot_id: "@snap-1", num_rows: 2 });
+  expect(job.dataset).toEqual({ id: dataset, name: "open", snapshot_id: "@snap-1", num_rows: 2 });
   expect(app.ctx.db.select().from(datasetPins).all()).toMatchObject([{ jobId: body.id, datasetId: dataset }]);
   const dump = app.ctx.db.$client.serialize().toString("latin1");
   for (const text of [dump, app.log.join("\n"), JSON.stringify([body, job])])
