@@ -40,13 +40,13 @@ describe.skipIf(CHROMIUM === null)("deployments and agents", () => {
     await page.click("button", "Wake");
     await page.waitForText("1 replica ready");
     await page.click("button", "Log");
-    await page.waitForText("Parked");
+    await page.waitForText("The deployment is parked: the next request wakes it");
     await page.at("/deployments");
     await page.waitForText(MARKUP);
     expect(await page.run<string>("document.title")).toBe("Deployments · Verk");
     await page.click("link", "base");
-    await page.waitForText("Latency p50");
-    for (const tab of ["Settings", "Log", "Connect", "Requests"]) {
+    await page.waitForText("Whole answer, p50");
+    for (const tab of ["Settings", "Log", "Connect", "Requests", "Adapters", "Traffic"]) {
       await page.click("button", tab);
       expect(await page.faults()).toEqual([]);
     }

@@ -74,7 +74,7 @@ const PUBLIC: Record<string, string[]> = {
   other_apis: ["batches/service", "completions/storing", "evals/service", "files/service", "responses/service"],
   clouds: ["key"],
   code_artifacts: ["unpack"],
-  cost: ["charge", "history"],
+  cost: ["charge", "history", "requests"],
   detection: ["pictures"],
   deployments: [
     "chat/answer",

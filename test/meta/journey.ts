@@ -70,6 +70,13 @@ const regionOf = async (app: TestApp) => ({
   host_key: HOST_KEY,
   ssh_key_id: (await sshKey(app)).id,
 });
+/** Nothing listens at port 9 of this machine. */
+const checkOf = async (app: TestApp) => {
+  const { name: _, ...check } = await regionOf(app);
+  return { ...check, address: "127.0.0.1", port: 9 };
+};
+const checkable = async (app: TestApp) =>
+  idOf(app, "/v1/regions", { ...(await regionOf(app)), address: "127.0.0.1", port: 9 });
 const region = async (app: TestApp) => idOf(app, "/v1/regions", await regionOf(app));
 const secret = async (app: TestApp) => {
   await app.call("PUT", "/v1/secrets/TOKEN", { value: "v" });
@@ -157,6 +164,7 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/cost/by_provider", plain: true },
   { operation: "GET /v1/cost/by_gpu", plain: true },
   { operation: "GET /v1/cost/by_day", plain: true },
+  { operation: "GET /v1/cost/by_use" },
   { operation: "GET /v1/settings", as: "admin", shared: true },
   { operation: "GET /v1/cost/estimate" },
   { operation: "GET /v1/cost/monthly_projection" },
@@ -165,6 +173,8 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/regions" },
   { operation: "POST /v1/regions", make: regionOf },
   { operation: "GET /v1/regions/{id}", own: region },
+  { operation: "POST /v1/regions/{id}/checks", own: checkable },
+  { operation: "POST /v1/regions/checks", make: checkOf },
   { operation: "DELETE /v1/regions/{id}", own: region },
   { operation: "GET /v1/machines" },
   ...MODELS,
@@ -195,6 +205,9 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/deployments/{id}/wake", own: parked },
   { operation: "GET /v1/deployments/{id}/requests", own: deployment },
   { operation: "GET /v1/deployments/{id}/metrics", own: deployment },
+  { operation: "GET /v1/deployments/{id}/traffic", own: deployment },
+  { operation: "GET /v1/deployments/{id}/live", own: deployment },
+  { operation: "GET /v1/deployments/{id}/logs", own: deployment },
   { operation: "GET /v1/deployments/{id}/models", own: deployment },
   {
     operation: "POST /v1/deployments/{id}/chat/completions",

@@ -40,6 +40,7 @@ function step(table: Table, before: Row, { from, set }: { from: readonly string[
   const id = before["id"] as string;
   return write(app.ctx.db, (tx) => {
     tx.delete(table).run();
+    tx.$client.run("DELETE FROM usage_days");
     tx.$client.run("DELETE FROM usage_hours"); // sums that triggers keep, which no real value overflows
     tx.insert(table)
       .values(before as never)

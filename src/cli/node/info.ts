@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { availableParallelism } from "node:os";
+import { availableParallelism, loadavg } from "node:os";
 import { MIB } from "../../lib/units.ts";
 import { VERSION } from "../../lib/version.ts";
 import { groups } from "../../native/bundle/embedded.ts";
@@ -18,6 +18,12 @@ export async function nodeInfo(root: string): Promise<NodeInfo> {
     cpus: availableParallelism(),
     memory_bytes: memoryLimitBytes(),
     free_bytes: disk.bavail * disk.bsize,
-    gpus: gpus.slice(0, MOST_GPUS).map(({ type, memoryTotalMib }) => ({ type, memory_bytes: memoryTotalMib * MIB })),
+    gpus: gpus.slice(0, MOST_GPUS).map(({ type, memoryTotalMib, memoryUsedMib, utilizationPercent: busy }) => ({
+      type,
+      memory_bytes: memoryTotalMib * MIB,
+      used_bytes: memoryUsedMib * MIB,
+      ...(busy === null ? {} : { utilization_percent: busy }),
+    })),
+    load: loadavg()[0] ?? 0,
   };
 }

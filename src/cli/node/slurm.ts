@@ -92,7 +92,7 @@ async function usableNodes({ partition }: SlurmSettings): Promise<SlurmNode[]> {
 }
 
 async function clusterInfo(root: string, settings: SlurmSettings): Promise<NodeInfo> {
-  const here = await nodeInfo(root);
+  const { load: _ofLoginNode, ...here } = await nodeInfo(root);
   const nodes = await usableNodes(settings);
   const devices = devicesOf(nodes).slice(0, MOST_GPUS);
   const types = devices.length === 0 ? ["cpu"] : devices.map(({ type }) => type);

@@ -200,6 +200,7 @@ export const PAGES: readonly PageSpec[] = [
     load: () => import("./regions/regions.tsx"),
     nav: { group: "Manage", icon: "regions" },
     area: "training",
+    actions: [["Add a region", "/regions?new=1"]],
   },
   {
     path: "/usage",

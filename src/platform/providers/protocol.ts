@@ -162,7 +162,18 @@ export const NodeInfo = later(() =>
     cpus: z.int().min(0),
     memory_bytes: z.int().min(0),
     free_bytes: z.int().min(0),
-    gpus: z.array(z.strictObject({ type: Name, memory_bytes: z.int().min(0) })).max(MOST_GPUS),
+    gpus: z
+      .array(
+        z.strictObject({
+          type: Name,
+          memory_bytes: z.int().min(0),
+          used_bytes: z.int().min(0).optional(),
+          utilization_percent: z.number().min(0).max(100).optional(),
+        }),
+      )
+      .max(MOST_GPUS),
+    /** Processes that wanted a processor, mean of a minute. Missing for a cluster. */
+    load: z.number().min(0).optional(),
     /** By type of device: the most that a job of several nodes can use. Missing if there is one node. */
     most: table(z.int().positive().max(1_000_000), { most: MOST_GPUS }).optional(),
   }),

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { stacked } from "./bars.ts";
 import { csvOf, fileName, pathOf, pictureOf, svgOf } from "./save.ts";
 import type { Content } from "./series.ts";
 import { hasPositive, positive, smoothed } from "./smooth.ts";
@@ -65,4 +66,30 @@ test("a saved picture names its axes and its lines, and no text of a user is mar
 test("a gap begins a new part of the line", () => {
   const same = { x: (value: number) => value, y: (value: number) => value };
   expect(pathOf([1, 2, 3, 4], [1, null, 3, 4], same)).toBe("M1.0,1.0M3.0,3.0L4.0,4.0");
+});
+
+test("bars stand on each other, a hidden series takes no room, and days are dates of UTC", () => {
+  const series = [
+    { label: "a", values: [1, null] },
+    { label: "b", values: [2, 4] },
+  ];
+  expect(stacked(series, new Set())).toEqual([
+    [3, 4],
+    [2, 4],
+  ]);
+  expect(stacked(series, new Set(["b"]))).toEqual([
+    [1, 0],
+    [0, 0],
+  ]);
+  const day = Date.UTC(2026, 0, 31) / 1000;
+  const bars: Content = { label: "Cost", x: [day, day + 86_400], kind: "day", xLabel: "day", bars: true, series };
+  expect(csvOf(bars)).toBe("day,a,b\r\n2026-01-31,1,2\r\n2026-02-01,,4\r\n");
+  expect(noteLines(bars, 0, new Set())).toEqual(["31 Jan 2026", "a 1", "b 2"]);
+  const svg = svgOf(bars, { width: 300, height: 100 }, (token) => token);
+  expect(svg).not.toContain("NaN");
+  expect(svg).toContain(">31 Jan<");
+  const [top = 0, under = 0] = [...svg.matchAll(/V([\d.]+)h-/g)]
+    .map(([, y]) => Number(y))
+    .filter((_, i) => i % 2 === 0);
+  expect(top).toBeLessThan(under);
 });

@@ -49,7 +49,7 @@ export function Chart(props: ChartProps) {
   const { label, series, height = 200, kind, xLabel, yLabel } = props;
   const shape = JSON.stringify([
     series.map(({ label, token, dashed, band }) => [label, token, dashed, !!band]),
-    ...[height, props.log, (props.smoothing ?? 0) > 0, kind, xLabel, yLabel, props.sync, [...hidden]],
+    ...[height, props.log, (props.smoothing ?? 0) > 0, kind, xLabel, yLabel, props.bars, props.sync, [...hidden]],
     theme.value,
   ]);
 
@@ -59,12 +59,15 @@ export function Chart(props: ChartProps) {
     const element = host.current;
     const watch = new ResizeObserver(() => {
       const width = element?.clientWidth ?? 0;
-      if (plot.current && width !== plot.current.width) plot.current.setSize({ width, height });
+      if (!plot.current || width === plot.current.width) return;
+      plot.current.setSize({ width, height });
+      pointAt(plot.current, undefined, undefined); // the note stands where the old width had it
     });
     const draw = (UPlot: typeof uPlot) => {
       if (isUnmounted || !element) return;
       const note = noteIn(latest);
-      const hooks = { onCursor: note.follow, onScale: (of: uPlot) => setZoomed(isPart(of)) };
+      const barPaths = UPlot.paths.bars?.({ size: [0.72, 44] });
+      const hooks = { onCursor: note.follow, onScale: (of: uPlot) => setZoomed(isPart(of)), barPaths };
       const size = { width: element.clientWidth, height };
       plot.current = new UPlot(optionsOf(latest, size, colours(), hooks), dataOf(latest.current), element);
       plot.current.over.append(note.element);

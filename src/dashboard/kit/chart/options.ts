@@ -1,16 +1,22 @@
 /** The look of a chart, in the terms of uPlot. */
 import type uPlot from "uplot";
 import { number } from "../../data/format.ts";
+import { stacked, stepOf } from "./bars.ts";
 import type { ChartProps } from "./chart.tsx";
 import type { Content, Mark } from "./series.ts";
 import { hasPositive, positive, smoothed } from "./smooth.ts";
-import { spanTexts, timeTexts } from "./words.ts";
+import { dayTexts, spanTexts, timeTexts } from "./words.ts";
 
 /** The chart as it is shown now. */
 export type View = ChartProps & { hidden: ReadonlySet<string> };
 type Latest = { readonly current: View };
 type Colour = (token: string) => string;
-type Hooks = { onCursor: (plot: uPlot) => void; onScale: (plot: uPlot) => void };
+type Hooks = {
+  onCursor: (plot: uPlot) => void;
+  onScale: (plot: uPlot) => void;
+  /** Draws bars. */
+  barPaths: uPlot.Series.PathBuilder | undefined;
+};
 
 const isLog = ({ log, series }: View) => log === true && hasPositive(series.map(({ values }) => values));
 
@@ -18,7 +24,7 @@ export function optionsOf(
   latest: Latest,
   { width, height }: { width: number; height: number },
   colour: Colour,
-  { onCursor, onScale }: Hooks,
+  { onCursor, onScale, barPaths }: Hooks,
 ): uPlot.Options {
   const view = latest.current;
   const { series, sync, hidden, smoothing = 0 } = view;
@@ -27,8 +33,12 @@ export function optionsOf(
   for (const { label, token = "--c1", band, dashed } of series) {
     const stroke = colour(token);
     const show = !hidden.has(label);
+    if (view.bars && barPaths) {
+      lines.push({ label, show, stroke, fill: stroke, width: 0, paths: barPaths, points: { show: false } });
+      continue;
+    }
     const line = { spanGaps: true, show, ...(dashed ? { dash: [5, 4] } : {}) };
-    lines.push({ ...line, label, stroke, width: 1.8, points: { show: false } });
+    lines.push({ ...line, label, stroke, width: 1.8, points: { show: isLonely, fill: stroke, size: 5 } });
     if (smoothing > 0)
       lines.push({ ...line, label: "", stroke: faded(stroke, 0.3), width: 1, points: { show: false } });
     if (!band) continue;
@@ -48,7 +58,7 @@ export function optionsOf(
       drag: { x: true, y: false },
       points: { size: 7 },
     },
-    scales: { x: xScale(view), y: isLog(view) ? { distr: 3 } : {} },
+    scales: { x: xScale(view), y: view.bars ? FROM_ZERO : isLog(view) ? { distr: 3 } : {} },
     axes: axesOf(view, colour),
     hooks: {
       draw: [(plot) => drawMarks(plot, latest.current.marks ?? [], colour)],
@@ -60,7 +70,8 @@ export function optionsOf(
 
 /** The columns of uPlot: x, then each line, followed by its raw values if it is smoothed, and its band. */
 export function dataOf(view: View): uPlot.AlignedData {
-  const { x, series, smoothing = 0 } = view;
+  const { x, series, smoothing = 0, hidden } = view;
+  if (view.bars) return [x, ...stacked(series, hidden)] as uPlot.AlignedData;
   const shown = isLog(view) ? positive : (values: Content["series"][number]["values"]) => values;
   const columns = series.flatMap(({ values, band }) => [
     shown(smoothed(values, smoothing)),
@@ -71,7 +82,16 @@ export function dataOf(view: View): uPlot.AlignedData {
 }
 
 /** A run that still grows has its last step at the right: the axis does not move. A chosen part is shown as it is. */
-function xScale({ kind, xMax }: View): uPlot.Scale {
+function xScale({ kind, xMax, bars, x }: View): uPlot.Scale {
+  if (bars)
+    return {
+      time: false,
+      range: (plot, min, max) => {
+        const half = stepOf(x) / 2;
+        const [first, last] = [plot.data[0][0] ?? min, plot.data[0].at(-1) ?? max];
+        return min > first || max < last ? [min, max] : [first - half, last + half];
+      },
+    };
   if (xMax === undefined) return { time: kind === "time" };
   return {
     time: false,
@@ -81,6 +101,15 @@ function xScale({ kind, xMax }: View): uPlot.Scale {
     },
   };
 }
+
+const FROM_ZERO: uPlot.Scale = { range: (_, _min, max) => [0, max > 0 ? max * 1.05 : 1] };
+
+/** One value has no line: it is a point. */
+const isLonely = (plot: uPlot, index: number): boolean => {
+  let n = 0;
+  for (const value of plot.data[index] ?? []) if (value != null && ++n > 1) return false;
+  return n === 1;
+};
 
 const faded = (rgb: string, share: number) => rgb.replace(/^rgb\((.*)\)$/, `rgba($1, ${share})`);
 
@@ -93,8 +122,8 @@ function axesOf({ kind, x: places, xLabel, yLabel, format }: View, colour: Colou
   const shown = format ?? ((value: number) => number(value));
   const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : shown(value)));
   const numbers = (_: uPlot, all: number[]) => all.map((value) => number(value, 6));
-  const texts = { time: timeTexts, span: spanTexts, number: undefined }[kind ?? "number"];
-  const incrs = kind === "span" ? SPANS : places.every(Number.isInteger) ? WHOLE : undefined;
+  const texts = { time: timeTexts, span: spanTexts, day: dayTexts, number: undefined }[kind ?? "number"];
+  const incrs = kind === "span" ? SPANS : kind === "day" ? DAYS : places.every(Number.isInteger) ? WHOLE : undefined;
   const x = {
     values: texts ? (_: uPlot, all: number[]) => texts(all) : numbers,
     ...(kind !== "time" && incrs ? { incrs } : {}),
@@ -122,6 +151,9 @@ const SPANS = [
   ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200],
   ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * DAY_S),
 ];
+
+/** Steps of an axis of days: the ticks are at midnight of UTC. */
+const DAYS = [1, 2, 5, 10, 20, 30, 60, 90, 180].map((days) => days * DAY_S);
 
 /** Vertical dashed lines with their words, which neither run out of the picture nor lie on each other. */
 function drawMarks({ ctx, bbox, valToPos }: uPlot, marks: readonly Mark[], colour: Colour) {

@@ -1,7 +1,8 @@
 /** A chart as a file: a picture (SVG) or figures (CSV). The texts are made here, without a browser. */
 import { number } from "../../data/format.ts";
+import { stacked, stepOf } from "./bars.ts";
 import type { Content, Mark, Values } from "./series.ts";
-import { spanTexts, ticksOf, timeTexts } from "./words.ts";
+import { dayTexts, spanTexts, ticksOf, timeTexts } from "./words.ts";
 
 export const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
@@ -22,23 +23,43 @@ type Frame = Size & { top: number; bottom: number };
 export function svgOf(content: Content, size: Size, paint: Paint, legend = false): string {
   const { x, series, marks = [], label } = content;
   const frame = { ...size, top: TOP + (legend ? 20 : 0), bottom: BOTTOM + (content.xLabel ? NAME_PX : 0) };
-  const scale = scaleOf(
-    x,
-    series.flatMap(({ values, band }) => [values, ...(band ? [band.low, band.high] : [])]),
-    frame,
-  );
+  const ends = content.bars ? stacked(series, NOTHING) : [];
+  const columns = content.bars
+    ? [...ends, [0]]
+    : series.flatMap(({ values, band }) => [values, ...(band ? [band.low, band.high] : [])]);
+  const half = content.bars ? stepOf(x) / 2 : 0;
+  const scale = scaleOf([(x[0] ?? 0) - half, (x.at(-1) ?? 1) + half], columns, frame);
   const parts = [
     ...gridOf(scale, content, frame),
-    ...series.map(({ band, token = "--c1" }) => (band ? areaOf(x, band, scale, paint(token)) : "")),
-    ...series.map(
-      ({ values, token = "--c1", dashed }) =>
-        `<path class="l" d="${pathOf(x, values, scale)}" stroke="${paint(token)}"${dashed ? ' stroke-dasharray="5 4"' : ""}/>`,
-    ),
+    ...(content.bars ? series.map(({ token = "--c1" }, i) => barsOf(x, ends[i] ?? [], scale, paint(token))) : []),
+    ...(content.bars ? [] : linesOf(content, scale, paint)),
     ...marks.map((mark) => markOf(mark, scale, frame)),
     ...(legend ? legendOf(content, paint) : []),
   ];
-  const ends = `${label}: ${series.map((each) => `${each.label} ${endsText(each.values)}`).join(", ")}`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size.width} ${size.height}" role="img" aria-label="${escaped(ends)}">${parts.join("")}</svg>`;
+  const texts = `${label}: ${series.map((each) => `${each.label} ${endsText(each.values)}`).join(", ")}`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size.width} ${size.height}" role="img" aria-label="${escaped(texts)}">${parts.join("")}</svg>`;
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+const linesOf = ({ x, series }: Content, scale: Scale, paint: Paint): string[] => [
+  ...series.map(({ band, token = "--c1" }) => (band ? areaOf(x, band, scale, paint(token)) : "")),
+  ...series.map(
+    ({ values, token = "--c1", dashed }) =>
+      `<path class="l" d="${pathOf(x, values, scale)}" stroke="${paint(token)}"${dashed ? ' stroke-dasharray="5 4"' : ""}/>`,
+  ),
+];
+
+const BAR_SHARE = 0.72;
+
+/** The bars of one series of a pile, from 0 up. */
+function barsOf(x: readonly number[], ends: Values, scale: Scale, colour: string): string {
+  const width = (scale.x(stepOf(x)) - scale.x(0)) * BAR_SHARE;
+  const bars = x.map((at, i) => {
+    const [left, top] = [scale.x(at) - width / 2, scale.y(ends[i] ?? 0)];
+    return `M${left.toFixed(1)},${scale.y(0).toFixed(1)}h${width.toFixed(1)}V${top.toFixed(1)}h-${width.toFixed(1)}Z`;
+  });
+  return `<path d="${bars.join("")}" fill="${colour}"/>`;
 }
 
 /** A picture that stands alone: with its own colours, a background and a legend. */
@@ -81,7 +102,13 @@ function gridOf(scale: Scale, content: Content, { width, height, top, bottom }: 
   const [first, last] = [x[0] ?? 0, x.at(-1) ?? 0];
   const stops = last > first ? (kind === "number" ? ticksOf(first, last, 6) : [first, last]) : [first];
   const texts =
-    kind === "time" ? timeTexts(stops) : kind === "span" ? spanTexts(stops) : stops.map((at) => number(at, 6));
+    kind === "time"
+      ? timeTexts(stops)
+      : kind === "day"
+        ? dayTexts(stops)
+        : kind === "span"
+          ? spanTexts(stops)
+          : stops.map((at) => number(at, 6));
   const line = height - bottom + 16;
   const below = stops.map(
     (at, i) => `<text x="${scale.x(at).toFixed(1)}" y="${line}" text-anchor="middle">${escaped(texts[i] ?? "")}</text>`,
@@ -141,8 +168,8 @@ function markOf({ x, label }: Mark, scale: Scale, { width, height, top, bottom }
   return `<g><path class="m" d="M${at.toFixed(1)},${top}V${height - bottom}"/>${text}</g>`;
 }
 
-/** One column for x and one for each line, with all digits. A text that a spreadsheet takes for a formula is quoted. */
-export function csvOf({ x, xLabel = "x", series }: Content): string {
+/** One column for x and one for each line, with all digits. */
+export function csvOf({ x, xLabel = "x", kind, series }: Content): string {
   const columns = series.flatMap(({ label, values, band }) => [
     { name: label, values },
     ...(band
@@ -152,11 +179,15 @@ export function csvOf({ x, xLabel = "x", series }: Content): string {
         ]
       : []),
   ]);
-  const rows = x.map((at, i) => [at, ...columns.map(({ values }) => values[i] ?? "")].join());
-  return [[xLabel, ...columns.map(({ name }) => name)].map(cell).join(), ...rows].map((line) => `${line}\r\n`).join("");
+  const place = (at: number) => (kind === "day" ? new Date(at * 1000).toISOString().slice(0, 10) : at);
+  const rows = x.map((at, i) => [place(at), ...columns.map(({ values }) => values[i] ?? "")].join());
+  return [[xLabel, ...columns.map(({ name }) => name)].map(csvCell).join(), ...rows]
+    .map((line) => `${line}\r\n`)
+    .join("");
 }
 
-function cell(text: string): string {
+/** A text in a CSV file. One that a spreadsheet takes for a formula is quoted. */
+export function csvCell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

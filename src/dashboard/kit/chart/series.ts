@@ -14,8 +14,8 @@ export type Series = {
 /** A vertical line with a word: an alarm, a checkpoint. Without a word only the line. */
 export type Mark = { x: number; label: string; token?: string | undefined };
 
-/** The kind of x: a number, such as a step; a time of day in seconds; a length of time in seconds. */
-export type AxisKind = "number" | "time" | "span";
+/** The kind of x: a number, such as a step; a time of day, a length of time, or the begin of a day of UTC in seconds. */
+export type AxisKind = "number" | "time" | "span" | "day";
 
 /** Everything that a picture of the chart needs. */
 export type Content = {
@@ -29,6 +29,8 @@ export type Content = {
   /** Name of the y axis with its unit: "watts". */
   yLabel?: string | undefined;
   kind?: AxisKind | undefined;
+  /** Bars that stand on each other instead of lines. Values are not below 0, and x has equal steps. */
+  bars?: boolean | undefined;
   /** Figures of the y axis. Default: three significant digits. */
   format?: ((value: number) => string) | undefined;
 };

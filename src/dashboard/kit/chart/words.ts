@@ -6,9 +6,17 @@ const DAY_S = 86_400;
 
 /** The place on the x axis: "step 12", "1 min 5 s", "16/11/2026, 15:04:05". */
 export function placeText({ kind, xLabel = "" }: Content, at: number): string {
+  if (kind === "day") return dayText(at);
   if (kind === "time") return new Date(at * 1000).toLocaleString("en-GB");
   return kind === "span" ? duration(at) : `${xLabel} ${number(at, 9)}`.trim();
 }
+
+const dayText = (seconds: number, format: Intl.DateTimeFormatOptions = { dateStyle: "medium" }) =>
+  new Date(seconds * 1000).toLocaleString("en-GB", { ...format, timeZone: "UTC" });
+
+/** Labels of an axis of days. */
+export const dayTexts = (all: readonly number[]): string[] =>
+  all.map((seconds) => dayText(seconds, { day: "numeric", month: "short" }));
 
 /** Lines of the note: the place, then each line that is shown with its figure. */
 export function noteLines(content: Content, index: number, hidden: ReadonlySet<string>): string[] {

@@ -16,15 +16,19 @@ import { Time } from "../../kit/time.tsx";
 import { navigate } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
-import { History } from "./history.tsx";
-import { Figures, Requests } from "./requests.tsx";
+import { Adapters } from "./adapters.tsx";
+import { Log } from "./log.tsx";
+import { Requests } from "./requests.tsx";
 import { Settings } from "./settings.tsx";
+import { Traffic } from "./traffic.tsx";
 import { stateOf } from "./words.ts";
 
 const TABS = [
+  ["traffic", "Traffic"],
   ["requests", "Requests"],
-  ["settings", "Settings"],
+  ["adapters", "Adapters"],
   ["log", "Log"],
+  ["settings", "Settings"],
   ["connect", "Connect"],
 ] as const;
 
@@ -33,7 +37,7 @@ export function Page({ params }: PageProps) {
   const deployment = useResource<Deployment>(path, { events: ["deployment."], everyMs: 3_000 });
   const { data } = deployment;
   const nameOf = useRunNames();
-  const tab = tabOf("requests");
+  const tab = tabOf("traffic");
   return (
     <Frame
       title={data?.name ?? "Deployment"}
@@ -45,11 +49,12 @@ export function Page({ params }: PageProps) {
       <Loaded of={deployment} skeleton={<Skeleton height={300} />}>
         {(loaded) => (
           <>
-            <Figures deployment={loaded} />
             <Tabs label="Parts of the deployment" tabs={TABS} />
+            {tab === "traffic" && <Traffic deployment={loaded} />}
             {tab === "requests" && <Requests id={loaded.id} />}
             {tab === "settings" && <Settings key={loaded.updated_at} deployment={loaded} />}
-            {tab === "log" && <History deployment={loaded} />}
+            {tab === "adapters" && <Adapters deployment={loaded} />}
+            {tab === "log" && <Log deployment={loaded} />}
             {tab === "connect" && <Connect deployment={loaded} />}
           </>
         )}

@@ -1,73 +1,40 @@
 import { useState } from "preact/hooks";
 import type { z } from "zod";
-import type {
-  Deployment,
-  DeploymentMetrics,
-  DeploymentRequest,
-} from "../../../resources/serving/deployments/schema.ts";
-import { count, duration, money, percent } from "../../data/format.ts";
-import { useList, useResource } from "../../data/resource.ts";
-import { Card, Stat } from "../../kit/card.tsx";
-import { Sparkline } from "../../kit/chart/sparkline.tsx";
+import type { DeploymentRequest } from "../../../resources/serving/deployments/schema.ts";
+import { count, duration } from "../../data/format.ts";
+import { useList } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
+import { LinkButton } from "../../kit/button.tsx";
+import { Card } from "../../kit/card.tsx";
 import { Empty, Loaded } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
-import { quantile } from "./words.ts";
 
-type Metrics = z.infer<typeof DeploymentMetrics>;
 type Row = z.infer<typeof DeploymentRequest>;
 
 const POLL_MS = 3_000;
 const FIRST = 20;
-const listPath = (id: string) => `/v1/deployments/${encodeURIComponent(id)}/requests?limit=100`;
-
-export function Figures({ deployment: { id, cost_per_hour_usd: rate } }: { deployment: Deployment }) {
-  const metrics = useResource<Metrics>(`/v1/deployments/${encodeURIComponent(id)}/metrics`, { everyMs: POLL_MS }).data;
-  const times = (useList<Row>(listPath(id), { everyMs: POLL_MS }).items ?? [])
-    .filter(({ status_code: status }) => status < 400)
-    .slice(0, 100)
-    .map(({ latency_ms: ms }) => ms);
-  const seconds = (share: number) => {
-    const ms = quantile(times, share);
-    return duration(ms === undefined ? undefined : ms / 1000);
-  };
-  return (
-    <div class="grid stats deployments-figures">
-      <Stat label="Requests" value={count(metrics?.total_requests)} />
-      <Stat label="Latency p50" value={seconds(0.5)} />
-      <Stat label="Latency p95" value={seconds(0.95)} />
-      <Stat
-        label="Failed"
-        value={percent(metrics?.error_rate, 1)}
-        tone={metrics && metrics.error_rate > 0.05 ? "bad" : undefined}
-      />
-      <Stat
-        label="Tokens in and out"
-        value={metrics ? `${count(metrics.total_prompt_tokens)} + ${count(metrics.total_completion_tokens)}` : "–"}
-      />
-      <Stat label="Cost" value={money(metrics?.total_cost_usd)} change={rate ? `${money(rate)}/h` : undefined} />
-    </div>
-  );
-}
 
 export function Requests({ id }: { id: string }) {
-  const list = useList<Row>(listPath(id), { everyMs: POLL_MS });
+  const list = useList<Row>(`/v1/deployments/${encodeURIComponent(id)}/requests?limit=100`, { everyMs: POLL_MS });
   const [isAll, showAll] = useState(false);
-  const latencies = (list.items ?? []).slice(0, 100).map(({ latency_ms: ms }) => ms);
   return (
     <Card
       class="deployments-requests"
       title="Requests"
-      note="p50 and p95 are of the last 100 answers"
-      side={
-        latencies.length > 1 && <Sparkline values={latencies.toReversed()} label="Time of each request, oldest first" />
-      }
+      note="newest first"
+      side={<a href={`/traces?deployment_id=${encodeURIComponent(id)}`}>Traces</a>}
     >
       <Loaded of={{ ...list, data: list.items }}>
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No request yet">Try it in the playground, or send one with the code below Connect.</Empty>
+            <Empty
+              title="No request yet"
+              action={may("inference", false) && <LinkButton href={`/playground?cols=${id}`}>Try it</LinkButton>}
+            >
+              Or send one with the code below Connect.
+            </Empty>
           ) : (
             <Table
               label="Requests"
@@ -85,7 +52,7 @@ export function Requests({ id }: { id: string }) {
           )
         }
       </Loaded>
-      {isAll || latencies.length <= FIRST ? (
+      {isAll || (list.items?.length ?? 0) <= FIRST ? (
         <More list={list} />
       ) : (
         <More list={{ hasMore: true, more: async () => showAll(true) }} />

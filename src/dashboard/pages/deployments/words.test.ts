@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { quantile, stateOf } from "./words.ts";
+import { stateOf } from "./words.ts";
 
 const base = {
   status: "serving" as const,
@@ -18,11 +18,4 @@ test("states have their reason in words", () => {
   const loads = { stage: "loading" as const, progress: 0.4, reason: null };
   expect(stateOf({ ...base, status: "provisioning", load: loads }).detail).toBe("loading 40 %");
   expect(stateOf({ ...base, status: "failed", error: "no file\nat x" }).reason).toBe("no file");
-});
-
-test("quantiles of few and many values", () => {
-  expect(quantile([], 0.5)).toBeUndefined();
-  expect(quantile([7], 0.95)).toBe(7);
-  const hundred = Array.from({ length: 100 }, (_, i) => 100 - i);
-  expect([quantile(hundred, 0.5), quantile(hundred, 0.95), quantile(hundred, 1)]).toEqual([50, 95, 100]);
 });

@@ -1,4 +1,4 @@
-/** A deployment in words, and figures of its requests. Pure. */
+/** A deployment in words. Pure. */
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { percent, plural } from "../../data/format.ts";
 
@@ -27,9 +27,3 @@ const withReason = (status: string, reason: string | undefined, detail?: string)
 });
 
 const firstLine = (text: string | null): string | undefined => text?.split("\n", 1)[0];
-
-/** The value that `share` of all are at most. Undefined without values. */
-export function quantile(values: readonly number[], share: number): number | undefined {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)];
-}

@@ -1,109 +1,101 @@
-/** The places where jobs and deployments can run, with what each offers, its price, and its state. */
+/** The places where jobs and deployments can run: their devices, their load, and the work on each. */
 import { useState } from "preact/hooks";
+import { isJobOver } from "../../../lib/training/job_status.ts";
 import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import type { Region } from "../../../resources/machines/regions/schema.ts";
-import { api } from "../../data/api.ts";
-import { reload, useList, useResource } from "../../data/resource.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
+import type { Holder, Names } from "../../data/gpu_map.ts";
+import { type Page as ListPage, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
-import { Command } from "../../kit/copy.tsx";
-import { Confirm } from "../../kit/dialog.tsx";
-import { Page as Frame, Loaded } from "../../kit/page.tsx";
-import { State } from "../../kit/pill.tsx";
-import { More, Table } from "../../kit/table.tsx";
-import { Time } from "../../kit/time.tsx";
-import { attempt } from "../../shell/toasts.tsx";
-import { addressOf, devicesOf, kindOf, priceOf } from "./words.ts";
+import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { More } from "../../kit/table.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
+import { MemoryMap } from "../home/memory_map.tsx";
+import { Add } from "./add.tsx";
+import { Node } from "./node.tsx";
+import { Delete } from "./remove.tsx";
+import { isLocal, type Work, workOf } from "./words.ts";
 
 const EVERY_MS = 10_000;
 
 export function Page() {
   const list = useList<Region>("/v1/regions?limit=50", { events: ["region."], everyMs: EVERY_MS });
   const devices = useResource<GpuAvailability>("/v1/gpu/availability", { everyMs: EVERY_MS }).data;
+  const work = useWork();
   const [deleted, setDeleted] = useState<Region>();
+  const mayChange = may("account", false);
+  const add = () => setQuery({ new: 1 });
   return (
     <Frame
       title="Regions"
       purpose="Where jobs and deployments can run: this machine, machines over SSH, and clusters with Slurm."
+      actions={
+        mayChange && (
+          <Button kind="primary" icon="plus" onClick={add}>
+            Add a region
+          </Button>
+        )
+      }
     >
-      <div class="grid">
-        <Card>
-          <Loaded of={{ ...list, data: list.items }}>
-            {(rows) => <Regions rows={rows} devices={devices} onDelete={setDeleted} />}
-          </Loaded>
-          <More list={list} />
-        </Card>
-        <Card title="Add a region">
-          <p>The server copies its own executable there. Nothing is installed, and no port is opened.</p>
-          <Command text="verk regions add lab --host ada@lab.example --identity ~/.ssh/id_ed25519" />
-        </Card>
-      </div>
+      <Loaded of={{ ...list, data: list.items }} skeleton={<Skeleton height={420} />}>
+        {(rows) => (
+          <div class="grid">
+            <MemoryMap names={namesOf(work)} />
+            <div class="regions-nodes">
+              {rows.map((region) => (
+                <Node
+                  key={region.id}
+                  region={region}
+                  devices={devices}
+                  work={workOf(region.id, work)}
+                  onDelete={() => setDeleted(region)}
+                />
+              ))}
+            </div>
+            {rows.every(isLocal) && (
+              <Card>
+                <Empty
+                  title="All work runs on this machine"
+                  command="verk regions add lab --host ada@lab.example --identity ~/.ssh/id_ed25519"
+                  action={mayChange && <Button onClick={add}>Add a region</Button>}
+                >
+                  Add a machine over SSH or a cluster with Slurm. The server copies its own executable there; nothing is
+                  installed, and no port is opened.
+                </Empty>
+              </Card>
+            )}
+            <More list={list} />
+          </div>
+        )}
+      </Loaded>
       {deleted && <Delete region={deleted} onClose={() => setDeleted(undefined)} />}
+      {mayChange && queryOf("new") !== undefined && <Add onClose={() => setQuery({ new: undefined })} />}
     </Frame>
   );
 }
 
-type RegionsProps = {
-  rows: readonly Region[];
-  devices: GpuAvailability | undefined;
-  onDelete: (region: Region) => void;
-};
+/** Work that has not ended, of the newest jobs and deployments. */
+function useWork(): Work {
+  const jobs = useResource<ListPage<TrainingJob>>("/v1/training_jobs?limit=100", {
+    events: ["job."],
+    everyMs: EVERY_MS,
+  }).data?.data;
+  const deployments = useResource<ListPage<Deployment>>(may("inference") ? "/v1/deployments?limit=100" : null, {
+    events: ["deployment."],
+    everyMs: EVERY_MS,
+  }).data?.data;
+  return {
+    jobs: (jobs ?? []).filter(({ status }) => !isJobOver(status)),
+    deployments: (deployments ?? []).filter(({ status }) => status !== "stopped" && status !== "failed"),
+  };
+}
 
-const Regions = ({ rows, devices, onDelete }: RegionsProps) => (
-  <Table
-    label="Regions"
-    rows={rows}
-    keyOf={({ id }) => id}
-    columns={[
-      { title: "Name", cell: (region) => <Name region={region} /> },
-      { title: "Kind", cell: kindOf, wide: true },
-      {
-        title: "State",
-        cell: ({ available, reason }) => <State status={available ? "ready" : "failed"} reason={reason} />,
-      },
-      { title: "Devices", cell: (region) => <Devices lines={devicesOf(region, devices)} /> },
-      { title: "Price of one device", cell: priceOf, wide: true },
-      { title: "Answered", cell: ({ seen_at: at }) => (at ? <Time at={at} /> : ""), wide: true },
-      {
-        title: "",
-        cell: (region) =>
-          region.created_at !== null &&
-          may("account", false) && (
-            <Button kind="danger" label={`Delete ${region.name}`} onClick={() => onDelete(region)}>
-              Delete
-            </Button>
-          ),
-        numeric: true,
-      },
-    ]}
-  />
-);
-
-const Name = ({ region }: { region: Region }) => (
-  <span class="regions-lines">
-    <b>{region.name}</b>
-    <small>{addressOf(region)}</small>
-  </span>
-);
-
-const Devices = ({ lines }: { lines: readonly string[] }) => (
-  <span class="regions-lines">
-    {lines.map((line) => (
-      <span key={line}>{line}</span>
-    ))}
-  </span>
-);
-
-function Delete({ region: { id, name }, onClose }: { region: Region; onClose: () => void }) {
-  const remove = () =>
-    attempt(async () => {
-      await api(`/v1/regions/${id}`, { method: "DELETE" });
-      await reload("/v1/regions");
-    }, `Deleted ${name}`);
-  return (
-    <Confirm title="Delete the region" verb="Delete" onConfirm={remove} onClose={onClose}>
-      <p>No job and no deployment can run on {name} any more. Copied models and the executable stay on its disk.</p>
-    </Confirm>
-  );
+function namesOf({ jobs, deployments }: Work): Names {
+  const names = new Map<string, Holder>();
+  for (const { id, output_name: name } of jobs) names.set(id, { name, href: `/runs/${id}` });
+  for (const { id, name } of deployments) names.set(id, { name, href: `/deployments/${id}` });
+  return names;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import type { Region } from "../../../resources/machines/regions/schema.ts";
-import { addressOf, devicesOf, priceOf } from "./words.ts";
+import { addressOf, devicesOf, priceOf, workOf } from "./words.ts";
 
 const REGION: Region = {
   object: "region",
@@ -11,6 +11,7 @@ const REGION: Region = {
   available: true,
   reason: null,
   slurm: null,
+  hardware: null,
   gpu_types: ["H200"],
   rate_usd_per_hour: 2.5,
   seen_at: null,
@@ -49,4 +50,12 @@ test("a region shows its devices, its price and its address", () => {
     "none",
   ]);
   expect([addressOf(REGION), addressOf(HERE)]).toEqual(["ada@lab.example:22", undefined]);
+});
+
+test("each region has its own work", () => {
+  const job = { id: "job_1", output_name: "a", status: "running" as const, region: "reg_1" };
+  const deployment = { id: "dep_1", name: "d", status: "serving" as const, parked: false, region: "local" };
+  const work = { jobs: [job], deployments: [deployment] };
+  expect(workOf("reg_1", work)).toEqual({ jobs: [job], deployments: [] });
+  expect(workOf("local", work)).toEqual({ jobs: [], deployments: [deployment] });
 });

@@ -1,5 +1,7 @@
 import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import type { Region } from "../../../resources/machines/regions/schema.ts";
+import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
+import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { bytes, money, NONE } from "../../data/format.ts";
 
 const LOCAL = "local";
@@ -25,3 +27,16 @@ export const priceOf = ({ id, rate_usd_per_hour: rate }: Region) => {
 
 /** `user@host:22`. A cluster whose login node is this machine has no address. */
 export const addressOf = ({ ssh }: Region) => (ssh ? `${ssh.user}@${ssh.address}:${ssh.port}` : undefined);
+
+export const isLocal = ({ id }: Pick<Region, "id">) => id === LOCAL;
+
+/** Jobs and deployments that have not ended. */
+export type Work = {
+  jobs: readonly Pick<TrainingJob, "id" | "output_name" | "status" | "region">[];
+  deployments: readonly Pick<Deployment, "id" | "name" | "status" | "parked" | "region">[];
+};
+
+export const workOf = (id: string, { jobs, deployments }: Work): Work => ({
+  jobs: jobs.filter(({ region }) => region === id),
+  deployments: deployments.filter(({ region }) => region === id),
+});

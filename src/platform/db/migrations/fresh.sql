@@ -258,6 +258,13 @@ CREATE TABLE datasets (
   created_at         INTEGER NOT NULL,
   updated_at         INTEGER NOT NULL
 , detected TEXT) STRICT;
+CREATE TABLE deployment_logs (
+  seq           INTEGER PRIMARY KEY,
+  deployment_id TEXT NOT NULL REFERENCES deployments (id) ON DELETE CASCADE,
+  at            INTEGER NOT NULL,
+  level         TEXT NOT NULL CHECK (level IN ('info', 'warn', 'error')),
+  text          TEXT NOT NULL
+) STRICT;
 CREATE TABLE deployment_requests (
   id TEXT PRIMARY KEY,
   workspace_id TEXT NOT NULL,
@@ -269,6 +276,22 @@ CREATE TABLE deployment_requests (
   error_message TEXT,
   created_at INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE deployment_traffic (
+  deployment_id     TEXT NOT NULL REFERENCES deployments (id) ON DELETE CASCADE,
+  minutes           INTEGER NOT NULL CHECK (minutes IN (1, 60)), -- length of the span
+  minute            INTEGER NOT NULL, -- its beginning, in minutes since 1970
+  requests          INTEGER NOT NULL, -- that ended in it
+  errors            INTEGER NOT NULL,
+  prompt_tokens     INTEGER NOT NULL,
+  cached_tokens     INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL,
+  waited_ms         REAL NOT NULL, -- for a replica, summed
+  most_open         INTEGER NOT NULL, -- requests at once
+  most_waiting      INTEGER NOT NULL,
+  answer_ms         TEXT NOT NULL, -- bucket → requests, in JSON
+  first_token_ms    TEXT NOT NULL,
+  PRIMARY KEY (deployment_id, minutes, minute)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE deployments (
   id TEXT PRIMARY KEY,
   workspace_id TEXT NOT NULL REFERENCES workspaces (id),
@@ -1122,6 +1145,21 @@ CREATE TABLE uploads (
   created_at   INTEGER NOT NULL,
   updated_at   INTEGER NOT NULL
 , file_purpose TEXT, file_lifetime_ms INTEGER) STRICT;
+CREATE TABLE usage_days (
+  workspace_id      TEXT NOT NULL,
+  day               INTEGER NOT NULL, -- days since 1970
+  kind              TEXT NOT NULL CHECK (kind IN ('training', 'serving')),
+  key_id            TEXT NOT NULL, -- empty: no key
+  model             TEXT NOT NULL,
+  requests          INTEGER NOT NULL DEFAULT 0,
+  prompt_tokens     INTEGER NOT NULL DEFAULT 0,
+  cached_tokens     INTEGER NOT NULL DEFAULT 0,
+  completion_tokens INTEGER NOT NULL DEFAULT 0,
+  jobs              INTEGER NOT NULL DEFAULT 0,
+  device_ms         INTEGER NOT NULL DEFAULT 0, -- time × devices × replicas
+  cost_micros       INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (workspace_id, day, kind, key_id, model)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE usage_hours (
   workspace_id  TEXT NOT NULL,
   hour          INTEGER NOT NULL, -- hours since 1970
@@ -1264,9 +1302,11 @@ CREATE UNIQUE INDEX dataset_resolutions_running ON dataset_resolutions (dataset_
 CREATE INDEX datasets_auto ON datasets (auto_snapshot_rows) WHERE auto_snapshot_rows IS NOT NULL;
 CREATE UNIQUE INDEX datasets_by_content ON datasets (workspace_id, content_sha256) WHERE content_sha256 IS NOT NULL;
 CREATE INDEX datasets_by_workspace ON datasets (workspace_id, created_at, id);
+CREATE INDEX deployment_logs_newest ON deployment_logs (deployment_id, seq);
 CREATE INDEX deployment_requests_age ON deployment_requests (created_at);
 CREATE INDEX deployment_requests_page ON deployment_requests (deployment_id, created_at, id);
 CREATE INDEX deployment_requests_workspace ON deployment_requests (workspace_id, created_at, status_code, latency_ms);
+CREATE INDEX deployment_traffic_old ON deployment_traffic (minutes, minute);
 CREATE INDEX deployments_list ON deployments (workspace_id, status, created_at, id);
 CREATE INDEX deployments_model ON deployments (workspace_id, model, created_at, id);
 CREATE UNIQUE INDEX deployments_name ON deployments (workspace_id, name) WHERE status NOT IN ('stopped', 'failed');
@@ -1528,6 +1568,15 @@ CREATE TRIGGER deployments_usage_charged AFTER UPDATE OF uptime_ms ON deployment
     ON CONFLICT DO UPDATE SET device_ms = device_ms + excluded.device_ms,
       cost_micros = cost_micros + excluded.cost_micros;
 END;
+CREATE TRIGGER deployments_usage_of_day AFTER UPDATE OF uptime_ms ON deployments WHEN NEW.uptime_ms > OLD.uptime_ms BEGIN
+  INSERT INTO usage_days (workspace_id, day, kind, key_id, model, device_ms, cost_micros)
+    VALUES (NEW.workspace_id, (coalesce(OLD.up_since, NEW.updated_at) + NEW.uptime_ms - OLD.uptime_ms) / 86400000,
+      'serving', coalesce(OLD.api_key_id, ''), OLD.model,
+      CAST((NEW.uptime_ms - OLD.uptime_ms) * OLD.charged_replicas * NEW.gpu_count AS INTEGER),
+      NEW.total_cost_micros - OLD.total_cost_micros)
+    ON CONFLICT DO UPDATE SET device_ms = device_ms + excluded.device_ms,
+      cost_micros = cost_micros + excluded.cost_micros;
+END;
 CREATE TRIGGER ledger_entries_put_back AFTER UPDATE ON ledger_entries BEGIN
   UPDATE ledger_merge SET amount_micros = 0, usage_ms = 0;
 END;
@@ -1614,6 +1663,16 @@ CREATE TRIGGER training_jobs_usage_ended AFTER UPDATE OF completed_at, run_ms, c
     FROM (SELECT OLD.completed_at IS NOT NULL AND OLD.run_ms > 0 AS counted) WHERE true
     ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs, device_ms = device_ms + excluded.device_ms,
       cost_micros = cost_micros + excluded.cost_micros, energy_joules = energy_joules + excluded.energy_joules;
+END;
+CREATE TRIGGER training_jobs_usage_of_day AFTER UPDATE OF completed_at, run_ms, cost_micros ON training_jobs
+  WHEN NEW.completed_at IS NOT NULL AND NEW.run_ms > 0 BEGIN
+  INSERT INTO usage_days (workspace_id, day, kind, key_id, model, jobs, device_ms, cost_micros)
+    SELECT NEW.workspace_id, NEW.completed_at / 86400000, 'training', coalesce(NEW.api_key_id, ''),
+           coalesce(NEW.base_model, ''), 1 - counted,
+           CAST((NEW.run_ms - counted * OLD.run_ms) * NEW.gpu_count AS INTEGER), NEW.cost_micros - counted * OLD.cost_micros
+    FROM (SELECT OLD.completed_at IS NOT NULL AND OLD.run_ms > 0 AS counted) WHERE true
+    ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs, device_ms = device_ms + excluded.device_ms,
+      cost_micros = cost_micros + excluded.cost_micros;
 END;
 CREATE TRIGGER upload_parts_usage_delete AFTER DELETE ON upload_parts BEGIN
   INSERT INTO storage_usage SELECT workspace_id, 'files', -OLD.size_bytes FROM uploads

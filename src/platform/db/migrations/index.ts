@@ -57,6 +57,7 @@ import m0084 from "./0084_trace_facets.sql" with { type: "text" };
 import m0085 from "./0085_arranged_jobs.sql" with { type: "text" };
 import m0086 from "./0086_stored_chats.sql" with { type: "text" };
 import m0087 from "./0087_quantized_models.sql" with { type: "text" };
+import m0088 from "./0088_traffic.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -120,11 +121,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 85, name: "0085_arranged_jobs", sql: m0085 },
   { version: 86, name: "0086_stored_chats", sql: m0086 },
   { version: 87, name: "0087_quantized_models", sql: m0087 },
+  { version: 88, name: "0088_traffic", sql: m0088 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "2975645132e5bd8ec0e048fd30da7c56aa05327fbef5152132955c5bb0d97a7e";
-export const FRESH_TEXTS = "aa8d030ff98f1ac0973be4ebcf0cd927704778df04a8e3c3271813f7c4582aff";
+export const SCHEMA = "fcdc8eeca24f8f270899fe95e6adaf59e832f2c6248b1206c0073532115907c3";
+export const FRESH_TEXTS = "81f226fef9f77da83911f283b873baed285bce5deba9a065c648c5b9c9105f11";

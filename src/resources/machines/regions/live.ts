@@ -28,6 +28,21 @@ export class RegionsState {
   readonly asking = new Map<string, Promise<void>>();
   /** Workspace → its regions that are being asked. */
   readonly askingOf = new Map<string, number>();
+  /** Counts a question to a node until the returned function is called. */
+  begin(key: string, workspaceId: string): () => void {
+    this.#count(workspaceId, 1);
+    return () => {
+      this.asking.delete(key);
+      this.#count(workspaceId, -1);
+    };
+  }
+
+  #count(workspaceId: string, by: 1 | -1) {
+    const next = (this.askingOf.get(workspaceId) ?? 0) + by;
+    if (next === 0) this.askingOf.delete(workspaceId);
+    else this.askingOf.set(workspaceId, next);
+  }
+
   /** The last region of the page that was observed. Empty: the next page is the first. */
   observedTo = "";
   /** Steady time at which the regions of clouds were last compared with the workspaces. */

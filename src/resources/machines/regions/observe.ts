@@ -5,6 +5,7 @@ import type { Ctx } from "../../../context.ts";
 import { errorText } from "../../../lib/error_text.ts";
 import { MINUTE_MS } from "../../../lib/units.ts";
 import { prepared, write } from "../../../platform/db/db.ts";
+import type { NodeInfo } from "../../../platform/providers/protocol.ts";
 import { Unreachable } from "../../../platform/providers/types.ts";
 import { providerOf } from "./provider.ts";
 import { type RegionRow, regions } from "./table.ts";
@@ -12,8 +13,8 @@ import { type RegionRow, regions } from "./table.ts";
 /** Rows of one tick. The next tick goes on after them. */
 const PAGE = 500;
 /** Each question is an ssh client, and a node may let it wait. */
-const AT_ONCE = 128;
-const AT_ONCE_EACH = 4;
+export const AT_ONCE = 128;
+export const AT_ONCE_EACH = 4;
 const FAULT_CHARACTERS = 500;
 
 const { info: _info, ...COLUMNS } = getTableColumns(regions);
@@ -29,21 +30,12 @@ export function observe(ctx: Ctx) {
     if (asking.size >= AT_ONCE) return;
     if ((askingOf.get(workspaceId) ?? 0) >= AT_ONCE_EACH) continue;
     askedAt.set(id, now);
-    count(askingOf, workspaceId, 1);
+    const end = ctx.state.regions.begin(id, workspaceId);
     const question = ask(ctx, each)
       .catch((error) => ctx.log.error("cannot observe a region", { region: id, error }))
-      .finally(() => {
-        asking.delete(id);
-        count(askingOf, workspaceId, -1);
-      });
+      .finally(end);
     asking.set(id, question);
   }
-}
-
-function count(counts: Map<string, number>, key: string, by: 1 | -1) {
-  const next = (counts.get(key) ?? 0) + by;
-  if (next === 0) counts.delete(key);
-  else counts.set(key, next);
 }
 
 const pageAfter = prepared((db) =>
@@ -71,12 +63,21 @@ async function ask(ctx: Ctx, { id, workspaceId }: Due): Promise<void> {
     .where(and(eq(regions.id, id), eq(regions.workspaceId, workspaceId)))
     .get();
   if (!row) return;
+  await refresh(ctx, { ...row, info: null }).catch(nothing); // the row has the fault
+}
+
+const nothing = () => {};
+
+/** Asks the program on the node what it has, and stores the answer or the fault. */
+export async function refresh(ctx: Ctx, row: RegionRow): Promise<NodeInfo> {
   try {
-    const info = await providerOf(ctx, { ...row, info: null }).info();
-    store(ctx, id, { info, fault: null, seenAt: ctx.clock.now() });
+    const info = await providerOf(ctx, row).info();
+    store(ctx, row.id, { info, fault: null, seenAt: ctx.clock.now() });
+    return info;
   } catch (error) {
     const fault = errorText(error).slice(0, FAULT_CHARACTERS);
-    store(ctx, id, error instanceof Unreachable ? { fault } : { fault, info: null }); // an unusable answer replaces the last
+    store(ctx, row.id, error instanceof Unreachable ? { fault } : { fault, info: null }); // an unusable answer replaces the last
+    throw error;
   }
 }
 

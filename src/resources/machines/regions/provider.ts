@@ -33,15 +33,27 @@ export function providerOf(ctx: Ctx, row: RegionRow): RegionProvider {
   return provider;
 }
 
+type Node = Pick<RegionRow, "workspaceId" | "kind" | "address" | "port" | "user" | "sshKeyId" | "hostKey">;
+
+/** For commands of a check, before the region is stored. */
+export const linkTo = (ctx: Ctx, node: Node): Link => (isHere(node) ? directLink(hereDir(ctx)) : remoteLink(ctx, node));
+
 /** On this machine, the operator chooses the directory: a caller must not reach other files of the server's user. */
 function nodeOf(ctx: Ctx, row: RegionRow): { link: Link; root: string } {
+  if (!isHere(row)) return { link: remoteLink(ctx, row), root: row.workDir };
+  const dir = hereDir(ctx);
+  return { link: directLink(dir), root: join(dir, row.id) };
+}
+
+function hereDir(ctx: Ctx): string {
   const { slurm_work_dir: dir } = ctx.config.training;
-  if (isHere(row)) {
-    if (dir === "") throw new NodeError("this machine is no login node any more: training.slurm_work_dir is empty");
-    mkdirSync(dir, { recursive: true });
-    return { link: directLink(dir), root: join(dir, row.id) };
-  }
-  const link = sshLink({
+  if (dir === "") throw new NodeError("this machine is no login node any more: training.slurm_work_dir is empty");
+  mkdirSync(dir, { recursive: true });
+  return dir;
+}
+
+const remoteLink = (ctx: Ctx, row: Node): Link =>
+  sshLink({
     address: () => addressOf(ctx, row.address),
     port: row.port,
     user: row.user,
@@ -52,8 +64,6 @@ function nodeOf(ctx: Ctx, row: RegionRow): { link: Link; root: string } {
         : sshKeys.revealPrivateKey(ctx, row.workspaceId, row.sshKeyId),
     dir: keyDir(ctx),
   });
-  return { link, root: row.workDir };
-}
 
 /** The guard judges the name again at each connection, because its owner may change it. */
 export async function addressOf(ctx: Pick<Ctx, "config">, host: string): Promise<string> {

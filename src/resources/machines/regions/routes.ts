@@ -6,7 +6,7 @@ import { createsLater } from "../../../http/idempotency.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
-import { CreateRegion, Region } from "./schema.ts";
+import { CheckRegion, CreateRegion, Region, RegionCheck } from "./schema.ts";
 import * as regions from "./service.ts";
 
 const OPTIONS = { prefix: "/v1/regions", tags: ["Regions"] };
@@ -42,6 +42,17 @@ const changing = (ctx: Ctx) => {
         detail: describe("Add a machine that is reached over SSH; its host key is pinned", { 201: Region }),
       },
     )
+    .post("/checks", ({ principal, body }) => regions.checkNewRegion(ctx, principal.workspaceId, body), {
+      ...takes(CheckRegion),
+      detail: describe(
+        "Check an address, a key and a directory before a region is added",
+        { 200: RegionCheck },
+        { description: "Signs in and makes the work directory. Nothing is stored, and no program is copied." },
+      ),
+    })
+    .post("/:id/checks", ({ principal, params }) => regions.check(ctx, principal.workspaceId, params.id), {
+      detail: describe("Check a region step by step", { 200: RegionCheck }),
+    })
     .delete(
       "/:id",
       ({ principal, params }) => {

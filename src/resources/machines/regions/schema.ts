@@ -35,6 +35,25 @@ export const Region = later(() =>
           "Null for this machine, for a cluster whose login node this machine is, and for a cloud without a machine",
         ),
       slurm: SlurmSettings.nullable().describe("How jobs are submitted there; null for other kinds"),
+      hardware: z
+        .object({
+          cpus: z.int(),
+          memory_bytes: z.int(),
+          disk_free_bytes: z.int().describe("On the disk of the work directory"),
+          load: z.number().nullable().describe("Processes that wanted a processor, mean of a minute; null: unknown"),
+          gpus: z.array(
+            z.object({
+              type: z.string(),
+              memory_bytes: z.int().describe("0: unknown"),
+              used_bytes: z.int().nullable().describe("By all programs; null: unknown"),
+              utilization_percent: z.number().nullable(),
+            }),
+          ),
+        })
+        .nullable()
+        .describe(
+          "As it last answered. Of a cluster: its largest node. Null for this machine: GET /v1/gpu has its devices",
+        ),
       seen_at: DateTime.nullable().describe("When it last answered; null if never, and for this machine"),
       created_at: DateTime.nullable().describe("Null for this machine"),
     })
@@ -106,6 +125,52 @@ export type CreateRegion = z.infer<typeof CreateRegion>;
 
 export const rateOf = ({ rate_usd_per_hour: usd }: CreateRegion) => (usd === null ? null : microsOf(usd));
 
+export const CheckRegion = later(() => {
+  const { kind, address, port, user, ssh_key_id, work_dir, host_key } = CreateRegion.unwrap().shape;
+  return z
+    .object({ kind, address, port, user, ssh_key_id, work_dir, host_key })
+    .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
+      path: ["address"],
+      message: "is missing",
+    })
+    .refine(({ address, user }) => address === undefined || user !== undefined, {
+      path: ["user"],
+      message: "is missing",
+    })
+    .refine(({ address, ssh_key_id: key }) => address === undefined || key !== undefined, {
+      path: ["ssh_key_id"],
+      message: "is missing",
+    })
+    .meta({ id: "CheckRegion" });
+});
+export type CheckRegion = z.infer<typeof CheckRegion>;
+
+const STEPS = ["address", "host_key", "sign_in", "work_dir", "slurm", "devices", "program"] as const;
+
+const CheckStep = later(() =>
+  z.object({
+    name: z.enum(STEPS),
+    state: z.enum(["ok", "failed", "skipped"]),
+    message: z.string(),
+    fix: z.string().nullable().describe("What to do about a failure"),
+    ms: z.int(),
+  }),
+);
+export type CheckStep = z.infer<typeof CheckStep>;
+
+export const RegionCheck = later(() =>
+  z
+    .object({
+      object: z.literal("region_check"),
+      ok: z.boolean(),
+      host_key: z.string().nullable().describe("The key of the node. Send it as `host_key` to pin it"),
+      host_key_fingerprint: z.string().nullable(),
+      steps: z.array(CheckStep.unwrap()),
+    })
+    .meta({ id: "RegionCheck" }),
+);
+export type RegionCheck = z.infer<typeof RegionCheck>;
+
 /** The form of `ssh-keygen -lf`. */
 export const fingerprintOf = (hostKey: string) =>
   `SHA256:${createHash("sha256")
@@ -118,6 +183,20 @@ export const isHere = ({ kind, address }: Pick<RegionRow, "kind" | "address">) =
 
 /** The name of a cloud stands for the commands behind it. */
 export const providerName = ({ kind, name }: Pick<RegionRow, "kind" | "name">) => (kind === "exec" ? name : kind);
+
+const presentInfo = (info: RegionRow["info"]): Region["hardware"] =>
+  info && {
+    cpus: info.cpus,
+    memory_bytes: info.memory_bytes,
+    disk_free_bytes: info.free_bytes,
+    load: info.load ?? null,
+    gpus: info.gpus.map(({ type, memory_bytes, used_bytes = null, utilization_percent = null }) => ({
+      type,
+      memory_bytes,
+      used_bytes,
+      utilization_percent,
+    })),
+  };
 
 export const present = (row: RegionRow): Region => ({
   object: "region",
@@ -141,6 +220,7 @@ export const present = (row: RegionRow): Region => ({
           host_key_fingerprint: fingerprintOf(row.hostKey),
         },
   slurm: row.slurm,
+  hardware: presentInfo(row.info),
   seen_at: isoOrNull(row.seenAt),
   created_at: isoTime(row.createdAt),
 });

@@ -17,8 +17,18 @@ import { offersOf } from "../../../platform/providers/node_provider.ts";
 import { mostOfJob, SlurmSettings } from "../../../platform/providers/slurm_text.ts";
 import { type Offer, Unreachable } from "../../../platform/providers/types.ts";
 import * as sshKeys from "../../access/ssh_keys/service.ts";
+import { checkNew, checkStored } from "./check.ts";
 import { addressOf } from "./provider.ts";
-import { type CreateRegion, isHere, present, providerName, type Region, rateOf } from "./schema.ts";
+import {
+  type CheckRegion,
+  type CreateRegion,
+  isHere,
+  present,
+  providerName,
+  type Region,
+  type RegionCheck,
+  rateOf,
+} from "./schema.ts";
 import { type RegionRow, regions } from "./table.ts";
 
 type Probe = () => Promise<readonly { type: string }[]>;
@@ -61,6 +71,22 @@ export async function list(ctx: Ctx, workspaceId: string, { limit, after }: Page
 
 export async function mustGet(ctx: Ctx, workspaceId: string, id: string, probe: Probe = listGpus): Promise<Region> {
   return id === LOCAL ? await local(ctx, probe) : present(mustFind(ctx, workspaceId, id));
+}
+
+/** The steps of a check, before a region is stored. Its address must be allowed. */
+export async function checkNewRegion(ctx: Ctx, workspaceId: string, input: CheckRegion): Promise<RegionCheck> {
+  const { kind, address = "", ssh_key_id: key = "" } = input;
+  if (!isHere({ kind, address })) sshKeys.mustGet(ctx, workspaceId, key, "/ssh_key_id");
+  else mustAllow(ctx, kind, address);
+  return await checkNew(ctx, workspaceId, input);
+}
+
+export async function check(ctx: Ctx, workspaceId: string, id: string): Promise<RegionCheck> {
+  if (id === LOCAL) throw new AppError("unsupported_state", "This machine is checked by the doctor", { param: "id" });
+  const row = mustFind(ctx, workspaceId, id);
+  if (row.kind !== "exec") return await checkStored(ctx, row);
+  const message = `The machines of the cloud ${row.name} are made for each job: GET /v1/machines shows them`;
+  throw new AppError("unsupported_state", message, { param: "id" });
 }
 
 function mustFind(ctx: Ctx, workspaceId: string, id: string): RegionRow {
@@ -238,6 +264,7 @@ const local = async (ctx: Ctx, probe: Probe): Promise<Region> => ({
   rate_usd_per_hour: null,
   ssh: null,
   slurm: null,
+  hardware: null,
   seen_at: null,
   created_at: null,
 });

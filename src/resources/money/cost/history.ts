@@ -18,7 +18,7 @@ import { type UsageRow, usageHours } from "./table.ts";
 
 const usesOf = (ctx: Ctx, workspaceId: string, days: number): Use[] => [
   ...pastUses(ctx, workspaceId, ctx.clock.now() - days * DAY_MS),
-  ...openJobs(ctx, workspaceId),
+  ...openJobUses(ctx, workspaceId),
   ...openService(ctx, workspaceId),
 ];
 
@@ -38,7 +38,7 @@ const openService = (ctx: Ctx, workspaceId: string): Use[] =>
 export function gpuHoursSince(ctx: Ctx, workspaceId: string, sinceMs: number): number {
   const uses = [
     ...pastUses(ctx, workspaceId, sinceMs),
-    ...openJobs(ctx, workspaceId),
+    ...openJobUses(ctx, workspaceId),
     ...openService(ctx, workspaceId),
   ];
   return uses.reduce((sum, { deviceMs }) => sum + deviceMs, 0) / HOUR_MS;
@@ -65,7 +65,7 @@ function pastUses(ctx: Ctx, workspaceId: string, sinceMs: number): Use[] {
 }
 
 /** Jobs that run, and jobs that have run and wait to go on. The conditions are those of two indexes. */
-function openJobs(ctx: Ctx, workspaceId: string): Use[] {
+export function openJobs(ctx: Ctx, workspaceId: string): { job: JobRow; use: Use }[] {
   const { completedAt, runSince, runMs } = trainingJobs;
   const rows = [gte(runSince, 0), and(isNull(completedAt), isNull(runSince), sql`${runMs} > 0`)].flatMap((open) =>
     ctx.db
@@ -74,8 +74,10 @@ function openJobs(ctx: Ctx, workspaceId: string): Use[] {
       .where(and(eq(trainingJobs.workspaceId, workspaceId), open))
       .all(),
   );
-  return rows.map((job) => openUse(job, runTime(ctx, job.id)));
+  return rows.map((job) => ({ job, use: openUse(job, runTime(ctx, job.id)) }));
 }
+
+const openJobUses = (ctx: Ctx, workspaceId: string): Use[] => openJobs(ctx, workspaceId).map(({ use }) => use);
 
 const openUse = (job: JobRow, now: number): Use => ({
   kind: "job",
@@ -122,7 +124,7 @@ export function byDay(ctx: Ctx, workspaceId: string, days: number) {
     number,
     Use[]
   >;
-  const open = [...openJobs(ctx, workspaceId), ...openService(ctx, workspaceId)];
+  const open = [...openJobUses(ctx, workspaceId), ...openService(ctx, workspaceId)];
   const today = Math.floor(now / DAY_MS);
   if (open.length > 0) byNumber.set(today, [...(byNumber.get(today) ?? []), ...open]);
   const listed = listedRates(ctx);

@@ -3,6 +3,7 @@ import type { Ctx } from "../../../context.ts";
 import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
+import { byUse } from "./by_use.ts";
 import { byDay, byGpu, byProvider, summary } from "./history.ts";
 import * as shapes from "./schema.ts";
 import * as cost from "./service.ts";
@@ -28,6 +29,14 @@ export const routes = (ctx: Ctx) => {
       detail: describe("Get the cost of past jobs and deployments by day (UTC), oldest first", {
         200: shapes.CostByDay,
       }),
+    })
+    .get("/by_use", ({ principal, query }) => byUse(ctx, principal.workspaceId, query), {
+      ...asks(shapes.UseQuery),
+      detail: describe(
+        "Get requests, tokens, time and cost by day and by key or model",
+        { 200: shapes.CostByUse },
+        { description: "Time and cost count for the key that pays, requests and tokens for the key that sent them." },
+      ),
     })
     .get("/estimate", ({ principal, query }) => cost.estimateFor(ctx, principal.workspaceId, query), {
       ...asks(shapes.EstimateQuery),

@@ -114,6 +114,50 @@ export const CostByDay = later(() =>
     )
     .meta({ id: "CostByDay" }),
 );
+const useFigures = () => ({
+  requests: z.int(),
+  prompt_tokens: z.int(),
+  cached_tokens: z.int().describe("Tokens of prompts that were in the cache"),
+  completion_tokens: z.int(),
+  jobs: z.int().describe("Jobs that ended, and for today those that have not"),
+  device_hours: z.number(),
+  cost_usd: z.number(),
+});
+
+export const UseQuery = later(() =>
+  PeriodQuery.unwrap().extend({
+    days: whole(366).default(DEFAULTS.days).describe("How many days of UTC, with today"),
+    by: z.enum(["kind", "key", "model"]).default("kind").describe("kind: training and serving"),
+    key_id: Name.optional().describe("Only use of this key"),
+    model: z.string().min(1).max(300).optional().describe("Only use of this model: a training job id, or a name"),
+    kind: z.enum(["training", "serving"]).optional(),
+  }),
+);
+export type UseQuery = z.infer<typeof UseQuery>;
+
+export const CostByUse = later(() =>
+  z
+    .object({
+      object: z.literal("cost_by_use"),
+      period_days: z.int(),
+      by: z.enum(["kind", "key", "model"]),
+      first_day: z.iso.date(),
+      last_day: z.iso.date().describe("Today, in UTC"),
+      total: z.object(useFigures()),
+      data: z
+        .array(
+          z.object({
+            group: z.string().nullable().describe("Kind, id of the key, or model; null: no key, no model, or others"),
+            is_others: z.boolean().describe("The sum of all groups behind the first 50"),
+            ...useFigures(),
+            days: z.array(z.object({ day: z.iso.date(), ...useFigures() })).describe("Days with use, oldest first"),
+          }),
+        )
+        .describe("The most expensive first, then the most used"),
+    })
+    .meta({ id: "CostByUse" }),
+);
+export type CostByUse = z.infer<typeof CostByUse>;
 export type CostByDay = z.infer<typeof CostByDay>;
 export type CostSummary = z.infer<typeof CostSummary>;
 export const CostEstimate = later(() =>

@@ -22,3 +22,27 @@ export const usageHours = sqliteTable(
   (table) => [primaryKey({ columns: [table.workspaceId, table.hour, table.kind, table.provider, table.gpuType] })],
 );
 export type UsageRow = typeof usageHours.$inferSelect;
+
+/** Use by day, key and model. Triggers write jobs, time and cost (migration 0088); requests.ts writes requests and tokens. */
+export const usageDays = sqliteTable(
+  "usage_days",
+  {
+    workspaceId: text("workspace_id").notNull(),
+    /** Days of UTC since 1970. */
+    day: integer("day").notNull(),
+    kind: text("kind", { enum: ["training", "serving"] }).notNull(),
+    /** Requests count for the key that sent them, time and cost for the key that pays. Empty: no key. */
+    keyId: text("key_id").notNull(),
+    model: text("model").notNull(),
+    requests: integer("requests").notNull().default(0),
+    promptTokens: integer("prompt_tokens").notNull().default(0),
+    cachedTokens: integer("cached_tokens").notNull().default(0),
+    completionTokens: integer("completion_tokens").notNull().default(0),
+    jobs: integer("jobs").notNull().default(0),
+    /** Time × devices × replicas. */
+    deviceMs: integer("device_ms").notNull().default(0),
+    costMicros: integer("cost_micros").notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.workspaceId, table.day, table.kind, table.keyId, table.model] })],
+);
+export type UseRow = typeof usageDays.$inferSelect;

@@ -7,11 +7,13 @@ import { gradually } from "../../../platform/db/gradually.ts";
 import { traces } from "../../watching/traces/table.ts";
 import { pruneRequests } from "./chat/records.ts";
 import { deploymentRequests, deployments } from "./table.ts";
+import { pruneTraffic } from "./traffic/record.ts";
 
 export async function prune(ctx: Ctx) {
   const { request_retention_days: requests, retention_days: rows } = ctx.config.serving;
   const now = ctx.clock.now();
   await pruneRequests(ctx, now - requests * DAY_MS);
+  await pruneTraffic(ctx, now - requests * DAY_MS);
   await pruneEnded(ctx, now - rows * DAY_MS);
 }
 

@@ -38,6 +38,7 @@ import {
 import { mustFind } from "./served.ts";
 import * as deployments from "./service.ts";
 import { type DeploymentRow, deployments as table } from "./table.ts";
+import { observing } from "./traffic/routes.ts";
 
 const ListQuery = PageQuery.extend({
   status: z.enum(STATUSES).optional(),
@@ -46,7 +47,11 @@ const ListQuery = PageQuery.extend({
 
 export function routes(ctx: Ctx) {
   recordRefusals(ctx);
-  return new Elysia().use(managing(ctx)).use(inference(ctx)).use(byName(ctx));
+  return new Elysia()
+    .use(managing(ctx))
+    .use(observing(ctx, namedDeployments(ctx)))
+    .use(inference(ctx))
+    .use(byName(ctx));
 }
 
 const managing = (ctx: Ctx) => {

@@ -26,6 +26,7 @@ import { type CreateDeployment, type Deployment, type Load, present, type Update
 import { SETTINGS } from "./settings.ts";
 import { afterSwitch, type Plan, planSwitch } from "./switch.ts";
 import { type DeploymentRow, deployments } from "./table.ts";
+import { insertLine } from "./traffic/log.ts";
 
 const owned = and(
   eq(deployments.id, sql.placeholder("id")),
@@ -108,6 +109,12 @@ export function create(ctx: Ctx, payer: budgets.Payer, { input, place, internal 
       });
       mustFit(ctx, deployment, partsOf(ctx, workspaceId, model), place.devices);
       emitChange(tx, "deployment.created", { row: deployment, now });
+      insertLine(tx, {
+        deploymentId: deployment.id,
+        at: now,
+        level: "info",
+        text: `Created with the model ${deployment.model}`,
+      });
       return deployment;
     }),
   );
@@ -196,6 +203,8 @@ function change(ctx: Ctx, { payer, before, input, hardware }: Change): Deploymen
       if (model) mustFit(ctx, after, partsOf(ctx, workspaceId, model), hardware);
       if (plan?.when === "now") moves.emitSwitched(tx, changed, now);
       emitChange(tx, "deployment.updated", { row: changed, now });
+      const text = `Changed: ${Object.keys(input).join(", ")}`;
+      insertLine(tx, { deploymentId: id, at: now, level: "info", text });
       if (wakes) moves.wake(ctx, id, payer.keyId); // the floor of replicas holds from now on
       return changed;
     }),

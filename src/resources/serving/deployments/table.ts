@@ -1,4 +1,4 @@
-import { integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { STATUSES } from "../../../lib/deployment_status.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import { CAPTURES } from "../../watching/traces/table.ts";
@@ -102,3 +102,45 @@ export const deploymentRequests = sqliteTable("deployment_requests", {
   createdAt: integer("created_at").notNull(),
 });
 export type RequestRow = typeof deploymentRequests.$inferSelect;
+
+/** Requests of a deployment in a minute or an hour: those that ended in it. */
+export const deploymentTraffic = sqliteTable(
+  "deployment_traffic",
+  {
+    deploymentId: text("deployment_id")
+      .notNull()
+      .references(() => deployments.id, { onDelete: "cascade" }),
+    /** Length of the span: 1 or 60. */
+    minutes: integer("minutes").notNull(),
+    /** Its beginning, in minutes since 1970. */
+    minute: integer("minute").notNull(),
+    requests: integer("requests").notNull(),
+    errors: integer("errors").notNull(),
+    promptTokens: integer("prompt_tokens").notNull(),
+    cachedTokens: integer("cached_tokens").notNull(),
+    completionTokens: integer("completion_tokens").notNull(),
+    /** Time that they waited for a replica, summed. */
+    waitedMs: real("waited_ms").notNull(),
+    /** Requests at once. */
+    mostOpen: integer("most_open").notNull(),
+    mostWaiting: integer("most_waiting").notNull(),
+    /** Bucket → requests that succeeded (traffic/buckets.ts). */
+    answerMs: text("answer_ms", { mode: "json" }).$type<Record<string, number>>().notNull(),
+    firstTokenMs: text("first_token_ms", { mode: "json" }).$type<Record<string, number>>().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.deploymentId, t.minutes, t.minute] })],
+);
+export type TrafficRow = typeof deploymentTraffic.$inferSelect;
+
+export const LOG_LEVELS = ["info", "warn", "error"] as const;
+
+export const deploymentLogs = sqliteTable("deployment_logs", {
+  seq: integer("seq").primaryKey(),
+  deploymentId: text("deployment_id")
+    .notNull()
+    .references(() => deployments.id, { onDelete: "cascade" }),
+  at: integer("at").notNull(),
+  level: text("level", { enum: LOG_LEVELS }).notNull(),
+  text: text("text").notNull(),
+});
+export type LogRow = typeof deploymentLogs.$inferSelect;

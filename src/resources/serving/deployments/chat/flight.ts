@@ -10,7 +10,7 @@ import { CapturedOutput } from "./captured_output.ts";
 import { withPixels } from "./images.ts";
 import { chosenLoras, type LoraChoice, releaseLora, useLoras } from "./loras.ts";
 import { type Outcome, saveRequest } from "./records.ts";
-import { type Timeline, toTrace } from "./trace.ts";
+import { type Timeline, toTrace, ttftOf } from "./trace.ts";
 
 export type ModelPath = "/chat/completions" | "/completions" | "/embeddings" | "/rerank";
 /** They need the loaded model but generate nothing, and leave no record. */
@@ -58,6 +58,8 @@ export class Flight {
   #replica: Replica | undefined;
   #usage: Promise<Usage | undefined> = Promise.resolve(undefined);
   #isOver = false;
+  /** Requests of the deployment when this one came, with it: all, and those that waited for a replica. */
+  readonly #atOnce = { open: 0, waiting: 0 };
 
   /** `onEnd` gives back the permit of an open stream, or the turn of a background request. */
   constructor(
@@ -75,6 +77,7 @@ export class Flight {
     this.live = liveOf(ctx, row.id);
     this.live.usedAt = ctx.clock.steady();
     this.live.flights.add(this);
+    this.#atOnce.open = this.live.flights.size;
     call.onBegin?.();
   }
 
@@ -109,6 +112,7 @@ export class Flight {
   /** No replica was ready when the request came. */
   waitsFor(what: "queue" | "wake") {
     this.#timeline.waitsFor ??= what;
+    this.#atOnce.waiting = this.live.held.size;
   }
 
   /** A part of a streamed answer passes. */
@@ -205,8 +209,22 @@ export class Flight {
     this.#replica?.host.pendingUsage.delete(this.id);
     const { id, ctx, row } = this;
     if (UTILITIES.includes(this.call.path)) return;
-    const tokens = { prompt: used?.prompt_tokens ?? 0, completion: used?.completion_tokens ?? 0 };
-    saveRequest(ctx, row, { id, createdAt: this.#createdAt, latencyMs, ...outcome, ...tokens });
+    const model = this.#replica?.model.model ?? row.model;
+    const { waitsFor, attachedMs } = this.#timeline;
+    saveRequest(ctx, row, {
+      ...outcome,
+      ...this.#atOnce,
+      id,
+      createdAt: this.#createdAt,
+      latencyMs,
+      keyId: this.call.keyId,
+      model,
+      prompt: used?.prompt_tokens ?? 0,
+      cached: used?.cached_tokens ?? 0,
+      completion: used?.completion_tokens ?? 0,
+      firstTokenMs: ttftOf(this.call, this.#timeline, used),
+      waitedMs: waitsFor === undefined ? 0 : (attachedMs ?? latencyMs),
+    });
     traces.record(
       ctx,
       toTrace({
@@ -220,7 +238,7 @@ export class Flight {
         timeline: this.#timeline,
         output: this.#output,
         adapter: chosen ?? this.#replica?.adapter?.name ?? null,
-        model: this.#replica?.model.model ?? row.model,
+        model,
         together,
       }),
     );

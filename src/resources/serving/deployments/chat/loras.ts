@@ -13,6 +13,7 @@ import { payerOf } from "../fleet/hosts.ts";
 import { withoutPaths } from "../fleet/loss.ts";
 import { isAdapter, partsOf } from "../fleet/parts.ts";
 import type { DeploymentRow } from "../table.ts";
+import { addLine } from "../traffic/log.ts";
 
 const MOST = 64; // adapters and combinations of them in one process
 const MAX_LISTED = 100;
@@ -133,10 +134,10 @@ export function releaseLora(ctx: Ctx, lora: Lora) {
   lora.usedAt = ctx.clock.steady();
 }
 
-type NewLora = Pick<Lora, "holder" | "parts"> & { key: string };
+type NewLora = Pick<Lora, "holder" | "parts" | "modelId"> & { key: string };
 
 /** Adds an entry whose `ready` waits for the worker. It leaves the process again if it cannot be had. */
-function add(ctx: Ctx, host: Host, { key, holder, parts }: NewLora): Lora {
+function add(ctx: Ctx, host: Host, { key, holder, parts, modelId }: NewLora): Lora {
   makeRoom(ctx, host);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const name = `lora/${crypto.randomUUID()}`;
@@ -149,7 +150,7 @@ function add(ctx: Ctx, host: Host, { key, holder, parts }: NewLora): Lora {
   };
   promise.catch(() => {}); // each request that waits for it handles the error
   for (const part of parts) hold(ctx, part);
-  const lora: Lora = { name, holder, parts, ready: promise, settle, users: 0, usedAt: ctx.clock.steady() };
+  const lora: Lora = { name, holder, parts, modelId, ready: promise, settle, users: 0, usedAt: ctx.clock.steady() };
   host.loras.set(key, lora);
   return lora;
 }
@@ -158,7 +159,12 @@ function single(ctx: Ctx, row: DeploymentRow, host: Host, model: ModelRow): Lora
   const key = JSON.stringify([model.id, model.path, model.fileMtimeMs]);
   const existing = host.loras.get(key);
   if (existing) return existing;
-  const lora = add(ctx, host, { key, holder: `${row.id}/lora-${crypto.randomUUID()}`, parts: [] });
+  const lora = add(ctx, host, {
+    key,
+    holder: `${row.id}/lora-${crypto.randomUUID()}`,
+    parts: [],
+    modelId: model.id,
+  });
   bring(ctx, row, host, { lora, model }).catch((error) =>
     lora.settle(error instanceof AppError || !(error instanceof Error) ? error : error.message),
   );
@@ -187,6 +193,7 @@ async function bring(ctx: Ctx, row: DeploymentRow, host: Host, { lora, model }: 
       retryAfterSeconds: 5,
     });
   const path = models.pathOf(ctx, model);
+  addLine(ctx, row.id, "info", `The adapter ${model.name} is brought into a replica`);
   const { worker } = host;
   worker.send({
     type: "attach",
@@ -201,7 +208,7 @@ function together(ctx: Ctx, host: Host, parts: readonly Lora[], choices: readonl
   const key = JSON.stringify(parts.map(({ name }, i) => [name, choices[i]?.scale]));
   const existing = host.loras.get(key);
   if (existing) return existing;
-  const lora = add(ctx, host, { key, holder: null, parts });
+  const lora = add(ctx, host, { key, holder: null, parts, modelId: null });
   host.worker.send({
     type: "combine",
     name: lora.name,

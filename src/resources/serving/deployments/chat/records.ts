@@ -7,8 +7,11 @@ import { afterCommit, prepared, write } from "../../../../platform/db/db.ts";
 import { gradually } from "../../../../platform/db/gradually.ts";
 import { preparedInsert } from "../../../../platform/db/row.ts";
 import { histogram } from "../../../../platform/metrics.ts";
+import { addRequest } from "../../../money/cost/requests.ts";
 import { presentRequest } from "../schema.ts";
 import { type DeploymentRow, deploymentRequests, deployments } from "../table.ts";
+import { insertLine } from "../traffic/log.ts";
+import { addTraffic } from "../traffic/record.ts";
 
 const insert = preparedInsert(deploymentRequests);
 const addUp = prepared((db) => {
@@ -38,11 +41,27 @@ const durations = histogram(
 export type Outcome = { status: number; error: string | null; code?: string | null };
 
 /** `prompt`, `completion`: tokens. */
-type Request = Outcome & { id: string; createdAt: number; latencyMs: number; prompt: number; completion: number };
+type Request = Outcome & {
+  id: string;
+  createdAt: number;
+  latencyMs: number;
+  keyId: string | null;
+  /** The model that answered, or would have. */
+  model: string;
+  prompt: number;
+  cached: number;
+  completion: number;
+  firstTokenMs: number | null;
+  waitedMs: number;
+  open: number;
+  waiting: number;
+};
 
 export function saveRequest(ctx: Ctx, row: DeploymentRow, request: Request) {
-  const { id, createdAt, latencyMs, status, error, prompt, completion } = request;
-  const failed = status >= 400 && status !== CLIENT_LEFT_STATUS ? 1 : 0;
+  const { id, createdAt, latencyMs, status, error, prompt, completion, firstTokenMs } = request;
+  const hasFailed = status >= 400 && status !== CLIENT_LEFT_STATUS;
+  const isGood = status < 400;
+  const now = ctx.clock.now();
   write(ctx.db, (tx) => {
     insert(tx, {
       id,
@@ -55,7 +74,14 @@ export function saveRequest(ctx: Ctx, row: DeploymentRow, request: Request) {
       errorMessage: error,
       createdAt,
     });
-    addUp(tx).run({ id: row.id, error: failed, prompt, completion, latency: latencyMs, at: createdAt });
+    addUp(tx).run({ id: row.id, error: hasFailed ? 1 : 0, prompt, completion, latency: latencyMs, at: createdAt });
+    const times = { answerMs: isGood ? latencyMs : null, firstTokenMs: isGood ? firstTokenMs : null };
+    addTraffic(tx, row.id, { ...request, ...times, failed: hasFailed }, now);
+    addRequest(tx, { ...request, workspaceId: row.workspaceId }, now);
+    if (hasFailed) {
+      const text = `${id} was answered with ${status}: ${error ?? "no reason is known"}`;
+      insertLine(tx, { deploymentId: row.id, at: now, level: status >= 500 ? "error" : "warn", text });
+    }
     afterCommit(tx, () => durations.observe(tx, row.workspaceId, [], latencyMs / 1000));
   });
 }

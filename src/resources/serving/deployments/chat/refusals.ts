@@ -75,8 +75,15 @@ function save(ctx: Ctx, request: Request, { row, model, error, source, principal
       latencyMs,
       status,
       error: message,
+      keyId,
+      model: row.model,
       prompt: 0,
+      cached: 0,
       completion: 0,
+      firstTokenMs: null,
+      waitedMs: 0,
+      open: 0,
+      waiting: 0,
     });
   traces.record(ctx, {
     workspaceId,

@@ -113,7 +113,11 @@ function contentOf({ path, body }: InferenceCall, output: CapturedOutput | undef
 }
 
 /** Worker times begin when the request is sent. Null: no token came. */
-function ttftOf({ path, body }: InferenceCall, { sentMs, firstMs }: Timeline, used: Usage | undefined): number | null {
+export function ttftOf(
+  { path, body }: Pick<InferenceCall, "path" | "body">,
+  { sentMs, firstMs }: Timeline,
+  used: Usage | undefined,
+): number | null {
   if (path === "/embeddings") return null;
   if (used?.timings && sentMs !== undefined && used.completion_tokens > 0)
     return sentMs + used.timings.template_ms + used.timings.prompt_ms;

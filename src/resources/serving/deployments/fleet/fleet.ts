@@ -20,6 +20,8 @@ export type Lora = {
   /** In the memory ledger. Null: its parts have leases. */
   readonly holder: string | null;
   readonly parts: readonly Lora[];
+  /** Null: it is several adapters together. */
+  readonly modelId: string | null;
   /** The worker has it. */
   readonly ready: Promise<void>;
   /** Called with the answer of the worker, and with an error when the worker ends. */

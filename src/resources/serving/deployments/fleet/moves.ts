@@ -12,6 +12,7 @@ import { type Action, emitChange, machine } from "../machine.ts";
 import { FORGIVEN_AFTER_MS, judgeLoss, restartDelayMs, type Verdict } from "../policy.ts";
 import { type Plan, takeOver } from "../switch.ts";
 import { type DeploymentRow, deployments, type ModelRef } from "../table.ts";
+import { insertLine } from "../traffic/log.ts";
 
 type Patch = Partial<typeof deployments.$inferInsert>;
 
@@ -33,10 +34,30 @@ export function move(ctx: Ctx, id: string, action: Action, patch: Patch = {}): D
     const switched = next === null ? {} : takeOver(before, next);
     const row = transition(tx, machine, action, { id, now }, { ...settled.patch, ...switched, ...patch });
     if (row && settled.bill) charge(ctx, tx, settled, now);
+    if (row) insertLine(tx, { deploymentId: id, at: now, ...lineOf(action, row) });
     if (row && next !== null) emitSwitched(tx, row, now);
     return row;
   });
 }
+
+const LINES: Readonly<Record<Action, string>> = {
+  place: "Memory is reserved: a replica starts",
+  serve: "The deployment serves",
+  park: "The deployment is parked: the next request wakes it",
+  wake: "A request wakes the deployment",
+  doze: "The deployment did not wake and is parked again",
+  sicken: "No replica serves: another one is started",
+  restart: "The deployment starts again",
+  fail: "The deployment failed",
+  stop: "The deployment is stopped",
+  start: "The deployment is started",
+};
+const ERRORS: ReadonlySet<Action> = new Set<Action>(["doze", "sicken", "fail"]);
+
+const lineOf = (action: Action, { error }: DeploymentRow) => ({
+  level: ERRORS.has(action) ? ("error" as const) : ("info" as const),
+  text: error !== null && ERRORS.has(action) ? `${LINES[action]}: ${error}` : LINES[action],
+});
 
 type Settled = { patch: Patch; bill: billing.Bill | null };
 const NOTHING: Settled = { patch: {}, bill: null };

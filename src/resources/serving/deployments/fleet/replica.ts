@@ -1,7 +1,9 @@
 /** The life of replicas: messages from their process, their loss and their end. */
 import type { Ctx } from "../../../../context.ts";
+import { formatBytes } from "../../../../lib/bytes.ts";
 import { errorText } from "../../../../lib/error_text.ts";
 import { AppError } from "../../../../lib/errors.ts";
+import { formatDuration } from "../../../../lib/time.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 import { write } from "../../../../platform/db/db.ts";
 import type { Exit } from "../../../../platform/workers/types.ts";
@@ -9,6 +11,7 @@ import type { FromServing } from "../../../../workers/protocol.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import { roleOf } from "../switch.ts";
 import type { ModelRef } from "../table.ts";
+import { addLine } from "../traffic/log.ts";
 import { admitBackground } from "./background.ts";
 import { type Host, type Live, type Replica, readyOf } from "./fleet.ts";
 import { admitHeld, rejectHeld } from "./held_requests.ts";
@@ -18,8 +21,9 @@ import * as moves from "./moves.ts";
 
 export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
   if (message.type === "loading") {
-    for (const replica of host.users.keys())
+    for (const [replica, live] of host.users)
       if (replica.state === "starting") {
+        if (replica.stage !== message.stage) addLine(ctx, live.id, "info", `A replica is ${message.stage}`);
         replica.stage = message.stage;
         replica.progress = message.progress;
       }
@@ -49,7 +53,12 @@ function loaded(ctx: Ctx, host: Host, message: Extract<FromServing, { type: "loa
   ctx.log.info("a model is loaded", { device: message.device, decoder: message.decoder, load_ms: message.load_ms });
   const payer = hosts.payerOf(host);
   if (payer) hosts.correctLease(ctx, payer);
-  for (const [replica, live] of host.users) if (replica.state === "starting") attachOrServe(ctx, live, replica);
+  const size = `${formatBytes(message.memory_bytes)}, ${message.parallel} sequences of ${message.context_length} tokens`;
+  for (const [replica, live] of host.users) {
+    const text = `The model is loaded on ${message.device} in ${formatDuration(message.load_ms)}: ${size}. ${message.decoder ?? ""}`;
+    addLine(ctx, live.id, "info", text.trim());
+    if (replica.state === "starting") attachOrServe(ctx, live, replica);
+  }
 }
 
 /** The model is loaded: the adapter, if there is one, comes next. */
@@ -110,6 +119,7 @@ type Loss = Omit<moves.Loss, "code"> & { code?: moves.Loss["code"]; model: Model
 /** A replica was lost or could not start. While another one serves, the deployment goes on. */
 export function replicaLost(ctx: Ctx, live: Live, { error, canRetry, model, code = "worker_failed" }: Loss) {
   ctx.log.warn("a replica was lost", { deployment: live.id, error });
+  addLine(ctx, live.id, "error", `A replica was lost: ${error}`);
   if (moves.dropSwitch(ctx, live.id, model.modelId, error)) return ctx.wake("deployments.reconcile");
   if (readyOf(live).length > 0) {
     live.growAt = ctx.clock.now() + GROW_AGAIN_MS;
@@ -133,6 +143,8 @@ export function unqueue(ctx: Ctx, live: Live) {
 export function retire(ctx: Ctx, replica: Replica, reason: string): Promise<unknown> {
   const { host } = replica;
   replica.state = "leaving";
+  const user = host.users.get(replica);
+  if (user) addLine(ctx, user.id, "info", `A replica ends: ${reason}`);
   if (!host.users.has(replica)) return Promise.resolve(); // it has ended already
   if (host.users.size > 1 && !host.ending) return Promise.resolve(hosts.leave(ctx, replica));
   host.ending = true;
