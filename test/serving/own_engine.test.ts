@@ -21,7 +21,11 @@ describe.each(canCompute ? (["own", "library"] as const) : (["library"] as const
     const [engine, library] = [await shared, await testEngine(path, { parallel: 6 })];
     const { memoryBytes, decoder: by } = engine.facts;
     expect(engine.facts).toEqual({ ...library.facts, memoryBytes, decoder: by });
-    expect(by).toBe(decoder === "own" ? "Verk's own kernels decode" : 'libllama decodes: serving.decoder is "library"');
+    expect(by).toBe(
+      decoder === "own"
+        ? "Verk's own kernels decode. No answer depends on what is decoded beside it"
+        : 'libllama decodes: serving.decoder is "library". Answers may depend on what is decoded beside it',
+    );
     const prompt = tokens(engine, "once upon a time there was");
     const [said, expected] = [await sayOne(engine, { prompt }), await sayOne(library, { prompt })];
     expect([said.tokens, said.text]).toEqual([expected.tokens, expected.text]);
@@ -201,6 +205,6 @@ test.skipIf(!canCompute)(
       'serving.decoder is "own", but the library must decode this model: Verk\'s kernels do not decode heads of 32',
     );
     const { facts } = await testEngine(small, { decoder: "auto" });
-    expect(facts.decoder).toBe("libllama decodes: there is no GPU");
+    expect(facts.decoder).toStartWith("libllama decodes: there is no GPU");
   },
 );

@@ -21,6 +21,11 @@ export const serving = section("Deployments.", {
     "What decodes on an NVIDIA GPU: own = Verk's kernels, library = llama.cpp, auto = Verk's kernels where they can.",
     () => z.enum(["auto", "library", "own"]),
   ),
+  batch_invariant: setting(
+    "auto",
+    "An answer has the same tokens and log-probabilities whatever is decoded beside it: on = at any cost, auto = where it costs little, off = no promise.",
+    () => z.enum(["auto", "on", "off"]),
+  ),
   guesses: setting(
     true,
     "Guess the next tokens of a lone answer from its text: fewer steps, the same distribution.",

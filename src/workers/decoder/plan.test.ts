@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { attentionTiles, bucketOf, chunksOf, isWide, planProduct, WIDE, wideFor } from "./plan.ts";
+import { attentionTiles, bucketOf, chunksOf, dependsOnBatch, isWide, planProduct, WIDE, wideFor } from "./plan.ts";
 
 test("a bucket holds its rows; a batch above the largest is a multiple of 128", () => {
   for (let rows = 1; rows <= 600; rows++) expect(bucketOf(rows)).toBeGreaterThanOrEqual(rows);
@@ -33,6 +33,13 @@ test("cuBLAS multiplies in large products of passes of many rows alone", () => {
 test("cuBLAS reads the prompts of quantized weights alone", () => {
   const prompts = (...formats: ("bf16" | "q4")[]) => wideFor(formats.map((format) => ({ format }))).prompts;
   expect([prompts("bf16", "bf16"), prompts("bf16", "q4")]).toEqual([false, true]);
+});
+
+test("a sequence depends on the others where cuBLAS multiplies: in wide steps, and in prompts of quantized weights", () => {
+  const slots = [1, 8, 96, 97, 256];
+  expect(slots.map((count) => dependsOnBatch(WIDE, count))).toEqual([false, false, false, true, true]);
+  expect(dependsOnBatch(wideFor([{ format: "q4" }]), 1)).toBe(true);
+  expect(dependsOnBatch(null, 256)).toBe(false);
 });
 
 test("tiles of attention join neighbouring rows of one sequence", () => {

@@ -44,6 +44,10 @@ export const wideFor = (weights: Iterable<{ format: Format }>): Wide =>
 export const isWide = ({ rows, depth, count }: { rows: number; depth: number; count: number }, least: Wide) =>
   count >= least.rows && rows * depth * count >= least.work;
 
+/** True if the last bits of a sequence may depend on the others of its batch. */
+export const dependsOnBatch = (wide: Wide | null, slots: number): boolean =>
+  wide !== null && (wide.prompts || bucketOf(slots) >= wide.rows);
+
 const BUCKETS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256];
 
 /** Rows of the graph that decodes this many sequences. */

@@ -98,6 +98,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     gpus: load.gpus,
     hurry: load.hurry,
     decoder: load.decoder ?? "auto",
+    batchInvariant: load.batch_invariant ?? "auto",
     guesses: load.guesses ?? true,
     images: load.projector_path !== undefined,
     fault: load.fault,

@@ -1,5 +1,6 @@
 /** Composes the next batch: one token of every running sequence, and parts of the prompts that are being read. */
 import { Batch } from "./batch.ts";
+import { completing, promptRows, type Shapes, Turns } from "./batch_shapes.ts";
 import type { Cache } from "./cache.ts";
 import type { Pace } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
@@ -18,6 +19,8 @@ export type ComposerOptions = {
   steady: boolean;
   /** Decode guessed tokens along with the next token of a lone sequence. */
   guesses: boolean;
+  /** Set if a token must not depend on what is decoded beside it. */
+  shapes: Shapes | null;
 };
 
 /** Returns how many tokens of the prompt come before the next image or its end. Rows have batches of their own. */
@@ -32,12 +35,16 @@ const FILLER = 0; // any token will do: its result is ignored
 export class Composer {
   readonly batch: Batch;
   readonly #options: ComposerOptions;
-  #fill: readonly number[] = []; // slots decoded along in the current batch
+  readonly #turns: Turns | null;
+  readonly #group: number;
+  #fill: readonly number[] = []; // slots with rows in the current batch that are removed again
   #prompts = 0; // prompt tokens in the current batch
   #step = 0;
 
   constructor(options: ComposerOptions) {
     this.#options = options;
+    this.#turns = options.shapes && new Turns(options.shapes);
+    this.#group = options.shapes?.group ?? 1;
     this.batch = new Batch(options.batchTokens);
   }
 
@@ -50,11 +57,16 @@ export class Composer {
     const batchTokens = this.batch.capacity - (mayFill ? owners.length - decoding : 0); // a longer batch aborts the process
     const load = { decoding, reading, batchTokens, promptMsPerToken: this.#options.pace.promptMsPerToken };
     const budget = this.#options.steady ? batchTokens - decoding : promptBudget(load);
-    const share = reading === 0 ? NO_SHARES : this.#shares(adapter, budget);
+    const turn = this.#turn(adapter);
+    const share = reading === 0 ? NO_SHARES : this.#shares(adapter, budget, turn);
     const works = (owner: Sequence | null) =>
-      owner !== null && owner.adapter.key === adapter && (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
-    this.#fill = mayFill ? fillers(owners.map(works), this.#options.fillMost) : [];
-    const filling = new Set(this.#fill);
+      owner !== null &&
+      owner.adapter.key === adapter &&
+      (turn?.has(owner.id) ?? true) &&
+      (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
+    const fill = this.#fillers(owners.map(works), mayFill, share.size > 0);
+    const filling = new Set(fill);
+    this.#fill = fill;
     this.#prompts = 0;
     const isAlone = decoding === 1 && reading === 0;
     for (let at = 0; at < owners.length; at++) {
@@ -67,7 +79,8 @@ export class Composer {
       if (owner !== null && works(owner)) {
         if (owner.next >= 0) this.#feedNext(owner, isAlone);
         else this.#prompts += this.#feedPrompt(owner, share.get(owner.id) ?? 0);
-      } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, false);
+        if (share.size > 0 && this.#completePrompt(at)) fill.push(at);
+      } else if (filling.has(at)) this.batch.add(FILLER, cache.spare(at), at, this.#group > 1);
     }
     return { prompts: this.#prompts };
   }
@@ -89,10 +102,43 @@ export class Composer {
     return { decoding, reading, mayFill: decoding + reading >= 2 && this.#options.fillMost > 0 };
   }
 
-  /** Returns for each sequence how many tokens of its prompt the next batch takes. */
-  #shares(adapter: number, budget: number): Map<number, number> {
+  /** Returns the sequences of the next batch, or null for all. Rows of images have batches of their own. */
+  #turn(adapter: number): ReadonlySet<number> | null {
+    if (!this.#turns) return null;
     const { cache, owners } = this.#options;
-    const reading = owners.filter((o) => o !== null && o.next < 0 && o.adapter.key === adapter) as Sequence[];
+    const readsImage = ({ next, submit, slot }: Sequence) =>
+      next < 0 && tokensUntilImage(submit, cache.slots[slot]!.length) === 0;
+    const candidates = owners.flatMap((owner) =>
+      owner !== null && owner.adapter.key === adapter && !readsImage(owner)
+        ? [{ id: owner.id, slot: owner.slot, reads: owner.next < 0 }]
+        : [],
+    );
+    return this.#turns.next(candidates);
+  }
+
+  /** Returns the idle slots to decode along. A prompt has its batch for itself if there are groups. */
+  #fillers(working: readonly boolean[], mayFill: boolean, reads: boolean): number[] {
+    const completed = this.#group === 1 || reads ? [] : completing(working, this.#group);
+    if (!mayFill) return completed;
+    const decoded = working.map((works, at) => works || completed.includes(at));
+    return [...completed, ...fillers(decoded, this.#options.fillMost)];
+  }
+
+  /** Adds rows behind a part of a prompt until its group is whole. Returns true if there are such rows. */
+  #completePrompt(at: number): boolean {
+    const { length } = this.#options.cache.slots[at]!;
+    const missing = (this.#group - (this.batch.length % this.#group)) % this.#group;
+    for (let i = 0; i < missing; i++) this.batch.add(FILLER, length + i, at, false);
+    return missing > 0;
+  }
+
+  /** Returns for each sequence how many tokens of its prompt the next batch takes. */
+  #shares(adapter: number, most: number, turn: ReadonlySet<number> | null): Map<number, number> {
+    const { cache, owners, shapes } = this.#options;
+    const budget = shapes ? promptRows(most, shapes) : most;
+    const reading = owners.filter(
+      (o) => o !== null && o.next < 0 && o.adapter.key === adapter && (turn?.has(o.id) ?? true),
+    ) as Sequence[];
     reading.sort((a, b) => a.id - b.id);
     const left = reading.map(({ submit, slot }) => tokensUntilImage(submit, cache.slots[slot]!.length));
     const shares = promptShares(left, budget);
@@ -103,7 +149,7 @@ export class Composer {
   #feedNext(owner: Sequence, isAlone: boolean) {
     const { cache, guesses } = this.#options;
     const { tokens, length } = cache.slots[owner.slot]!;
-    const most = guesses && isAlone ? Math.min(owner.left - 1, tokens.length - length - 1) : 0;
+    const most = guesses && isAlone && this.#group === 1 ? Math.min(owner.left - 1, tokens.length - length - 1) : 0;
     const guessed = owner.guesser.guess({ tokens, length, next: owner.next }, most);
     owner.row = this.#append(owner.next, owner.slot, true);
     for (const token of guessed) this.#append(token, owner.slot, true);

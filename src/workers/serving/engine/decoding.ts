@@ -13,7 +13,14 @@ import { forgetAhead, vocabularyFor } from "./backends/ahead.ts";
 import { type OpenedKernels, openKernels } from "./backends/choose.ts";
 import { memoryMeter, readFacts, type ThreadFacts } from "./backends/facts.ts";
 import { KernelBackend } from "./backends/kernels.ts";
-import { chooseDevices, loadWeights, openLibrary, refuseOthers, samplerNative } from "./backends/open_library.ts";
+import {
+  chooseDevices,
+  loadWeights,
+  openLibrary,
+  refuseOthers,
+  samplerNative,
+  shapesFor,
+} from "./backends/open_library.ts";
 import type { Results } from "./backends/types.ts";
 import type { Embedder } from "./embedding/embedder.ts";
 import { Encoding } from "./embedding/encoding.ts";
@@ -45,7 +52,9 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
     (open.model as Ptr | null) ??
     (isOwn ? vocabularyFor(llama, open.modelPath) : loadWeights(llama, open, devices, progress));
   forgetAhead(llama);
-  const decoder = isOwn ? "Verk's own kernels decode" : `libllama decodes: ${kernels}`;
+  const isInvariant = isOwn ? kernels.isInvariant : shapesFor(model, open) !== null;
+  const decodes = isOwn ? "Verk's own kernels decode" : `libllama decodes: ${kernels}`;
+  const decoder = `${decodes}. ${isInvariant ? "No answer depends" : "Answers may depend"} on what is decoded beside it`;
   if (open.decoder !== "library" && open.gpus.length > 0) console.error(decoder);
   try {
     if (!isOwn) refuseOthers(llama, model);

@@ -88,11 +88,12 @@ function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadPar
     guesses: true,
     deviceSampling: options.gpus.length > 0,
   };
-  const decoder = "library" as const;
+  const [decoder, batchInvariant] = ["library", "off"] as const;
   return {
     type: "open",
     ...off,
     decoder,
+    batchInvariant,
     ...options,
     ...parts,
     wantsProgress: onProgress !== undefined && parts.model === null,

@@ -149,6 +149,9 @@ export type EngineStats = {
 /** `own`: our kernels, or an error that says why not. `auto`: our kernels where they can decode the model. */
 export type DecoderChoice = "auto" | "library" | "own";
 
+/** If an answer may depend on what is decoded beside it. `on`: never, whatever that costs. `auto`: not where that costs little. */
+export type InvarianceChoice = "auto" | "on" | "off";
+
 export type EngineOptions = {
   /** The directory for extracted native libraries. */
   dataDir: string;
@@ -170,6 +173,8 @@ export type EngineOptions = {
   steady?: boolean;
   /** Default: library. */
   decoder?: DecoderChoice;
+  /** Default: off. */
+  batchInvariant?: InvarianceChoice;
   /** Prompts may have rows of images: the library decodes. */
   images?: boolean;
   /** For tests (thread/fault.ts). */

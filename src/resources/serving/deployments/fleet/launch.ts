@@ -103,6 +103,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
         decoder: ctx.config.serving.decoder,
+        batch_invariant: ctx.config.serving.batch_invariant,
         guesses: ctx.config.serving.guesses,
       },
     });

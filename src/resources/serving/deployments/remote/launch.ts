@@ -106,6 +106,7 @@ function planOf(ctx: Ctx, row: DeploymentRow, parts: Parts, file: InputFile): Re
     parallel: size.parallel,
     hurry: row.minReplicas === 0,
     decoder: parts.adapter === null ? ctx.config.serving.decoder : "library",
+    batch_invariant: ctx.config.serving.batch_invariant,
     guesses: ctx.config.serving.guesses,
     data_dir: "",
     threads: 1,

@@ -6,11 +6,13 @@ import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
 import { openReader } from "../../../../native/shim/read.ts";
 import { openDecoder } from "../../../decoder/decoder.ts";
 import { loadModel, reasonAgainst } from "../../../decoder/model.ts";
+import { dependsOnBatch, wideFor } from "../../../decoder/plan.ts";
 import type { Decoder } from "../../../decoder/types.ts";
 import type { OpenMessage } from "../thread/messages.ts";
 import { deviceFor, headerFor } from "./ahead.ts";
 
-export type OpenedKernels = { decoder: Decoder; header: Header; close: () => void };
+/** `isInvariant`: an answer does not depend on what is decoded beside it. */
+export type OpenedKernels = { decoder: Decoder; header: Header; isInvariant: boolean; close: () => void };
 
 const MOST_ADAPTERS = 256; // places in a table; their memory is taken when they come
 const PROMPT_TOKENS = 2048; // of one pass; more need larger buffers
@@ -43,11 +45,12 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
 }
 
 function load(device: Device, open: OpenMessage, header: Header): OpenedKernels {
-  const { dataDir, modelPath, contextLength, parallel, guesses } = open;
+  const { dataDir, modelPath, contextLength, parallel, guesses, batchInvariant } = open;
   const read = openReader(dataDir);
   const model = loadModel(device, { path: modelPath, header, read }, contextLength);
   try {
     const pages = parallel * Math.ceil(contextLength / PAGE);
+    const wide = batchInvariant === "on" ? null : wideFor(model.matrices.values());
     const decoder = openDecoder(device, model, {
       slots: parallel,
       contextLength,
@@ -55,6 +58,7 @@ function load(device: Device, open: OpenMessage, header: Header): OpenedKernels 
       promptTokens: PROMPT_TOKENS,
       ahead: true,
       guesses,
+      wide,
       adapters: { most: MOST_ADAPTERS, read },
     });
     const close = () => {
@@ -62,7 +66,7 @@ function load(device: Device, open: OpenMessage, header: Header): OpenedKernels 
       model.free();
       device.close();
     };
-    return { decoder, header, close };
+    return { decoder, header, isInvariant: !dependsOnBatch(wide, parallel), close };
   } catch (error) {
     model.free();
     throw error;

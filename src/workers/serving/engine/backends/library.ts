@@ -9,6 +9,7 @@ import { errorText } from "../../../../lib/error_text.ts";
 import { must, type Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import type { Adapters } from "../adapters.ts";
+import type { Shapes } from "../batch_shapes.ts";
 import { Cache } from "../cache.ts";
 import { Composer } from "../composer.ts";
 import type { Pace } from "../pace.ts";
@@ -41,6 +42,8 @@ export type LibraryOptions = {
   threads: ThreadCount | null;
   /** Results must not depend on the clock, and the samples of a request stay together. */
   steady: boolean;
+  /** Set if a token must not depend on what is decoded beside it. */
+  shapes: Shapes | null;
 };
 
 const TURN = 8; // batches with one adapter while another waits

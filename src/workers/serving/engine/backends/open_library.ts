@@ -1,7 +1,10 @@
 /** Loads a model into the library, and opens a context for it. */
 import { must, type Ptr } from "../../../../native/ffi.ts";
+import { isQuantized, TYPE } from "../../../../native/ggml/ggml.ts";
 import { type Device, gainsMuchFromRepack, listGpus, loadModel, openContext } from "../../../../native/llama/load.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
+import { weightPlaces } from "../../../../native/llama/weights.ts";
+import { type Shapes, shapesOf, slotsFor, spareTokens, type WeightKinds } from "../batch_shapes.ts";
 import { TokenKinds } from "../kinds.ts";
 import type { SamplerNative } from "../sampling/sampler.ts";
 import type { OpenMessage } from "../thread/messages.ts";
@@ -90,12 +93,38 @@ export function samplerNative(llama: Llama, model: Ptr, contextLength: number): 
 
 type Shared = Pick<LibraryOptions, "adapters" | "pace" | "pulse"> & { native: SamplerNative };
 
+/** Null: an answer may depend on what is decoded beside it. */
+export function shapesFor(model: Ptr, open: OpenMessage): Shapes | null {
+  const { batchInvariant, gpus, unified, steady } = open;
+  if (batchInvariant === "off" || gpus.length > 0 || unified || steady) return null;
+  const shapes = shapesOf(process.arch, kindsOf(model, open));
+  return batchInvariant === "auto" && shapes.group > 1 ? null : shapes;
+}
+
+const MATRICES = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
+
+/** `others` also where matrices have other names. */
+function kindsOf(model: Ptr, { dataDir }: OpenMessage): WeightKinds {
+  const place = weightPlaces(dataDir, Number(model), { cuda: false });
+  const kindOf = (name: string): WeightKinds => {
+    const type = place(`${name}.weight`)?.type;
+    if (type === undefined) return "others";
+    return type === TYPE.Q8_0 ? "Q8_0" : isQuantized(type) ? "others" : "floats";
+  };
+  const kind = kindOf(place("output.weight") === null ? "token_embd" : "output");
+  for (let layer = 0; place(`blk.${layer}.attn_norm.weight`) !== null; layer++)
+    if (MATRICES.some((name) => kindOf(`blk.${layer}.${name}`) !== kind)) return "others";
+  return kind;
+}
+
 export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, results: Results): LibraryBackend {
-  const { contextLength, parallel, threads, unified } = open;
+  const { contextLength, threads, unified } = open;
   const { llama } = shared.native;
+  const shapes = shapesFor(model, open);
+  const parallel = slotsFor(open.parallel, shapes);
   const batchTokens = open.gpus.length > 0 ? GPU_BATCH : CPU_BATCH;
   const context = openContext(llama, model, {
-    contextTokens: contextLength * parallel,
+    contextTokens: (contextLength + spareTokens(shapes)) * parallel,
     batchTokens,
     microBatchTokens: open.steady ? batchTokens : MICRO_BATCH,
     sequences: parallel,
@@ -116,6 +145,7 @@ export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, resul
     unified,
     deviceSampling: open.deviceSampling,
     steady: open.steady,
+    shapes,
     threads: open.gpus.length > 0 || open.steady || threads < 2 ? null : new ThreadCount(threads),
     guesses: open.guesses,
     fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,

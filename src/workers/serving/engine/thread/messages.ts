@@ -2,7 +2,7 @@
  * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
  */
 import type { AdapterPart } from "../adapters.ts";
-import type { DecoderChoice, ModelFacts, PromptRows, Sampling } from "../types.ts";
+import type { DecoderChoice, InvarianceChoice, ModelFacts, PromptRows, Sampling } from "../types.ts";
 
 export type OpenMessage = {
   type: "open";
@@ -20,6 +20,7 @@ export type OpenMessage = {
   hurry: boolean;
   steady: boolean;
   decoder: DecoderChoice;
+  batchInvariant: InvarianceChoice;
   images: boolean;
   wantsProgress: boolean;
   /** The memory of a `Pulse`. */
