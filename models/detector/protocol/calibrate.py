@@ -63,6 +63,21 @@ def fitted(pooled, label, source):
     return round(t, 4), rising(sigmoid(pooled / round(t, 4)), label, weight)
 
 
+def bounded(table, even, likely, ai):
+    """The table with a score that keeps the promises of the tiers: 0.45 at the score `even`, 0.55 at `likely`, 0.85 at `ai`.
+
+    `even`: generated and real images are as many there. `likely`: at most 5 of 100 real images of any kind reach it.
+    `ai`: 95 of 100 images that reach it are generated; None: no score reaches the tier.
+    """
+    known = [(0.0, 0.0), (0.15, 0.15), (even, 0.45), (likely, 0.55), *([(ai, 0.85), (1.0, 1.0)] if ai else [(1.0, 0.8499)])]
+    at, to = zip(*known)
+    if list(at) != sorted(set(at)):
+        raise ValueError(f"the scores of the tiers do not rise: {at}")
+    xs, ys = zip(*table)
+    knots = {x for x, _ in table} | {round(float(np.interp(a, ys, xs)), 5) for a in at if ys[0] < a < ys[-1]}
+    return [[x, round(float(np.interp(np.interp(x, xs, ys), at, to)), 4)] for x in sorted(knots)]
+
+
 def applied(pooled, temperature, table):
     p = sigmoid(np.asarray(pooled) / temperature)
     return np.interp(p, [x for x, _ in table], [y for _, y in table]) if table else p

@@ -2,7 +2,7 @@
 
 `made` is the JSON beside the weights: pooling, temperature and isotonic for every image; `whole` with the weights of the
 crops' logit and of the whole image's; `kinds` with a linear map from features to kinds of content and a curve for each kind;
-`unlike` with the spread of the features in training and a limit; `tiers` with the score from which on `ai` may be said, or null.
+`unlike` with the spread of the features in training and a limit. The curves are bounded: they keep the promises of the tiers.
 
 Rows that are fitted on are answers of folds: images whose source and generator their fold had not trained on.
 """
@@ -172,6 +172,38 @@ def proven(rows):
     # A higher threshold can fail where a lower one holds, so each candidate is checked alone and together.
     candidates = sorted({s for s, _ in one + both if s >= alone[highest]})
     return {**alone, highest: next((t for t in candidates if is_right(t, one, label) and is_right(t, both, label)), None)}
+
+
+MOST_ACCUSED = 0.05
+
+
+def likely(rows):
+    """The score that at most 5 of 100 real images reach, in the kind of content where most do. Both detectors and each alone."""
+    real = [r for r in rows if r["label"] != "ai"]
+    scores = {"together": lambda r: r["score"], **{n: (lambda r, n=n: r["alone"][n][0]) for n in sorted(real[0]["alone"])}}
+    by_kind = [[r for r in real if r["content"] == kind] for kind in sorted({r["content"] for r in real})]
+    return max(float(np.quantile([of(r) for r in kind], 1 - MOST_ACCUSED, method="higher")) for kind in by_kind for of in scores.values())
+
+
+def even(rows, width=0.05):
+    """The lowest score around which generated images are as many as real ones, every source and both labels alike."""
+    label = np.array([float(r["label"] == "ai") for r in rows])
+    score, weight = np.array([r["score"] for r in rows]), metrics.source_weights(label, [r["source"] for r in rows])
+    for at in np.arange(0.4, 0.8, 0.01):
+        near = np.abs(score - at) <= width
+        if near.any() and (weight * label)[near].sum() >= weight[near].sum() / 2:
+            return round(float(at), 2)
+    return 0.8
+
+
+def bounded(complete, even, likely, ai):
+    """The JSON of a network whose curves, also those by kind, keep the promises of the tiers."""
+    likely = max(likely, even + 0.01)
+    ai = None if ai is None else max(ai, likely + 0.01)
+    curve = lambda table: calibrate.bounded(table, even, likely, ai)
+    kinds = complete["kinds"]
+    curves = {name: {**each, "isotonic": curve(each["isotonic"])} for name, each in kinds["curves"].items()}
+    return {**complete, "isotonic": curve(complete["isotonic"]), "kinds": {**kinds, "curves": curves}}
 
 
 def is_right(threshold, answers, label):

@@ -90,9 +90,11 @@ def export(args):
     spread = files.read_json(os.path.join(args.out, "final", "spread.json"))
     folder = os.path.join(args.out, "models")
     os.makedirs(folder, exist_ok=True)
-    thresholds = policy.proven(answers.scored(parts, DETECTORS))
+    rows = answers.scored(parts, DETECTORS)
+    thresholds, even, likely = policy.proven(rows), policy.even(rows), policy.likely(rows)
+    ai = None if None in thresholds.values() else max(thresholds.values())
     for name, made in known["made"].items():
-        complete = {"version": args.version, **policy.complete(made, spread[name]), "tiers": {"ai": thresholds[DETECTORS[name]]}}
+        complete = {"version": args.version, **policy.bounded(policy.complete(made, spread[name]), even, likely, ai)}
         files.write_json(os.path.join(folder, f"{DETECTORS[name]}.json"), complete)
     uses_whole = any("whole" in made for made in known["made"].values())
     exporting.networks(os.path.join(args.out, "final"), folder, {n: DETECTORS[n] for n in known["made"]},

@@ -221,6 +221,27 @@ class Figures(unittest.TestCase):
         few = [(40, "ai", 0.96, 0.95, 0.85), (5, "real", 0.97, 0.1, 0.1), (200, "ai", 0.8, 0.95, 0.85)]
         self.assertEqual(policy.proven(rows(*few, (100, "real", 0.1, 0.1, 0.1))), {"v0": None, "v1": 0.85})
 
+    def test_bounded_curves_keep_the_promises_of_the_tiers(self):
+        from protocol import calibrate, policy
+
+        table = [[0.0, 0.02], [0.4, 0.45], [0.8, 0.86], [1.0, 0.98]]
+        given = lambda table, score: float(np.interp(np.interp(score, [y for _, y in table], [x for x, _ in table]), *zip(*made)))
+        made = calibrate.bounded(table, 0.62, 0.86, 0.93)
+        for score, tier in ((0.15, 0.15), (0.62, 0.45), (0.86, 0.55), (0.93, 0.85)):
+            self.assertAlmostEqual(given(table, score), tier, places=3)
+        self.assertEqual(made, sorted(made))
+        made = calibrate.bounded(table, 0.62, 0.86, None)
+        self.assertLess(max(y for _, y in made), 0.85)
+        with self.assertRaises(ValueError):
+            calibrate.bounded(table, 0.9, 0.86, 0.93)
+
+        rows = [image(i, label, f"{kind}{label}", "flux", kind, score=i / 100, alone={"v0": (i / 100, False), "v1": (0.1, False)})
+                for kind in ("photo", "art") for label in ("ai", "real") for i in range(100)]
+        self.assertAlmostEqual(policy.likely(rows), 0.95)
+        worse = [image(i, "real", "p", "real", "anime", score=0.1, alone={"v0": (0.1, False), "v1": (0.99, False)}) for i in range(20)]
+        self.assertAlmostEqual(policy.likely(rows + worse), 0.99)
+        self.assertAlmostEqual(policy.even(rows), 0.4)
+
     def test_whole_sources_are_drawn(self):
         label, source = np.repeat([True, False], 6), np.repeat(["a", "b", "c", "d"], 3)
         pick = figures.resampled(label, source, np.random.default_rng(0))

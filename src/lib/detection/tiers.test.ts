@@ -1,43 +1,62 @@
 import { expect, test } from "bun:test";
-import { AI_NOT_PROVEN, ensembleOf, UNLIKE_TRAINING } from "./tiers.ts";
+import { AI_NOT_PROVEN, ensembleOf, tierOf, UNLIKE_TRAINING } from "./tiers.ts";
+
+const success = (score: number, more: object = {}) => ({ score, status: "success", ...more });
+
+/** The table of the contract, written anew: a boundary belongs to the higher tier. */
+function byTheContract(score: number) {
+  if (score >= 0.85) return ["ai", "ai_generated", true];
+  if (score >= 0.55) return ["likely_ai", "likely_ai", true];
+  if (score >= 0.45) return ["uncertain", "uncertain", null];
+  if (score >= 0.15) return ["likely_real", "likely_real", false];
+  return ["real", "real", false];
+}
+
+const BOUNDARIES = [0, 0.15, 0.45, 0.5, 0.55, 0.85, 1];
+/** Numbers on both sides of each boundary, and some between. */
+const FIXTURES = [
+  ...BOUNDARIES.flatMap((at) => [at, at - 1e-9, at + 1e-9, at - 0.01, at + 0.01]),
+  ...Array.from({ length: 28 }, (_, i) => i / 27),
+].filter((score) => score >= 0 && score <= 1);
+
+test("59 fixed and 10,000 random scores follow the table of the contract, whatever the models know", () => {
+  expect(FIXTURES).toHaveLength(59);
+  const random = Array.from({ length: 10_000 }, () => Math.random());
+  const doubts = [{}, { unlike: true }, { unlike: false, ai_from: 0.93 }, { ai_from: null }, { ai_from: 0.8 }];
+  for (const [i, score] of [...FIXTURES, ...random].entries()) {
+    const ensemble = ensembleOf({ a: success(score, doubts[i % doubts.length]) })!;
+    const { prediction, verdict, isFake, confidence } = ensemble;
+    expect([prediction, verdict, isFake] as unknown[]).toEqual(byTheContract(ensemble.score));
+    expect(confidence).toBe(2 * Math.abs(ensemble.score - 0.5));
+    expect(ensemble.pixelScore).toBe(score);
+    expect(ensemble.reason === null).toBe(ensemble.score === score);
+    expect(tierOf(score)).toMatchObject({ prediction: byTheContract(score)[0] });
+  }
+});
 
 test("an ensemble is the mean of the models that succeeded", () => {
   const failed = { score: null, status: "error" };
-  const models = { a: { score: 0.2, status: "success" }, b: failed, c: { score: 0.6, status: "success" } };
+  const models = { a: success(0.2), b: failed, c: success(0.6) };
   expect(ensembleOf(models)).toMatchObject({ succeeded: 2, total: 3 });
   expect(ensembleOf(models)?.score).toBeCloseTo(0.4, 12);
   expect(ensembleOf({ b: failed })).toBeUndefined();
 });
 
-const success = (score: number, more: object = {}) => ({ score, status: "success", ...more });
-
-test("a file that all models call unlike training is uncertain, whatever its score", () => {
+test("a file that all models call unlike training has a score inside uncertain", () => {
+  const of = (score: number) =>
+    ensembleOf({ a: success(score, { unlike: true }), b: success(score, { unlike: true }) })!;
+  expect(of(0.95)).toMatchObject({ prediction: "uncertain", verdict: "uncertain", isFake: null, pixelScore: 0.95 });
+  expect(of(0.95).reason).toBe(UNLIKE_TRAINING);
+  expect(of(0).score).toBeLessThan(of(1).score);
   const sure = success(0.95, { unlike: true });
-  expect(ensembleOf({ a: sure, b: sure })).toMatchObject({
-    prediction: "uncertain",
-    verdict: "uncertain",
-    isFake: null,
-    confidence: 0,
-    score: 0.95,
-    reason: UNLIKE_TRAINING,
-  });
-  expect(ensembleOf({ a: sure, b: success(0.95, { unlike: false }) })).toMatchObject({
-    prediction: "ai",
-    reason: null,
-  });
+  expect(ensembleOf({ a: sure, b: success(0.95, { unlike: false }) })).toMatchObject({ score: 0.95, reason: null });
   expect(ensembleOf({ a: sure, b: success(0.95) })).toMatchObject({ prediction: "ai", reason: null });
 });
 
-test("the tier ai needs the score from which on it is proven", () => {
+test("no score reaches the tier ai where it is not proven", () => {
   const at = (score: number, from: number | null) => ensembleOf({ a: success(score, { ai_from: from }) });
-  expect(at(0.92, 0.9)).toMatchObject({ prediction: "ai", reason: null });
-  expect(at(0.88, 0.9)).toMatchObject({
-    prediction: "likely_ai",
-    verdict: "likely_ai",
-    isFake: true,
-    reason: AI_NOT_PROVEN,
-  });
+  expect(at(0.92, 0.9)).toMatchObject({ prediction: "ai", score: 0.92, reason: null });
+  expect(at(0.88, 0.9)).toMatchObject({ prediction: "likely_ai", isFake: true, score: 0.8499, reason: AI_NOT_PROVEN });
   expect(at(0.98, null)).toMatchObject({ prediction: "likely_ai", reason: AI_NOT_PROVEN });
-  expect(at(0.8, null)).toMatchObject({ prediction: "likely_ai", reason: null });
-  expect(ensembleOf({ a: success(0.9) })).toMatchObject({ prediction: "ai", reason: null });
+  expect(at(0.8, null)).toMatchObject({ score: 0.8, reason: null });
 });

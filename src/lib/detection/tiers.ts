@@ -22,8 +22,14 @@ export function tierOf(score: number): Tier {
   return { prediction, verdict, isFake, confidence: 2 * Math.abs(score - 0.5) };
 }
 
-/** `reason`: why the prediction does not follow from the score alone, or null. */
-export type Ensemble = Tier & { score: number; succeeded: number; total: number; reason: string | null };
+/** `pixelScore`: the mean of the models before any move. `reason`: every move of the score, or null. */
+export type Ensemble = Tier & {
+  score: number;
+  pixelScore: number;
+  succeeded: number;
+  total: number;
+  reason: string | null;
+};
 /** `unlike` and `ai_from` come from the model's file; older results and models do not have them. */
 type ModelScore = {
   score: number | null;
@@ -33,25 +39,29 @@ type ModelScore = {
 };
 type ModelScores = Readonly<Partial<Record<string, ModelScore>>>;
 
-export const UNLIKE_TRAINING = "The file is unlike everything in the training data, so its score says nothing";
-export const AI_NOT_PROVEN =
-  "The score is too low for the tier ai, which needs a precision of 95 % in cross-validation";
+export const UNLIKE_TRAINING =
+  "The file is unlike everything in the training data, so the score is moved into uncertain";
+export const AI_NOT_PROVEN = "The tier ai is not proven at this score, so the score stays below it";
 
-/** The mean of the models that succeeded. Undefined: none did. */
+/** The score of the models that succeeded, moved by what is known about doubt. Undefined: no model succeeded. */
 export function ensembleOf(models: ModelScores): Ensemble | undefined {
   const results = Object.values(models);
   const succeeded = results.flatMap((each) => (each?.status === "success" && each.score !== null ? [each] : []));
   if (succeeded.length === 0) return undefined;
-  const score = succeeded.reduce((sum, each) => sum + each.score!, 0) / succeeded.length;
-  return { ...judgedTier(score, succeeded), score, succeeded: succeeded.length, total: results.length };
+  const pixelScore = succeeded.reduce((sum, each) => sum + each.score!, 0) / succeeded.length;
+  const { score, reason } = moved(pixelScore, succeeded);
+  return { ...tierOf(score), score, pixelScore, succeeded: succeeded.length, total: results.length, reason };
 }
 
-/** The tier of the score, unless all models call the file unlike training, or one has not proven the tier `ai` here. */
-function judgedTier(score: number, models: readonly ModelScore[]): Tier & { reason: string | null } {
-  if (models.every(({ unlike }) => unlike === true))
-    return { prediction: "uncertain", verdict: "uncertain", isFake: null, confidence: 0, reason: UNLIKE_TRAINING };
-  const tier = tierOf(score);
+const AI_FROM = TIERS[0][0];
+/** The highest score that models without a proven tier `ai` can give together. */
+const BELOW_AI = 0.8499;
+
+function moved(score: number, models: readonly ModelScore[]): { score: number; reason: string | null } {
+  if (models.every(({ unlike }) => unlike === true)) return { score: undecided(score), reason: UNLIKE_TRAINING };
   const isProven = models.every(({ ai_from: from }) => from === undefined || (from !== null && score >= from));
-  if (tier.prediction !== "ai" || isProven) return { ...tier, reason: null };
-  return { ...tier, prediction: "likely_ai", verdict: "likely_ai", reason: AI_NOT_PROVEN };
+  return score < AI_FROM || isProven ? { score, reason: null } : { score: BELOW_AI, reason: AI_NOT_PROVEN };
 }
+
+/** Maps any score into the tier `uncertain`. Higher scores stay higher. */
+const undecided = (score: number) => 0.46 + 0.08 * score;

@@ -103,13 +103,20 @@ export const Detection = later(() =>
         .number()
         .min(0)
         .max(1)
-        .describe("Higher means more likely generated. Based on pixels or sound alone"),
+        .describe(
+          "Higher means more likely generated. prediction, verdict, isFake and confidence follow from it alone",
+        ),
+      pixel_score: z
+        .number()
+        .min(0)
+        .max(1)
+        .describe("The mean of the calibrated scores of the models that succeeded, before it was moved"),
       verdict: z.enum(VERDICTS),
       reason: z
         .string()
         .nullable()
         .describe(
-          "Why the prediction does not follow from the score: the file is unlike the training data, or ai is not proven",
+          "Why ensemble_score differs from pixel_score: the file is unlike the training data, or ai is not proven",
         ),
       models_succeeded: z.int(),
       models_total: z.int(),
@@ -273,6 +280,7 @@ export function present(row: DetectionRow, options: PresentOptions = {}): Detect
     prediction: ensemble.prediction,
     confidence: ensemble.confidence,
     ensemble_score: ensemble.score,
+    pixel_score: ensemble.pixelScore,
     verdict: ensemble.verdict,
     reason: ensemble.reason,
     models_succeeded: ensemble.succeeded,
