@@ -136,6 +136,14 @@ describe("files in the format of Anthropic", () => {
     expect(await readOf([{ type: "document", source }])).toContain(`No file ${file.id}`);
   });
 
+  test("of one request are at most 64", async () => {
+    const { id } = await upload("word.txt", "a");
+    const files = (count: number) =>
+      Array.from({ length: count }, () => ({ type: "document", source: { type: "file", file_id: id } }));
+    expect(await readOf(files(64))).toEqual([{ role: "user", content: "a\n\n".repeat(64) }]);
+    expect(await readOf(files(65))).toContain("are more than 64");
+  });
+
   test("that are no text are refused as a document, and files of others are not there", async () => {
     const { id } = await upload("a.bin", Uint8Array.of(0xff, 0xfe, 0x00));
     const block = { type: "document", source: { type: "file", file_id: id } };
