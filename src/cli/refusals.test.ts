@@ -18,6 +18,14 @@ const NOWHERE = ["--url", "http://127.0.0.1:1"];
 const ofServer = (words: string, ...more: string[]) => [...words.split(" "), ...more, ...NOWHERE];
 const local = (words: string, ...more: string[]) => [...words.split(" "), ...more, "--data", join(dir, "none")];
 
+test("the last row of a file counts without a line break, and an empty file has none", async () => {
+  const judged = (path: string) =>
+    run(ofServer("evaluators run e --rows", path)).catch((reason: unknown) => String(reason));
+  expect(await judged(file("open.jsonl", '{"input":"a","output":"b"}'))).not.toContain("no rows");
+  expect(await judged(file("none.jsonl", "\n"))).toContain("the file has no rows");
+  expect(await judged(file("odd.jsonl", '{"input":"a"}'))).toContain("needs the text output or completion");
+});
+
 test.each<[string[], string]>([
   [["jbos"], "There is no command jbos. Did you mean jobs?"],
   [["jobs", "lst"], "There is no command jobs lst. Did you mean jobs list?"],

@@ -74,6 +74,27 @@ test.each([
   await Bun.sleep(0); // an unhandled rejection fails the test here
 });
 
+test("a spare starts two seconds after the last process that was taken", async () => {
+  jest.useFakeTimers();
+  const started: Fake[] = [];
+  const spawn = () => {
+    const fake = fakeProcess(started.push(started[0] as Fake));
+    started[started.length - 1] = fake;
+    fake.say({ op: "ready", layers: LAYERS, start_ms: 1 });
+    return fake;
+  };
+  const pool = createRewardPool({ settings: { ...settings, spare_seconds: 60 }, dataDir: "", spawn });
+  await pool.take("python");
+  jest.advanceTimersByTime(1_500);
+  await pool.take("python");
+  jest.advanceTimersByTime(1_500);
+  expect(started).toHaveLength(2);
+  jest.advanceTimersByTime(500);
+  expect(started).toHaveLength(3);
+  jest.useRealTimers();
+  await pool.close();
+});
+
 test("a caller that leaves while a process starts does not wait until the code is loaded", async () => {
   const caller = new AbortController();
   const spawn = () => {

@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test";
+import { runVerk } from "../../../test/cli.ts";
+import { tempDir } from "../../../test/harness.ts";
 import type { Command, Group } from "../args.ts";
 import { isGroup } from "../args.ts";
 import { COMMANDS, loadCommands } from "../command_table.ts";
@@ -81,6 +83,22 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.l
   expect([await child.exited, err]).toEqual([0, ""]);
   return out.trim().split("\n");
 }
+
+test("a version is one line, JSON, or its help page", async () => {
+  const verk = (...args: string[]) => runVerk(args, { cwd: tempDir() });
+  const [line, alias, json, help, short] = await Promise.all([
+    verk("version"),
+    verk("--version"),
+    verk("version", "--json"),
+    verk("version", "--help"),
+    verk("version", "-h"),
+  ]);
+  expect(line.out).toMatch(/^verk \S+ \(\w+\)\n$/);
+  expect(alias.out).toBe(line.out);
+  expect(line.out).toStartWith(`verk ${json.json().version} `);
+  expect(help.out).toContain("Usage:\n  verk version");
+  expect(short.out).toBe(help.out);
+});
 
 describe("F28 completion", () => {
   test.each([

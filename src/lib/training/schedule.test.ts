@@ -55,6 +55,11 @@ describe("learning rates by hand: 0.8 at most, 4 steps of warmup, 12 in all", ()
   });
 });
 
+test("a polynomial rate stays at its end", () => {
+  const rates = [12, 13, 40].map((step) => learningRate(at("polynomial", { lr_end: 0.08, power: 2 }), step));
+  for (const rate of rates) expect(rate).toBeCloseTo(0.08, 12);
+});
+
 test("warmup: steps win over the ratio, a fraction is a ratio, and a ratio rounds up", () => {
   expect(warmupSteps(101, { warmup_steps: 7, warmup_ratio: 0.5 })).toBe(7);
   expect(warmupSteps(101, { warmup_steps: 0, warmup_ratio: 0.1 })).toBe(11); // 10.1

@@ -57,7 +57,7 @@ function factor(schedule: Schedule, step: number): number {
     }
     case "polynomial": {
       const end = (shape.lr_end ?? POLYNOMIAL_END) / peak;
-      return step > totalSteps ? end : (1 - end) * Math.max(0, 1 - progress) ** (shape.power ?? 1) + end;
+      return (1 - end) * Math.max(0, 1 - progress) ** (shape.power ?? 1) + end;
     }
     case "inverse_sqrt": {
       const timescale = shape.timescale ?? (warmupSteps || 10_000);

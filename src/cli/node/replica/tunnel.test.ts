@@ -7,6 +7,37 @@ import { openTunnel } from "./tunnel.ts";
 
 const listen = (path: string, server: Server) => new Promise<Server>((done) => server.listen(path, () => done(server)));
 
+test("a stream that fails ends on the other side, and the pipe goes on", async () => {
+  const [there, back] = [new PassThrough(), new PassThrough()];
+  const sink = (heard: string[] = []) =>
+    Object.assign(
+      new Duplex({
+        read() {},
+        write(chunk, _encoding, done) {
+          heard.push(String(chunk));
+          done();
+        },
+      }),
+      { heard },
+    );
+  const far: ReturnType<typeof sink>[] = [];
+  const accept = () => {
+    const stream = sink();
+    far.push(stream);
+    return stream;
+  };
+  openTunnel({ input: there, output: back, accept });
+  const tunnel = openTunnel({ input: back, output: there });
+  const [failing, other] = [sink(), sink()];
+  tunnel.open(failing);
+  tunnel.open(other);
+  failing.destroy(new Error("reset"));
+  await until("its end", () => far[0]?.writableEnded);
+  far[1]?.push("still here");
+  await until("the other stream", () => other.heard.includes("still here"));
+  there.end();
+});
+
 test("streams pass through one pipe side by side, and end alone", async () => {
   const dir = tempDir();
   const [near, far] = [join(dir, "near"), join(dir, "far")];

@@ -63,5 +63,8 @@ describe("a reward that fails", () => {
       message: "The reward failed for 3 of 10 completions of a step (30 %). First error: KeyError: 'answer'",
     });
     expect(judgeRewards({ samples: 0, errored: 0, example: null })).toBeNull();
+    expect(judgeRewards({ samples: 1, errored: 1, example: null })?.message).toEndWith(
+      "1 of 1 completions of a step (100 %)",
+    );
   });
 });

@@ -74,7 +74,7 @@ export type RewardFaults = {
 };
 
 export function judgeRewards({ samples, errored, example }: RewardFaults): Verdict | null {
-  if (errored === 0 || errored <= MAX_REWARD_ERRORS * samples) return null;
+  if (errored <= MAX_REWARD_ERRORS * samples) return null;
   const share = Math.round((100 * errored) / samples);
   const message = `The reward failed for ${errored} of ${samples} completions of a step (${share} %)`;
   return { code: "reward_error", message: example === null ? message : `${message}. First error: ${example}` };
