@@ -39,6 +39,21 @@ test("a model that the library cannot run is refused; an adapter is not judged b
   expect(refused({ "general.type": str("adapter") })).not.toThrow("cannot be served");
 });
 
+test("numbers of a long array are counted and not kept; what follows them is read", () => {
+  for (const [length, kept] of [
+    [1_024, true],
+    [1_025, false],
+  ] as const) {
+    const numbers = Array.from({ length }, (_, i) => i);
+    const header = ggufHeader({ ...METADATA, "mystery.list": i32s(numbers), "mystery.behind": u32(7) }, [TENSOR]);
+    const parsed = parseGguf(header, header.byteLength + TENSOR_BYTES);
+    if ("need" in parsed) throw new Error(`needs ${parsed.need}`);
+    const { metadata } = parsed;
+    expect(metadata.get("mystery.list")?.value).toEqual({ of: "int32", length, numbers: kept ? numbers : undefined });
+    expect(metadata.get("mystery.behind")?.value).toBe(7);
+  }
+});
+
 test("an unknown architecture is described by its metadata", () => {
   expect(shape({})).toEqual({
     architecture: "mystery",

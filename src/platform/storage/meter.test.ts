@@ -54,6 +54,14 @@ test("written bytes are counted once: by the disk at its next reading", () => {
   expect(codeOf(() => meter.take(MIB))).toBeUndefined();
 });
 
+test("an announced size must fit on the disk too, and takes nothing", () => {
+  const meter = new Meters(diskOf({ bytes: GIB + 3 * MIB })).open();
+  expect([codeOf(() => meter.expect(3 * MIB)), codeOf(() => meter.expect(3 * MIB))]).toEqual([undefined, undefined]);
+  expect(codeOf(() => meter.expect(3 * MIB + 1))).toBe("storage_unavailable");
+  expect(codeOf(() => meter.take(3 * MIB))).toBeUndefined();
+  expect(codeOf(() => meter.expect(1))).toBe("storage_unavailable");
+});
+
 test("without a least free space the disk is never asked", () => {
   const config = { data_dir: "/none", storage: { min_free_bytes: 0 } as never };
   const space = new DiskSpace({ config }, () => {

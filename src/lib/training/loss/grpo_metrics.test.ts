@@ -45,6 +45,13 @@ describe("metrics of a step", () => {
     expect(metrics["sampling/sampling_logp_difference/max"]).toBeCloseTo(0.2, 12);
   });
 
+  test("what was not measured has no key", () => {
+    const { loss, ...others } = grpoMetrics(weighRollout(rollout([-1], 1), 1, plain).tally);
+    expect(Object.keys(others).filter((key) => /^(kl|entropy|sampling)/.test(key))).toEqual([]);
+    expect(Object.values({ loss, ...others }).every(Number.isFinite)).toBe(true);
+    expect(grpoMetrics(joinTallies([]))).toEqual({ loss: 0 });
+  });
+
   test("count completions, not tokens, if tokens share a ratio", () => {
     const longer = rollout([-0.5, -0.5, -0.5], 1, { logpOld: [-1, -1, -1] });
     const options = { ...plain, importanceSamplingLevel: "sequence" as const };
