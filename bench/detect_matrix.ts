@@ -57,7 +57,7 @@ async function scores(detector: Detector, pictures: readonly Picture[]): Promise
   const found: number[] = [];
   for (const { bytes } of pictures) {
     const { scored } = await detector.score(bytes, { models: IMAGE_MODELS });
-    found.push(ensembleOf(scored?.models ?? {})?.score ?? Number.NaN);
+    found.push(ensembleOf(scored ?? { models: {} })?.score ?? Number.NaN);
   }
   return found;
 }

@@ -49,7 +49,7 @@ export const Media = later(() =>
 );
 export type Media = z.infer<typeof Media>;
 
-/** Signals inform the reader and never change a score. */
+/** Claims of a file about itself, and its watermark. `src/lib/detection/evidence.ts` says what they are worth. */
 export const Signals = later(() =>
   z.strictObject({
     c2pa: z
@@ -59,6 +59,11 @@ export const Signals = later(() =>
         hash_valid: z.boolean().nullable(),
         claim_generator: z.string().nullable(),
         digital_source_type: z.string().nullable(),
+        /** The program that made the file, by the manifest that names the source type. */
+        generator: z.string().nullable().optional(),
+        /** True if the newest manifest and the one that names the source type have valid signatures. */
+        source_signed: z.boolean().optional(),
+        manifests: z.int().min(0).optional(),
         /** Null if the manifest is not signed. Results of earlier versions do not have it. */
         signature: z
           .strictObject({
@@ -78,7 +83,17 @@ export const Signals = later(() =>
       camera: z.string().nullable(),
       /** The name of the generator whose traces the metadata holds, not the text of the trace. */
       generator: z.string().nullable(),
+      /** From XMP. */
+      digital_source_type: z.string().nullable().optional(),
+      /** The model and the prompt that the generator wrote into the file. */
+      model: z.string().nullable().optional(),
+      prompt: z.string().nullable().optional(),
     }),
+    /** The invisible watermark of an open generator. `agreement`: the share of its bits that were read. */
+    watermark: z
+      .strictObject({ generator: z.string(), agreement: z.number().min(0).max(1) })
+      .nullable()
+      .optional(),
     robustness: z
       .strictObject({
         /** Lowest ensemble score over re-encoded and rescaled views of the image. */

@@ -42,6 +42,9 @@ describe.each(FORMATS)("%s", (format) => {
       hash_valid: true,
       claim_generator: "Maker 1.2",
       digital_source_type: "trainedAlgorithmicMedia",
+      generator: "Maker 1.2",
+      source_signed: false,
+      manifests: 1,
       signature: null,
     });
     const changed = bytes.slice();
@@ -80,8 +83,31 @@ test("empty boxes count as present and give no claims", () => {
     hash_valid: null,
     claim_generator: null,
     digital_source_type: null,
+    generator: null,
+    source_signed: false,
+    manifests: 0,
     signature: null,
   });
+});
+
+test("the newest manifest that names a source type counts, also below manifests that only opened the file", () => {
+  const opened = { "c2pa.actions": { actions: [{ action: "c2pa.opened" }] } };
+  const created = (agent: Value) => ({
+    "c2pa.actions.v2": { actions: [{ action: "c2pa.created", digitalSourceType: SOURCE_TYPE, softwareAgent: agent }] },
+  });
+  const read = (...manifests: Parameters<typeof store>) =>
+    readCredentials(intoPng(files.png, store(...manifests)), "png");
+  const first = { claim: { claim_generator: "first/1" }, assertions: created({ name: "Image Model" }) };
+  const copy = { claim: { claim_generator: "copy/1" }, assertions: opened };
+  expect(read(first, copy, copy)).toMatchObject({
+    claim_generator: "copy/1",
+    digital_source_type: "trainedAlgorithmicMedia",
+    generator: "Image Model",
+    manifests: 3,
+  });
+  expect(read({ ...first, assertions: created("Text Model") }, copy)).toMatchObject({ generator: "Text Model" });
+  expect(read(copy, first)).toMatchObject({ claim_generator: "first/1", generator: "Image Model", manifests: 2 });
+  expect(read(copy)).toMatchObject({ digital_source_type: null, generator: null });
 });
 
 describe("CBOR", () => {

@@ -31,14 +31,14 @@ export const superbox = (label: string, ...content: Uint8Array[]) =>
 
 type Claims = { claim: Value; assertions: Record<string, Value> };
 
-export function store({ claim, assertions }: Claims): Buffer {
-  const boxes = Object.entries(assertions).map(([label, value]) => superbox(label, box("cbor", cbor(value))));
-  const manifest = superbox(
-    "urn:uuid:1",
-    superbox("c2pa.assertions", ...boxes),
-    superbox("c2pa.claim", box("cbor", cbor(claim))),
-  );
-  return superbox("c2pa", manifest);
+/** The newest manifest is the last. */
+export function store(...manifests: Claims[]): Buffer {
+  const made = manifests.map(({ claim, assertions }, i) => {
+    const boxes = Object.entries(assertions).map(([label, value]) => superbox(label, box("cbor", cbor(value))));
+    const content = superbox("c2pa.assertions", ...boxes);
+    return superbox(`urn:uuid:${i + 1}`, content, superbox("c2pa.claim", box("cbor", cbor(claim))));
+  });
+  return superbox("c2pa", ...made);
 }
 
 const SEGMENT_BYTES = 40_000;

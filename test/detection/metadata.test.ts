@@ -9,7 +9,14 @@ async function written(file: Buffer): Promise<Written> {
   const { exif, xmp, comments } = await sharp(file).metadata();
   return { exif, xmp: xmp?.toString(), comments };
 }
-const nothing = { software: null, camera: null, generator: null };
+const nothing = {
+  software: null,
+  camera: null,
+  generator: null,
+  digital_source_type: null,
+  model: null,
+  prompt: null,
+};
 const png = (keyword: string, text: string): Written => ({ comments: [{ keyword, text }] });
 const PARAMETERS =
   "a castle\nNegative prompt: blurry\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 12, Size: 512x512, Model: x";
@@ -18,9 +25,9 @@ test("a camera and its software are read as a writer left them", async () => {
   const exif = { IFD0: { Make: "Canon", Model: "Canon EOS R5", Software: "Adobe Photoshop 26.9" } };
   const file = await image().withExif(exif).jpeg().toBuffer();
   expect(readOrigin(await written(file))).toEqual({
+    ...nothing,
     software: "Adobe Photoshop 26.9",
     camera: "Canon EOS R5",
-    generator: null,
   });
   const other = await image()
     .withExif({ IFD0: { Make: "SONY", Model: "ILCE-7M4" } })

@@ -134,7 +134,7 @@ async function scoreBytes(
 }
 
 function outcomeOf(file: string, measured: Measured): Outcome {
-  const ensemble = ensembleOf(measured.scored.models);
+  const ensemble = ensembleOf(measured.scored);
   if (ensemble) return { file, status: "scored", ...measured, ensemble };
   const errors = Object.entries(measured.scored.models).map(([model, { error }]) => `${model}: ${error ?? "no score"}`);
   return {

@@ -56,8 +56,8 @@ function rangeOf(outcome: ReportedOutcome): string {
   return range ? `${figure(range.lowest)}–${figure(range.highest)}${range.flips ? " flips" : ""}` : "-";
 }
 
-/** Claims in the metadata of the file. They can be forged, so they do not change the score. */
-function notesOf({ c2pa, metadata }: Signals): string[] {
+/** Claims of the file, which can be forged, and its watermark. */
+function notesOf({ c2pa, metadata, watermark }: Signals): string[] {
   const claims = c2pa?.present ? [c2pa.claim_generator, c2pa.digital_source_type?.split("/").at(-1)] : [];
   const doubt = c2pa?.hash_valid === false ? ", but the content was changed" : "";
   const signed = c2pa?.signature ? `, ${oneLine(signatureWords(c2pa.signature))}` : "";
@@ -65,6 +65,7 @@ function notesOf({ c2pa, metadata }: Signals): string[] {
   return [
     ...(c2pa?.present ? [`[C2PA: ${oneLine(named)}${signed}${doubt}]`] : []),
     ...(metadata.generator === null ? [] : [`[metadata: ${oneLine(metadata.generator)}]`]),
+    ...(watermark ? [`[watermark: ${watermark.generator}]`] : []),
   ];
 }
 

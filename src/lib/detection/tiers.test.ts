@@ -24,7 +24,7 @@ test("59 fixed and 10,000 random scores follow the table of the contract, whatev
   const random = Array.from({ length: 10_000 }, () => Math.random());
   const doubts = [{}, { unlike: true }, { unlike: false, ai_from: 0.93 }, { ai_from: null }, { ai_from: 0.8 }];
   for (const [i, score] of [...FIXTURES, ...random].entries()) {
-    const ensemble = ensembleOf({ a: success(score, doubts[i % doubts.length]) })!;
+    const ensemble = ensembleOf({ models: { a: success(score, doubts[i % doubts.length]) } })!;
     const { prediction, verdict, isFake, confidence } = ensemble;
     expect([prediction, verdict, isFake] as unknown[]).toEqual(byTheContract(ensemble.score));
     expect(confidence).toBe(2 * Math.abs(ensemble.score - 0.5));
@@ -37,24 +37,27 @@ test("59 fixed and 10,000 random scores follow the table of the contract, whatev
 test("an ensemble is the mean of the models that succeeded", () => {
   const failed = { score: null, status: "error" };
   const models = { a: success(0.2), b: failed, c: success(0.6) };
-  expect(ensembleOf(models)).toMatchObject({ succeeded: 2, total: 3 });
-  expect(ensembleOf(models)?.score).toBeCloseTo(0.4, 12);
-  expect(ensembleOf({ b: failed })).toBeUndefined();
+  expect(ensembleOf({ models })).toMatchObject({ succeeded: 2, total: 3 });
+  expect(ensembleOf({ models })?.score).toBeCloseTo(0.4, 12);
+  expect(ensembleOf({ models: { b: failed } })).toBeUndefined();
 });
 
 test("a file that all models call unlike training has a score inside uncertain", () => {
   const of = (score: number) =>
-    ensembleOf({ a: success(score, { unlike: true }), b: success(score, { unlike: true }) })!;
+    ensembleOf({ models: { a: success(score, { unlike: true }), b: success(score, { unlike: true }) } })!;
   expect(of(0.95)).toMatchObject({ prediction: "uncertain", verdict: "uncertain", isFake: null, pixelScore: 0.95 });
   expect(of(0.95).reason).toBe(UNLIKE_TRAINING);
   expect(of(0).score).toBeLessThan(of(1).score);
   const sure = success(0.95, { unlike: true });
-  expect(ensembleOf({ a: sure, b: success(0.95, { unlike: false }) })).toMatchObject({ score: 0.95, reason: null });
-  expect(ensembleOf({ a: sure, b: success(0.95) })).toMatchObject({ prediction: "ai", reason: null });
+  expect(ensembleOf({ models: { a: sure, b: success(0.95, { unlike: false }) } })).toMatchObject({
+    score: 0.95,
+    reason: null,
+  });
+  expect(ensembleOf({ models: { a: sure, b: success(0.95) } })).toMatchObject({ prediction: "ai", reason: null });
 });
 
 test("no score reaches the tier ai where it is not proven", () => {
-  const at = (score: number, from: number | null) => ensembleOf({ a: success(score, { ai_from: from }) });
+  const at = (score: number, from: number | null) => ensembleOf({ models: { a: success(score, { ai_from: from }) } });
   expect(at(0.92, 0.9)).toMatchObject({ prediction: "ai", score: 0.92, reason: null });
   expect(at(0.88, 0.9)).toMatchObject({ prediction: "likely_ai", isFake: true, score: 0.8499, reason: AI_NOT_PROVEN });
   expect(at(0.98, null)).toMatchObject({ prediction: "likely_ai", reason: AI_NOT_PROVEN });

@@ -1,4 +1,6 @@
 /** Maps scores to predictions. A boundary belongs to the higher tier. */
+import { type Declaration, type Declared, declarationOf, type Evidence } from "./evidence.ts";
+
 export const PREDICTIONS = ["ai", "likely_ai", "uncertain", "likely_real", "real"] as const;
 export type Prediction = (typeof PREDICTIONS)[number];
 export const VERDICTS = ["ai_generated", "likely_ai", "uncertain", "likely_real", "real"] as const;
@@ -26,6 +28,7 @@ export function tierOf(score: number): Tier {
 export type Ensemble = Tier & {
   score: number;
   pixelScore: number;
+  declared: Declared;
   succeeded: number;
   total: number;
   reason: string | null;
@@ -37,21 +40,33 @@ type ModelScore = {
   unlike?: boolean | undefined;
   ai_from?: number | null | undefined;
 };
-type ModelScores = Readonly<Partial<Record<string, ModelScore>>>;
+/** Findings of a detector about a file. Without signals nothing is declared. */
+export type Finding = {
+  models: Readonly<Partial<Record<string, ModelScore>>>;
+  signals?: Evidence | undefined;
+};
 
 export const UNLIKE_TRAINING =
   "The file is unlike everything in the training data, so the score is moved into uncertain";
 export const AI_NOT_PROVEN = "The tier ai is not proven at this score, so the score stays below it";
 
-/** The score of the models that succeeded, moved by what is known about doubt. Undefined: no model succeeded. */
-export function ensembleOf(models: ModelScores): Ensemble | undefined {
+/**
+ * The score of the models that succeeded, moved by what is known: first by doubt, then up to what the file declares.
+ * Undefined: no model succeeded.
+ */
+export function ensembleOf({ models, signals }: Finding): Ensemble | undefined {
   const results = Object.values(models);
   const succeeded = results.flatMap((each) => (each?.status === "success" && each.score !== null ? [each] : []));
   if (succeeded.length === 0) return undefined;
   const pixelScore = succeeded.reduce((sum, each) => sum + each.score!, 0) / succeeded.length;
-  const { score, reason } = moved(pixelScore, succeeded);
-  return { ...tierOf(score), score, pixelScore, succeeded: succeeded.length, total: results.length, reason };
+  const doubted = moved(pixelScore, succeeded);
+  const declaration = signals ? declarationOf(signals) : undefined;
+  const { score, reason } = declaration && declaration.least > doubted.score ? raised(declaration) : doubted;
+  const declared = declaration?.declared ?? "none";
+  return { ...tierOf(score), score, pixelScore, declared, succeeded: succeeded.length, total: results.length, reason };
 }
+
+const raised = ({ least, reason }: Declaration) => ({ score: least, reason });
 
 const AI_FROM = TIERS[0][0];
 /** The highest score that models without a proven tier `ai` can give together. */

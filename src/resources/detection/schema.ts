@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { ensembleOf, PREDICTIONS, VERDICTS } from "../../lib/detection/tiers.ts";
+import { DECLARED, summaryOf } from "../../lib/detection/evidence.ts";
+import { ensembleOf, PREDICTIONS, tierOf, VERDICTS } from "../../lib/detection/tiers.ts";
 import { DateTime, Label, later, Metadata, numberText } from "../../lib/schema.ts";
 import { isoTime } from "../../lib/time.ts";
 import { CROP_SIZE, Heatmap, MODELS, ModelName, ModelResult, Signals } from "../../workers/protocol_detector.ts";
@@ -116,8 +117,11 @@ export const Detection = later(() =>
         .string()
         .nullable()
         .describe(
-          "Why ensemble_score differs from pixel_score: the file is unlike the training data, or ai is not proven",
+          "Why ensemble_score differs from pixel_score: a declaration of the file, or doubt about what the models can say",
         ),
+      declared: z
+        .enum(DECLARED)
+        .describe("How the file itself declares that it was generated; anyone can write or remove metadata"),
       models_succeeded: z.int(),
       models_total: z.int(),
       model_results: z.partialRecord(ModelName, Result),
@@ -129,7 +133,11 @@ export const Detection = later(() =>
       timestamp: DateTime.describe("Time of the detection; for a cached result, when it was made"),
       aboveThreshold: z.boolean().describe("True if the score is at least the account's defaultThreshold"),
       modelVersions: z.partialRecord(ModelName, z.string()),
-      signals: Signals.describe("Signals inform the reader and never change the score"),
+      signals: Signals.unwrap()
+        .extend({
+          summary: z.string().describe("What is proven, what is claimed and what is guessed, in one sentence"),
+        })
+        .describe("What was found beside the score of the models. A declaration sets the lowest score"),
       heatmap: Heatmap.nullable().describe("Null unless the request has heatmap: true"),
       image: z
         .object({ width: z.int(), height: z.int(), format: z.string(), sizeBytes: z.int() })
@@ -271,7 +279,7 @@ type PresentOptions = { threshold?: number; cached?: boolean; processingMs?: num
 /** A cached result is shown with the processing time and the threshold of this request. */
 export function present(row: DetectionRow, options: PresentOptions = {}): Detection {
   const { media, models, versions, signals } = row.scored;
-  const ensemble = ensembleOf(models);
+  const ensemble = ensembleOf(row.scored);
   if (!ensemble) throw new Error(`Detection ${row.id} was kept without a score`);
   const { format } = media;
   const file = { format, sizeBytes: row.sizeBytes };
@@ -283,6 +291,7 @@ export function present(row: DetectionRow, options: PresentOptions = {}): Detect
     pixel_score: ensemble.pixelScore,
     verdict: ensemble.verdict,
     reason: ensemble.reason,
+    declared: ensemble.declared,
     models_succeeded: ensemble.succeeded,
     models_total: ensemble.total,
     model_results: publicResults(models),
@@ -294,7 +303,7 @@ export function present(row: DetectionRow, options: PresentOptions = {}): Detect
     timestamp: isoTime(row.createdAt),
     aboveThreshold: ensemble.score >= (options.threshold ?? row.threshold),
     modelVersions: versions,
-    signals,
+    signals: { ...signals, summary: summaryOf(signals, tierOf(ensemble.pixelScore).prediction) },
     heatmap: row.scored.heatmap ?? null,
     image: media.kind === "image" ? { width: media.width, height: media.height, ...file } : null,
     audio:

@@ -98,7 +98,7 @@ export async function examine(
     },
   );
   const scored: Scored = { ...answer, models: { ...answer.models, ...unfit } };
-  const ensemble = ensembleOf(scored.models);
+  const ensemble = ensembleOf(scored);
   if (!ensemble) throw allFailed(noScore(scored), scored.models);
   const isWhole = ensemble.succeeded === models.length;
   const now = ctx.clock.now();

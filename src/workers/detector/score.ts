@@ -1,4 +1,4 @@
-/** One request: bytes in, scores and signals out. Signals inform the reader and change no score. */
+/** One request: bytes in, scores and signals out. What signals mean for the score is decided by `src/lib/detection`. */
 
 import { sniff } from "../../lib/detection/sniff.ts";
 import { ensembleOf } from "../../lib/detection/tiers.ts";
@@ -12,6 +12,7 @@ import { smallPicture } from "./image/whole.ts";
 import { type Results, WHOLE } from "./messages.ts";
 import { readCredentials } from "./origin/c2pa.ts";
 import { readOrigin } from "./origin/metadata.ts";
+import { findWatermark, type Watermark } from "./origin/watermark.ts";
 import { Refusal } from "./refusal.ts";
 import { cropScore, cropScores, judge, type ModelResults } from "./results.ts";
 import type { World } from "./world.ts";
@@ -47,8 +48,13 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
   const leave = await world.gate.enter(memoryOf(image, options), options.signal);
   try {
     const seen: Results[] = [];
-    for (const frame of sampleFrames(header))
-      seen.push(await scorePixels(world, await decodeFrame(image, frame), options));
+    let watermark: Watermark | null = null;
+    for (const frame of sampleFrames(header)) {
+      const pixels = await decodeFrame(image, frame);
+      const scores = scorePixels(world, pixels, options);
+      watermark ??= findWatermark(pixels); // while the networks run in their threads
+      seen.push(await scores);
+    }
     const crops = cropScores(world.models, seen, planCrops(width, height));
     return {
       media: { kind: "image", format, width, height, frames },
@@ -57,6 +63,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
       signals: {
         c2pa: readCredentials(bytes, format, { certificates: world.trusted, nowMs: Date.now() }),
         metadata: readOrigin({ exif: metadata.exif, xmp: metadata.xmp?.toString("utf8"), comments: metadata.comments }),
+        watermark,
         robustness: options.robustness ? await testRobustness(world, image, options) : null,
       },
       crops,
@@ -127,7 +134,8 @@ async function scoreCrops(
 async function testRobustness(world: World, image: Image, options: ScoreOptions): Promise<Signals["robustness"]> {
   const views: { view: string; score: number }[] = [];
   for await (const { view, seen } of viewsOf(image)) {
-    const ensemble = ensembleOf(judge(world.models, options.models, [await scorePixels(world, seen, options)]));
+    const models = judge(world.models, options.models, [await scorePixels(world, seen, options)]);
+    const ensemble = ensembleOf({ models });
     if (!ensemble) return null;
     views.push({ view, score: ensemble.score });
   }

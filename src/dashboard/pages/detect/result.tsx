@@ -134,11 +134,12 @@ function Feedback({ detection, item }: { detection: Detection; item: Item | unde
   );
 }
 
-/** Metadata of the file. They never change the score: anyone can write them. */
-function Signals({ detection: { signals, imageHash } }: { detection: Detection }) {
-  const { c2pa, metadata } = signals;
+/** Claims of the file, and its watermark. A declaration that it was generated sets the lowest score. */
+function Signals({ detection: { signals, imageHash, declared } }: { detection: Detection }) {
+  const { c2pa, metadata, watermark } = signals;
   return (
-    <Card title="Metadata" note="never changes the score">
+    <Card title="Evidence" note={declared === "none" ? "nothing declares it generated" : "declares itself generated"}>
+      <p>{signals.summary}</p>
       <Facts
         rows={[
           ["Content credentials", c2pa?.present ? "present (C2PA)" : "none"],
@@ -150,7 +151,10 @@ function Signals({ detection: { signals, imageHash } }: { detection: Detection }
                 ["Source type", c2pa.digital_source_type?.split("/").at(-1) ?? NONE],
               ] as const)
             : []),
-          ["Generator", metadata.generator ?? NONE],
+          ["Watermark", watermark?.generator ?? NONE],
+          ["Generator", c2pa?.generator ?? metadata.generator ?? NONE],
+          ...(metadata.model ? ([["Model", metadata.model]] as const) : []),
+          ...(metadata.prompt ? ([["Prompt", metadata.prompt]] as const) : []),
           ["Software", metadata.software ?? NONE],
           ["Camera", metadata.camera ?? NONE],
           ["SHA-256", <code key="hash">{`${imageHash.slice(0, 16)}…`}</code>],

@@ -1,6 +1,7 @@
 /**
- * Content credentials: the claims of a file's newest manifest, its binding to the file's bytes, and its signature. Not
- * covered: ingredients, timestamps of authorities, revoked certificates, manifests stored elsewhere.
+ * Content credentials: the binding of the newest manifest to the file's bytes, its signature, and what the newest
+ * manifest that names a source type claims: a program that only opens a file names none. Not covered: timestamps of
+ * authorities, revoked certificates, manifests stored elsewhere.
  */
 import type { X509Certificate } from "node:crypto";
 
@@ -15,6 +16,11 @@ export type Credentials = {
   hash_valid: boolean | null;
   claim_generator: string | null;
   digital_source_type: string | null;
+  /** The program that made the file, by the manifest that names the source type. */
+  generator: string | null;
+  /** True if the newest manifest and the one that names the source type have valid signatures. */
+  source_signed: boolean;
+  manifests: number;
   signature: Signature | null;
 };
 /** The lab's trust list, and the time at which certificates must be valid. */
@@ -23,29 +29,66 @@ export type Trust = { certificates: readonly X509Certificate[] | null; nowMs: nu
 const APP11 = "eb";
 const MAX_STORE_BYTES = 8 << 20;
 const MAX_TEXT = 200;
+const MAX_MANIFESTS = 50;
 
 /** Returns null if the file has none. */
 export function readCredentials(bytes: Uint8Array, format: ImageFormat, trust: Trust): Credentials | null {
   const store = findStore(bytes, format);
   if (!store || store.length === 0) return null;
   const nothing = { hash_valid: null, claim_generator: null, digital_source_type: null, signature: null };
-  const unreadable = { present: true, ...nothing };
+  const unreadable = { present: true, ...nothing, generator: null, source_signed: false, manifests: 0 };
+  const manifests = readBoxes(store)[0]?.children ?? [];
   try {
-    const [outer] = readBoxes(store);
-    const manifest = outer?.children.at(-1); // the newest manifest is the last
-    if (!manifest) return unreadable;
-    const claim = contentOf(manifest.children.find(({ label }) => /^c2pa\.claim(\.v\d+)?$/.test(label)));
-    const assertions = manifest.children.find(({ label }) => label === "c2pa.assertions")?.children ?? [];
+    const [newest, ...earlier] = manifests.slice(-MAX_MANIFESTS).reverse(); // the newest manifest is the last
+    if (!newest) return unreadable;
+    const { claim, assertions } = partsOf(newest);
+    const signature = checkSignature(newest, claim, assertions, trust);
+    const source = sourceOf(newest) ?? earlier.map(readable(sourceOf)).find((found) => found !== null) ?? null;
     return {
       present: true,
       hash_valid: checkHash(bytes, assertions, isMap(claim) ? text(claim["alg"]) : null),
       claim_generator: generatorOf(claim),
-      digital_source_type: sourceTypeOf(assertions),
-      signature: checkSignature(manifest, claim, assertions, trust),
+      digital_source_type: source?.type ?? null,
+      generator: source?.generator ?? null,
+      source_signed:
+        source !== null && signature?.valid === true && (source.manifest === newest || isSigned(source, trust)),
+      manifests: manifests.length,
+      signature,
     };
   } catch {
-    return unreadable; // a manifest with invalid CBOR is present, but has no content
+    return { ...unreadable, manifests: manifests.length }; // a manifest with invalid CBOR is present, but has no content
   }
+}
+
+type Source = { manifest: Box; type: string; generator: string | null };
+
+/** An earlier manifest that cannot be read says nothing. */
+const readable =
+  <T>(read: (manifest: Box) => T | null) =>
+  (manifest: Box): T | null => {
+    try {
+      return read(manifest);
+    } catch {
+      return null;
+    }
+  };
+
+function partsOf(manifest: Box): { claim: Cbor; assertions: Box[] } {
+  return {
+    claim: contentOf(manifest.children.find(({ label }) => /^c2pa\.claim(\.v\d+)?$/.test(label))),
+    assertions: manifest.children.find(({ label }) => label === "c2pa.assertions")?.children ?? [],
+  };
+}
+
+function sourceOf(manifest: Box): Source | null {
+  const { claim, assertions } = partsOf(manifest);
+  const action = sourceAction(assertions);
+  return action && { manifest, type: action.type, generator: action.agent ?? generatorOf(claim) };
+}
+
+function isSigned({ manifest }: Source, trust: Trust): boolean {
+  const { claim, assertions } = partsOf(manifest);
+  return checkSignature(manifest, claim, assertions, trust)?.valid === true;
 }
 
 function findStore(bytes: Uint8Array, format: ImageFormat): Uint8Array | null {
@@ -98,13 +141,17 @@ function generatorOf(claim: Cbor): string | null {
   return text(claim["claim_generator"]);
 }
 
-function sourceTypeOf(assertions: readonly Box[]): string | null {
+/** The first action with a source type, and the program that did it. */
+function sourceAction(assertions: readonly Box[]): { type: string; agent: string | null } | null {
   for (const box of assertions) {
     if (!/^c2pa\.actions(\.v\d+)?(__\d+)?$/.test(box.label)) continue;
     const content = contentOf(box);
     for (const action of asList(isMap(content) ? content["actions"] : null)) {
-      const type = isMap(action) ? text(action["digitalSourceType"]) : null;
-      if (type) return type.slice(type.lastIndexOf("/") + 1); // a name in IPTC's or C2PA's vocabulary
+      if (!isMap(action)) continue;
+      const type = text(action["digitalSourceType"]);
+      const by = action["softwareAgent"];
+      const agent = isMap(by) ? text(by["name"]) : text(by);
+      if (type) return { type: type.slice(type.lastIndexOf("/") + 1), agent }; // a name in IPTC's or C2PA's vocabulary
     }
   }
   return null;

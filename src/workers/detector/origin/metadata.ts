@@ -3,8 +3,15 @@
  * can write them.
  */
 import { type Exif, readExif } from "./exif.ts";
+import { readSettings, type Settings } from "./programs.ts";
 
-export type Origin = { software: string | null; camera: string | null; generator: string | null };
+export type Origin = Settings & {
+  software: string | null;
+  camera: string | null;
+  generator: string | null;
+  /** A name of IPTC's vocabulary, from XMP. */
+  digital_source_type: string | null;
+};
 export type Written = {
   exif?: Uint8Array | undefined;
   xmp?: string | undefined;
@@ -48,9 +55,10 @@ const NAMES: readonly (readonly [tool: string, pattern: RegExp])[] = [
   ["Stable Diffusion", /\bStable[\s_-]?Diffusion\b/i], ["Ideogram", /\bIdeogram\b/i], ["Leonardo", /\bLeonardo\.?\s?AI\b/i],
   ["FLUX", /\bFLUX\.?1\b|\bBlack Forest Labs\b/i], ["InvokeAI", /\bInvokeAI\b/i], ["ComfyUI", /\bComfyUI\b/i],
   ["ChatGPT", /\bChatGPT\b|\bOpenAI\b/i], ["Imagen", /\bGoogle Imagen\b|\bImagen \d/i], ["Bing Image Creator", /\bBing Image Creator\b|\bMicrosoft Designer\b/i],
-  ["Recraft", /\bRecraft\b/i], ["Playground", /\bPlayground AI\b/i], ["Grok", /\bGrok\b/i],
+  ["Recraft", /\bRecraft\b/i], ["mflux", /\bmflux\b/i], ["Playground", /\bPlayground AI\b/i], ["Grok", /\bGrok\b/i],
 ];
-const DECLARED = /DigitalSourceType[^<>]{0,40}[>"'][^<>"']{0,120}\b(compositeWithT|t)rainedAlgorithmicMedia\b/;
+const SOURCE_TYPE = /DigitalSourceType[^<>]{0,40}[>"'][^<>"']{0,120}\/([A-Za-z]{3,60})\b/;
+const IS_DECLARED = /^(compositeWithT|t)rainedAlgorithmicMedia$/;
 
 export function readOrigin({ exif: exifBytes, xmp: xmpText = "", comments: list = [] }: Written): Origin {
   const exif = exifBytes ? readExif(exifBytes) : {};
@@ -59,8 +67,13 @@ export function readOrigin({ exif: exifBytes, xmp: xmpText = "", comments: list 
   const parameters = comments.get("parameters") ?? exif.comment ?? "";
   const said: Said = { exif, xmp, comments, parameters };
   const software = tidy(exif.software) ?? tidy(xmpField(xmp, "CreatorTool")) ?? tidy(comments.get("software"));
-  return { software, camera: cameraOf(exif), generator: generatorOf(said) };
+  const type = SOURCE_TYPE.exec(xmp)?.[1] ?? null;
+  const generator = generatorOf(said) ?? (type && IS_DECLARED.test(type) ? DECLARED_ONLY : null);
+  const found = readSettings(generator, { comments, parameters, note: plainText(xmpField(xmp, "UserComment") ?? "") });
+  return { software, camera: cameraOf(exif), generator, digital_source_type: type, ...found };
 }
+
+const DECLARED_ONLY = "declared as generated, tool not named";
 
 function generatorOf(said: Said): string | null {
   const sign = SIGNS.find(([, isThere]) => isThere(said));
@@ -68,10 +81,13 @@ function generatorOf(said: Said): string | null {
   const { exif, xmp, comments } = said;
   const fields = [exif.software, exif.make, exif.artist, comments.get("software"), comments.get("source")];
   const named = [...fields, xmpField(xmp, "CreatorTool"), xmpField(xmp, "Credit")].join("\n");
-  const name = NAMES.find(([, pattern]) => pattern.test(named));
-  if (name) return name[0];
-  return DECLARED.test(xmp) ? "declared as generated, tool not named" : null;
+  return NAMES.find(([, pattern]) => pattern.test(named))?.[0] ?? null;
 }
+
+const ENTITIES: Readonly<Record<string, string>> = { quot: '"', apos: "'", lt: "<", gt: ">", amp: "&" };
+/** The text of an element of XML. */
+const plainText = (xml: string) =>
+  xml.replaceAll(/&(quot|apos|lt|gt|amp);/g, (_, name: string) => ENTITIES[name] ?? "");
 
 function cameraOf({ make, model }: Exif): string | null {
   const [maker, body] = [tidy(make), tidy(model)];
@@ -81,9 +97,9 @@ function cameraOf({ make, model }: Exif): string | null {
 
 /** Finds an attribute or an element; the writer chooses the name space prefix. */
 function xmpField(xmp: string, name: string): string | undefined {
-  const match = new RegExp(`:${name}(?:\\s*=\\s*["']([^"']{1,400})|>(?:\\s*<rdf:[^>]{1,80}>){0,2}([^<]{1,400}))`).exec(
-    xmp,
-  );
+  const match = new RegExp(
+    `:${name}(?:\\s*=\\s*["']([^"']{1,9000})|>(?:\\s*<rdf:[^>]{1,80}>){0,2}([^<]{1,9000}))`,
+  ).exec(xmp);
   return match?.[1] ?? match?.[2];
 }
 
