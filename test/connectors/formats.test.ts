@@ -93,6 +93,11 @@ describe("JSON lines", () => {
       }
     }
   });
+
+  test("a read that resumed names a fault by the number of its row", async () => {
+    const file = memoryFile("x.jsonl", '{"i":0}\n{"i":1}\n{"i":2}\nodd\n');
+    expect((await faultOf(readAll(file, { from: { row: 1, byte: 8 } }))).message).toStartWith("x.jsonl: row 4 is not");
+  });
 });
 
 describe("CSV", () => {

@@ -161,6 +161,15 @@ describe("the parser does not trust the claims of a file about itself", () => {
       "a value is longer than its page",
     ],
     ["fewer values than rows", [{ count: 1, values: plainTexts(["x"]) }], 1, 9, "claims 9 rows, but ends after 1"],
+    ...[{ reps: -1 }, { defs: -1 }, { reps: 3, defs: -3 }, { reps: 1_000 }, { defs: 1_000 }].map(
+      (claims): [string, Page[], number, number, string] => [
+        `levels of impossible lengths ${JSON.stringify(claims)}`,
+        [{ version: 2, count: 1, values: plainTexts(["x"]), claims }],
+        1,
+        1,
+        "impossible levels",
+      ],
+    ),
     [
       "text that is not UTF-8",
       [{ count: 1, values: plainTexts([new Uint8Array([0xff])]) }],

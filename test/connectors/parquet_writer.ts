@@ -29,7 +29,7 @@ export type Page = {
   values: Uint8Array;
   encoding?: keyof typeof ENCODINGS;
   /** False values to write instead of the true ones. */
-  claims?: { count?: number; packed?: number; unpacked?: number };
+  claims?: { count?: number; packed?: number; unpacked?: number; reps?: number; defs?: number };
   /** Number of values of a dictionary. */
   dictionary?: number;
 };
@@ -154,8 +154,8 @@ function pageBytes(page: Page, { maxRep, maxDef }: Leaf): Uint8Array {
             2: nulls,
             3: page.rows ?? told,
             4: code,
-            5: defs.byteLength,
-            6: reps.byteLength,
+            5: claims.defs ?? defs.byteLength,
+            6: claims.reps ?? reps.byteLength,
             7: false,
           }),
   });

@@ -6,10 +6,11 @@ import sharp from "sharp";
 import { DAY_MS } from "../../src/lib/units.ts";
 import { readCredentials } from "../../src/workers/detector/origin/c2pa.ts";
 import { readTrustList } from "../../src/workers/detector/origin/certificates.ts";
+import { verifySignature } from "../../src/workers/detector/origin/cose.ts";
 import { intoPng } from "./credentials_kit.ts";
 import { Detector } from "./detector.ts";
 import { FAKES, writeModels } from "./fake_models.ts";
-import { hasOpenssl, makeSigner, type Signer, signedStore, type Tampering } from "./signing_kit.ts";
+import { coseOf, hasOpenssl, makeSigner, type Signer, signedStore, type Tampering } from "./signing_kit.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-signers-"));
 const nowMs = Date.now() + DAY_MS;
@@ -44,6 +45,13 @@ describe.skipIf(!hasOpenssl)("signatures of content credentials", () => {
     expect(check(own)).toEqual(facts);
     expect(check(own, { roots: null })).toEqual({ ...facts, trusted: null });
     expect(check(own, { tampering: { claim: true } })?.valid).toBe(false);
+  });
+
+  test.each([0, 23, 24, 255, 256, 65_535, 65_536])("a content of %d bytes is signed as a whole", (length) => {
+    const content = Buffer.alloc(length, "x");
+    const cose = coseOf(signer, content);
+    expect(verifySignature(cose, content).valid).toBe(true);
+    expect(verifySignature(cose, Buffer.concat([content, Buffer.from("x")])).valid).toBe(false);
   });
 
   test.each<[keyof Tampering, string]>([

@@ -52,13 +52,14 @@ export function makeSigner(dir: string, { algorithm, purpose, days = 30, authori
 function shortest(major: number, bytes: Uint8Array): Buffer {
   const { length } = bytes;
   if (length < 24) return Buffer.concat([head(major, length), bytes]);
-  const size = length < 0x100 ? [24, length] : [25, length >> 8, length & 255];
-  return Buffer.concat([Buffer.from([(major << 5) | size[0]!, ...size.slice(1)]), bytes]);
+  const digits = length < 0x100 ? 2 : length < 0x10000 ? 4 : 8;
+  const size = Buffer.from(length.toString(16).padStart(digits, "0"), "hex");
+  return Buffer.concat([Buffer.from([(major << 5) | (24 + Math.log2(size.length))]), size, bytes]);
 }
 
 const int = (value: number) => (value < 0 ? head(1, -1 - value) : head(0, value));
 
-function coseOf({ algorithm, key, chain }: Signer, content: Uint8Array): Buffer {
+export function coseOf({ algorithm, key, chain }: Signer, content: Uint8Array): Buffer {
   const headers = Buffer.concat([head(5, 2), int(1), int(algorithm), int(33), cbor(chain)]);
   const parts = [headers, Buffer.alloc(0), content].map((part) => shortest(2, part));
   const signed = Buffer.concat([head(4, 4), cbor("Signature1"), ...parts]);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { packFloats, readAdaptation } from "./adaptation.ts";
+import { adaptedScore, packFloats, readAdaptation } from "./adaptation.ts";
+import { sigmoid } from "./curve.ts";
 
 const base = "0".repeat(64);
 const weight = packFloats(Float32Array.from([1, -2, 0.5]));
@@ -71,4 +72,13 @@ describe("an adaptation of a stranger", () => {
     }
     expect(message).toMatch(/^.{3,300}$/);
   });
+});
+
+test("a score is that of the logit with the weighted features, by the adapted curve", () => {
+  const plain = { base, temperature: 2, isotonic: [] };
+  const score = (head: { weight: string; bias: number } | null, features: number[]) =>
+    adaptedScore({ logit: 1, features }, { ...plain, head });
+  expect(score(null, [3, 4, 5])).toBeCloseTo(sigmoid(0.5), 12);
+  expect(score({ weight, bias: 0.25 }, [2, 1, 4])).toBeCloseTo(sigmoid((1 + 0.25 + 2 - 2 + 2) / 2), 6);
+  expect(score({ weight, bias: 0.25 }, [2])).toBeCloseTo(sigmoid((1 + 0.25 + 2) / 2), 6); // a feature that is missing is 0
 });
