@@ -106,6 +106,12 @@ test("the days and nanoseconds of INT96 are an instant", async () => {
   expect(await readAll(fileOf(schema, leaf, 1))).toEqual(['{"t":"1971-01-01T01:02:03.000000001Z"}']);
 });
 
+test("empty texts, also at the end of a page", async () => {
+  const pages = [["", "x", ""], [""]].map((texts): Page => ({ count: texts.length, values: plainTexts(texts) }));
+  const file = writeParquet(ONE_TEXT, [{ rows: 4, leaves: [{ ...TEXT, pages }] }]);
+  expect(await readAll(memoryFile("x.parquet", file))).toEqual(['{"t":""}', '{"t":"x"}', '{"t":""}', '{"t":""}']);
+});
+
 describe("the parser does not trust the claims of a file about itself", () => {
   const dictionary: Page = { dictionary: 1, count: 1, values: plainTexts(["x"]) };
   const indexes = (count: number, run: bigint): Page => ({

@@ -1,4 +1,3 @@
-// tier: all (backups and stores of objects)
 import { afterAll, afterEach, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import {
@@ -9,6 +8,7 @@ import {
   statSync,
   truncateSync,
   unlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -17,7 +17,7 @@ import { openRepository } from "../../src/platform/backup/repository.ts";
 import { restoreBackup, verifyBackup } from "../../src/platform/backup/restore.ts";
 import { openDirectory } from "../../src/platform/backup/target.ts";
 import { durable } from "../../src/platform/db/db.ts";
-import { UNCOUNTED } from "../../src/platform/files.ts";
+import { tempPath, UNCOUNTED } from "../../src/platform/files.ts";
 import { keep, readCurrent } from "../../src/resources/detection/adaptation.ts";
 import { manyApps, type TestApp, tempDir } from "../harness.ts";
 import { insert } from "../insert_row.ts";
@@ -132,6 +132,17 @@ test("a backup has the adaptations of detectors, and the restored server uses th
   expect(readCurrent(to)).toEqual(used);
   expect(readFileSync(join(to, "adapted_detectors", "1.json"), "utf8")).toContain('"number":1');
   expect(keep(to, {}, 3).number).toBeGreaterThan(2);
+});
+
+test("copies that a kill left are removed once they are an hour old", async () => {
+  const { backUp } = await world();
+  const dir = newDir();
+  const [old, young] = [tempPath(dir), tempPath(dir)];
+  for (const path of [old, young]) writeFileSync(path, "");
+  const before = Date.now() / 1000 - 3_700;
+  utimesSync(old, before, before);
+  await backUp({ tempDir: dir });
+  expect(readdirSync(dir).map((name) => join(dir, name))).toEqual([young]);
 });
 
 test("a second backup stores only what changed", async () => {

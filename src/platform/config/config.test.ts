@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { UsageError } from "../../lib/errors.ts";
-import { configFile, defaultToml, loadConfig, loadTree, printConfig, redactTree } from "./config.ts";
+import { configFile, defaultToml, exposedSecrets, loadConfig, loadTree, printConfig, redactTree } from "./config.ts";
 import { SETTINGS } from "./schema.ts";
 import { secret, section, setting } from "./section.ts";
 import { leaves, renderToml } from "./walk.ts";
@@ -24,6 +24,18 @@ const failure = (load: () => unknown): string => {
   }
   throw new Error("it was accepted");
 };
+
+test("a file that others can read is told by the secrets that it has", () => {
+  const file = tomlFile('[storage]\ns3_secret_access_key = "hunter2"\ns3_access_key_id = ""\n[log]\nlevel = "warn"\n');
+  const exposed = (mode: number, path = file) => {
+    chmodSync(path, mode);
+    return exposedSecrets(path);
+  };
+  expect(exposed(0o644)).toEqual({ file, mode: "0644", settings: ["storage.s3_secret_access_key"] });
+  expect(exposed(0o602)?.mode).toBe("0602");
+  expect([exposed(0o640), exposed(0o600), exposedSecrets(undefined)]).toEqual([undefined, undefined, undefined]);
+  expect(exposed(0o644, tomlFile('[log]\nlevel = "warn"\n'))).toBeUndefined();
+});
 
 test("flags win over the environment, the environment over the file, the file over the defaults", () => {
   const file = tomlFile(
