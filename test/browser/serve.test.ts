@@ -45,7 +45,7 @@ describe.skipIf(CHROMIUM === null)("deployments and agents", () => {
     await page.waitForText(MARKUP);
     expect(await page.run<string>("document.title")).toBe("Deployments · Verk");
     await page.click("link", "base");
-    await page.waitForText("Whole answer, p50");
+    await page.waitForText("Whole answer p50");
     for (const tab of ["Settings", "Log", "Connect", "Requests", "Adapters", "Traffic"]) {
       await page.click("button", tab);
       expect(await page.faults()).toEqual([]);

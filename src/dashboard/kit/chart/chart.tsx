@@ -49,7 +49,18 @@ export function Chart(props: ChartProps) {
   const { label, series, height = 200, kind, xLabel, yLabel } = props;
   const shape = JSON.stringify([
     series.map(({ label, token, dashed, band }) => [label, token, dashed, !!band]),
-    ...[height, props.log, (props.smoothing ?? 0) > 0, kind, xLabel, yLabel, props.bars, props.sync, [...hidden]],
+    ...[
+      height,
+      props.log,
+      (props.smoothing ?? 0) > 0,
+      kind,
+      xLabel,
+      yLabel,
+      props.bars,
+      props.fromZero,
+      props.sync,
+      [...hidden],
+    ],
     theme.value,
   ]);
 

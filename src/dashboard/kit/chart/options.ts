@@ -58,7 +58,7 @@ export function optionsOf(
       drag: { x: true, y: false },
       points: { size: 7 },
     },
-    scales: { x: xScale(view), y: view.bars ? FROM_ZERO : isLog(view) ? { distr: 3 } : {} },
+    scales: { x: xScale(view), y: view.bars || view.fromZero ? FROM_ZERO : isLog(view) ? { distr: 3 } : {} },
     axes: axesOf(view, colour),
     hooks: {
       draw: [(plot) => drawMarks(plot, latest.current.marks ?? [], colour)],

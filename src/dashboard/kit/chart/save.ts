@@ -27,6 +27,7 @@ export function svgOf(content: Content, size: Size, paint: Paint, legend = false
   const columns = content.bars
     ? [...ends, [0]]
     : series.flatMap(({ values, band }) => [values, ...(band ? [band.low, band.high] : [])]);
+  if (content.fromZero) columns.push([0]);
   const half = content.bars ? stepOf(x) / 2 : 0;
   const scale = scaleOf([(x[0] ?? 0) - half, (x.at(-1) ?? 1) + half], columns, frame);
   const parts = [

@@ -31,6 +31,8 @@ export type Content = {
   kind?: AxisKind | undefined;
   /** Bars that stand on each other instead of lines. Values are not below 0, and x has equal steps. */
   bars?: boolean | undefined;
+  /** The y axis begins at 0. It does so for bars. */
+  fromZero?: boolean | undefined;
   /** Figures of the y axis. Default: three significant digits. */
   format?: ((value: number) => string) | undefined;
 };

@@ -12,7 +12,7 @@ import { Chart } from "../../kit/chart/chart.tsx";
 import { Empty, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill, State } from "../../kit/pill.tsx";
 import { Table } from "../../kit/table.tsx";
-import { Tabs, tabOf } from "../../kit/tabs.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
 import { cachedShare, plotsOf } from "./plots.ts";
 
 const PERIODS = [
@@ -30,8 +30,8 @@ const pathOf = (id: string) => `/v1/deployments/${encodeURIComponent(id)}`;
 
 /** The chosen period in hours. */
 const usePeriod = () => {
-  const hours = tabOf("1", "hours");
-  return PERIODS.some(([value]) => value === hours) ? hours : "1";
+  const hours = queryOf("hours");
+  return PERIODS.find(([value]) => value === hours)?.[0] ?? "1";
 };
 
 export function Traffic({ deployment }: { deployment: Deployment }) {
@@ -42,9 +42,19 @@ export function Traffic({ deployment }: { deployment: Deployment }) {
   const live = useResource<DeploymentLive>(`${pathOf(id)}/live`, { everyMs: LIVE_MS });
   return (
     <div class="grid">
-      <div class="deployments-period">
-        <Tabs label="Period" name="hours" tabs={PERIODS} />
-      </div>
+      <fieldset class="deployments-period" aria-label="Period">
+        {PERIODS.map(([value, shown]) => (
+          <button
+            key={value}
+            type="button"
+            class="btn quiet"
+            aria-pressed={value === hours}
+            onClick={() => setQuery({ hours: value === PERIODS[0][0] ? undefined : value })}
+          >
+            {shown}
+          </button>
+        ))}
+      </fieldset>
       <Loaded of={traffic} skeleton={<Skeleton height={760} />}>
         {(loaded) => (
           <>
@@ -91,14 +101,14 @@ function Figures({ deployment: { cost_per_hour_usd: rate, total_cost_usd: cost }
         value={count(total.completion_tokens)}
         change={`${number(total.completion_tokens / total.seconds)}/s`}
       />
-      <Stat label="First token, p50" value={time(first?.p50)} change={first ? `p95 ${time(first.p95)}` : undefined} />
+      <Stat label="First token p50" value={time(first?.p50)} change={first ? `p95 ${time(first.p95)}` : undefined} />
       <Stat
-        label="Whole answer, p50"
+        label="Whole answer p50"
         value={time(answer?.p50)}
         change={answer ? `p95 ${time(answer.p95)}` : undefined}
       />
       <Stat label="Failed" value={percent(failed, 1)} tone={failed !== null && failed > 0.05 ? "bad" : undefined} />
-      <Stat label="Prompts from the cache" value={percent(cachedShare(total))} />
+      <Stat label="From the cache" value={percent(cachedShare(total))} />
       <Stat
         label="Requests now"
         value={count(live?.open_requests)}
@@ -128,6 +138,7 @@ function Plots({ traffic }: { traffic: DeploymentTraffic }) {
               xLabel="time"
               yLabel={unit}
               format={format}
+              fromZero
               height={HEIGHT_PX}
               sync="deployment traffic"
             />

@@ -79,7 +79,7 @@ export function Add({ onClose }: { onClose: () => void }) {
         </div>
       </div>
       <footer>
-        {missing !== undefined && <small class="muted">{missing}</small>}
+        {missing !== undefined && <small class="muted regions-missing">{missing}</small>}
         <Button onClick={test} disabled={missing !== undefined}>
           Test
         </Button>
@@ -113,67 +113,67 @@ const KINDS = [
 ] as const;
 
 const Where = ({ draft, set, error }: PartProps) => (
-  <>
-    <div class="grid half">
-      <SelectField label="Kind" value={draft.kind} options={KINDS} onChange={(kind) => set({ kind })} />
-      <TextField
-        label="Name"
-        value={draft.name}
-        onInput={(name) => set({ name })}
-        placeholder="lab"
-        error={errorAt(error, "name")}
-      />
-      <TextField
-        label={draft.kind === "slurm" ? "Address of a login node" : "Address"}
-        value={draft.address}
-        onInput={(address) => set({ address })}
-        placeholder="lab.example"
-        hint="A host name or an IP address"
-        error={errorAt(error, "address")}
-      />
-      <TextField
-        label="Port"
-        type="number"
-        value={draft.port}
-        onInput={(port) => set({ port })}
-        error={errorAt(error, "port")}
-      />
-      <TextField
-        label="User"
-        value={draft.user}
-        onInput={(user) => set({ user })}
-        placeholder="ada"
-        error={errorAt(error, "user")}
-      />
-      <TextField
-        label="Directory"
-        value={draft.workDir}
-        onInput={(workDir) => set({ workDir })}
-        hint="For the program, models and runs; a relative one is below the home of the user"
-        error={errorAt(error, "work_dir")}
-      />
-      <TextField
-        label="Price of one device, dollars an hour"
-        type="number"
-        value={draft.rate}
-        onInput={(rate) => set({ rate })}
-        hint="Empty: no price"
-      />
-    </div>
-  </>
+  <div class="grid half">
+    <SelectField label="Kind" value={draft.kind} options={KINDS} onChange={(kind) => set({ kind })} />
+    <TextField
+      label="Name"
+      value={draft.name}
+      onInput={(name) => set({ name })}
+      placeholder="lab"
+      error={errorAt(error, "name")}
+    />
+    <TextField
+      label={draft.kind === "slurm" ? "Address of a login node" : "Address"}
+      value={draft.address}
+      onInput={(address) => set({ address })}
+      placeholder="lab.example"
+      hint="A host name or an IP address"
+      error={errorAt(error, "address")}
+    />
+    <TextField
+      label="Port"
+      type="number"
+      value={draft.port}
+      onInput={(port) => set({ port })}
+      error={errorAt(error, "port")}
+    />
+    <TextField
+      label="User"
+      value={draft.user}
+      onInput={(user) => set({ user })}
+      placeholder="ada"
+      error={errorAt(error, "user")}
+    />
+    <TextField
+      label="Directory"
+      value={draft.workDir}
+      onInput={(workDir) => set({ workDir })}
+      hint="For the program, models and runs; a relative one is below the home of the user"
+      error={errorAt(error, "work_dir")}
+    />
+  </div>
 );
 
 function Key({ draft, set, error, keys }: PartProps & { keys: readonly SshKey[] }) {
   const chosen = keys.find(({ id }) => id === draft.keyId);
   return (
     <>
-      <SelectField
-        label="Key"
-        value={draft.keyId}
-        options={[["", "A new pair"], ...keys.map(({ id, name, type }) => [id, `${name} (${type})`] as const)]}
-        onChange={(keyId) => set({ keyId })}
-        error={errorAt(error, "ssh_key_id")}
-      />
+      <div class="grid half">
+        <SelectField
+          label="Key"
+          value={draft.keyId}
+          options={[["", "A new pair"], ...keys.map(({ id, name, type }) => [id, `${name} (${type})`] as const)]}
+          onChange={(keyId) => set({ keyId })}
+          error={errorAt(error, "ssh_key_id")}
+        />
+        <TextField
+          label="Price of one device, dollars an hour"
+          type="number"
+          value={draft.rate}
+          onInput={(rate) => set({ rate })}
+          hint="Empty: no price"
+        />
+      </div>
       {draft.keyId === "" && (
         <div class="grid half">
           <TextField

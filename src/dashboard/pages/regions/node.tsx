@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import type { Region, RegionCheck } from "../../../resources/machines/regions/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
-import { bytes, count, NONE, number, percent } from "../../data/format.ts";
+import { bytes, count, number, percent } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
@@ -38,7 +38,7 @@ export function Node({ region, devices, work, onDelete }: NodeProps) {
     <Card
       class="regions-node"
       title={name}
-      note={kindOf(region)}
+      note={isLocal(region) ? undefined : kindOf(region)}
       side={<State status={available ? "ready" : "failed"} />}
     >
       {reason && <p class="regions-fault">{reason}</p>}
@@ -129,7 +129,7 @@ function Works({ work: { jobs, deployments } }: { work: Work }) {
     <div class="regions-work">
       <h3>Work here</h3>
       {items.length === 0 ? (
-        <p class="muted">{NONE} Nothing runs here now.</p>
+        <p class="muted">Nothing runs here now.</p>
       ) : (
         <ul aria-label="Work here">
           {items.map(({ key, href, name, status }) => (

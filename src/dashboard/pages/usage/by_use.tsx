@@ -136,17 +136,19 @@ function Uses({ uses, nameOf, isFiltered }: UsesProps) {
             : "Runs and requests to deployments are counted here."}
         </Empty>
       ) : (
-        <Chart
-          label={`${title} by day`}
-          x={x}
-          series={series}
-          kind="day"
-          bars
-          xLabel="day"
-          yLabel={unit}
-          format={show}
-          height={HEIGHT_PX}
-        />
+        <div class="usage-chart">
+          <Chart
+            label={`${title} by day`}
+            x={x}
+            series={series}
+            kind="day"
+            bars
+            xLabel="day"
+            yLabel={unit}
+            format={show}
+            height={HEIGHT_PX}
+          />
+        </div>
       )}
       {!isEmpty && <Groups uses={uses} nameOf={nameOf} />}
     </Card>

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { fixFor, foundDevices, foundSpace } from "./check_text.ts";
+import { fixFor, foundDevices, foundSpace, SLURM_VERSION } from "./check_text.ts";
 
 const NODE = { address: "lab.example", port: 22, user: "ada", workDir: "verk" };
 
@@ -31,4 +31,11 @@ test("space and devices are read from the output of the node", () => {
   expect(foundSpace("strange")).toBe("It can be written");
   expect(foundDevices("8\nNVIDIA H200\nNVIDIA H200", "ssh")).toBe("8 processors, 2 × NVIDIA H200");
   expect(foundDevices("4", "slurm")).toBe("The login node has 4 processors, no GPU; Slurm chooses the nodes of jobs");
+});
+
+test("a node without sbatch is told apart from one whose Slurm does not answer", () => {
+  const { stderr, exitCode } = Bun.spawnSync(["/bin/sh", "-c", SLURM_VERSION], { env: { PATH: "/nonexistent" } });
+  expect(exitCode).toBe(1);
+  expect(fixFor("slurm", stderr.toString(), NODE)).toContain("login node of the cluster");
+  expect(fixFor("slurm", "slurm_load_partitions: Unable to contact", NODE)).toContain("sinfo works");
 });

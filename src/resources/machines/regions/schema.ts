@@ -52,7 +52,7 @@ export const Region = later(() =>
         })
         .nullable()
         .describe(
-          "As it last answered. Of a cluster: its largest node. Null for this machine: GET /v1/gpu has its devices",
+          "As it last answered. Of a cluster: its largest node. Null for this machine, whose devices the GPU routes have",
         ),
       seen_at: DateTime.nullable().describe("When it last answered; null if never, and for this machine"),
       created_at: DateTime.nullable().describe("Null for this machine"),

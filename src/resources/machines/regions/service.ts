@@ -85,7 +85,7 @@ export async function check(ctx: Ctx, workspaceId: string, id: string): Promise<
   if (id === LOCAL) throw new AppError("unsupported_state", "This machine is checked by the doctor", { param: "id" });
   const row = mustFind(ctx, workspaceId, id);
   if (row.kind !== "exec") return await checkStored(ctx, row);
-  const message = `The machines of the cloud ${row.name} are made for each job: GET /v1/machines shows them`;
+  const message = `The machines of the cloud ${row.name} are made for each job, so there is none to check`;
   throw new AppError("unsupported_state", message, { param: "id" });
 }
 
