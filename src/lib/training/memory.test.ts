@@ -148,6 +148,52 @@ describe("an estimate", () => {
   });
 });
 
+/** The tests of the trainer compare estimates with what the device holds; here each change of one is seen at once. */
+const ROLLED = {
+  max_prompt_length: 256,
+  max_completion_length: 512,
+  num_generations: 8,
+  per_device_train_batch_size: 8,
+};
+const LONG = { max_length: 32_768, per_device_train_batch_size: 2 };
+const QUARTER: ModelShape = { ...ONE_B, quantization: "Q4_K_M", weight_bytes: 807_694_464 };
+test.each<[string, ModelShape, Partial<MemoryPlan>, number[]]>([
+  ["an adapter", ONE_B, {}, [4_943_257_728, 180_355_072, 20_434_649_088, 0, 0]],
+  ["an adapter in four parts", ONE_B, { microDivisor: 4 }, [4_943_257_728, 180_355_072, 5_108_662_272, 0, 0]],
+  ["an adapter on a CPU", ONE_B, { device: "cpu" }, [2_471_628_864, 180_355_072, 1_402_208_256, 0, 0]],
+  ["all weights", ONE_B, { lora: null }, [4_943_257_728, 16_931_119_488, 9_688_842_240, 0, 0]],
+  ["pairs", ONE_B, { method: "dpo" }, [4_943_257_728, 180_355_072, 20_434_649_088, 0, 0]],
+  [
+    "rewards for an adapter",
+    ONE_B,
+    { method: "grpo", hyperparameters: ROLLED },
+    [4_943_257_728, 180_355_072, 20_434_649_088, 3_248_633_152, 0],
+  ],
+  [
+    "rewards on a CPU",
+    ONE_B,
+    { method: "grpo", hyperparameters: ROLLED, device: "cpu" },
+    [2_471_628_864, 180_355_072, 1_402_208_256, 3_067_654_208, 0],
+  ],
+  [
+    "rewards for all weights",
+    ONE_B,
+    { method: "rloo", lora: null, hyperparameters: ROLLED },
+    [4_943_257_728, 16_931_119_488, 9_688_842_240, 3_248_633_152, 0],
+  ],
+  ["a packed model", QUARTER, {}, [874_803_328, 180_355_072, 20_434_649_088, 0, 0]],
+  ["long rows of a packed model", QUARTER, { hyperparameters: LONG }, [874_803_328, 180_355_072, 17_878_745_088, 0, 0]],
+  [
+    "long rows of a larger model",
+    SEVEN_B,
+    { hyperparameters: LONG },
+    [30_462_466_048, 645_922_816, 40_523_192_832, 0, 0],
+  ],
+])("the bytes of %s", (_, shape, over, bytes) => {
+  const { weights, training, activations, rollouts, reference } = estimateMemory(shape, plan(over));
+  expect([weights, training, activations, rollouts, reference]).toEqual(bytes);
+});
+
 test("experts are frozen: a token is computed by those that are used, and none is stored transposed", () => {
   /** The width of Qwen3 30B-A3B, with two layers. */
   const mixture: ModelShape = {
