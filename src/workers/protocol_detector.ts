@@ -117,6 +117,10 @@ export const CropScore = later(() =>
 );
 export type CropScore = z.infer<typeof CropScore>;
 
+/** `blank`: of one colour or a smooth slope. `framed`: the picture inside borders was scored. `screenshot`: without one. */
+export const Layout = z.enum(["plain", "framed", "screenshot", "blank"]);
+export type Layout = z.infer<typeof Layout>;
+
 /** Scores of a grid of squares over the image, row by row. Of an animation: of its first frame. */
 export const Heatmap = later(() =>
   z.strictObject({
@@ -158,6 +162,8 @@ export const Scored = later(() =>
     signals: Signals,
     /** The squares of an image that its score comes from. Results of earlier versions do not have them. */
     crops: z.array(CropScore).optional(),
+    /** Of an image. Results of earlier versions do not have it. */
+    layout: Layout.optional(),
     /** Only if it was asked for, and never for speech. */
     heatmap: Heatmap.optional(),
     /** Only if it was asked for, by `verk detect adapt`. */

@@ -36,7 +36,15 @@ test("both detectors score an image, and the answer describes the image", async 
   expect(scored?.versions).toEqual({ detector_v0: "fake-1", detector_v1: "fake-1" });
   expect(scored?.signals).toEqual({
     c2pa: null,
-    metadata: { software: null, camera: null, generator: null },
+    metadata: {
+      software: null,
+      camera: null,
+      generator: null,
+      digital_source_type: null,
+      model: null,
+      prompt: null,
+    },
+    watermark: null,
     robustness: null,
   });
 });

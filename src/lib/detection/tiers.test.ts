@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { AI_NOT_PROVEN, ensembleOf, tierOf, UNLIKE_TRAINING } from "./tiers.ts";
+import { AI_NOT_PROVEN, ensembleOf, FRAMED, tierOf, UNLIKE_TRAINING } from "./tiers.ts";
 
 const success = (score: number, more: object = {}) => ({ score, status: "success", ...more });
 
@@ -54,6 +54,20 @@ test("a file that all models call unlike training has a score inside uncertain",
     reason: null,
   });
   expect(ensembleOf({ models: { a: sure, b: success(0.95) } })).toMatchObject({ prediction: "ai", reason: null });
+});
+
+test("small, blank and bare screenshots have a score inside uncertain, and borders are told", () => {
+  const of = (more: object) => ensembleOf({ models: { a: success(0.9) }, ...more })!;
+  const image = (width: number, height: number) => ({ media: { kind: "image", width, height } });
+  for (const more of [image(255, 900), image(900, 1), { layout: "blank" }, { layout: "screenshot" }])
+    expect(of(more)).toMatchObject({
+      prediction: "uncertain",
+      isFake: null,
+      reason: expect.stringContaining("uncertain"),
+    });
+  expect(of(image(256, 256))).toMatchObject({ prediction: "ai", reason: null });
+  expect(of({ media: { kind: "audio" } })).toMatchObject({ prediction: "ai", reason: null });
+  expect(of({ ...image(800, 600), layout: "framed" })).toMatchObject({ score: 0.9, reason: FRAMED });
 });
 
 test("no score reaches the tier ai where it is not proven", () => {

@@ -44,6 +44,8 @@ type ModelScore = {
 export type Finding = {
   models: Readonly<Partial<Record<string, ModelScore>>>;
   signals?: Evidence | undefined;
+  media?: { kind: string; width?: number; height?: number } | undefined;
+  layout?: string | undefined;
 };
 
 export const UNLIKE_TRAINING =
@@ -54,16 +56,41 @@ export const AI_NOT_PROVEN = "The tier ai is not proven at this score, so the sc
  * The score of the models that succeeded, moved by what is known: first by doubt, then up to what the file declares.
  * Undefined: no model succeeded.
  */
-export function ensembleOf({ models, signals }: Finding): Ensemble | undefined {
+export function ensembleOf({ models, signals, media, layout }: Finding): Ensemble | undefined {
   const results = Object.values(models);
   const succeeded = results.flatMap((each) => (each?.status === "success" && each.score !== null ? [each] : []));
   if (succeeded.length === 0) return undefined;
   const pixelScore = succeeded.reduce((sum, each) => sum + each.score!, 0) / succeeded.length;
-  const doubted = moved(pixelScore, succeeded);
+  const doubt = doubtOf({ media, layout });
+  const doubted = doubt === null ? moved(pixelScore, succeeded) : { score: undecided(pixelScore), reason: doubt };
   const declaration = signals ? declarationOf(signals) : undefined;
   const { score, reason } = declaration && declaration.least > doubted.score ? raised(declaration) : doubted;
+  const note = layout === "framed" ? FRAMED : null;
   const declared = declaration?.declared ?? "none";
-  return { ...tierOf(score), score, pixelScore, declared, succeeded: succeeded.length, total: results.length, reason };
+  return {
+    ...tierOf(score),
+    score,
+    pixelScore,
+    declared,
+    succeeded: succeeded.length,
+    total: results.length,
+    reason: reason ?? note,
+  };
+}
+
+/** The networks know no image with a shorter side. */
+const LEAST_SIDE = 256;
+export const SMALL = `The image has a side of less than ${LEAST_SIDE} pixels, so the score is moved into uncertain`;
+export const BLANK = "The image is blank or flat, so the score is moved into uncertain";
+export const SCREENSHOT = "The image is a screenshot without a picture, so the score is moved into uncertain";
+export const FRAMED = "The picture inside the borders was scored; of a screenshot less can be said";
+
+/** The reason why the networks can say nothing about an image, or null. */
+function doubtOf({ media, layout }: Pick<Finding, "media" | "layout">): string | null {
+  if (media?.kind === "image" && Math.min(media.width ?? LEAST_SIDE, media.height ?? LEAST_SIDE) < LEAST_SIDE)
+    return SMALL;
+  if (layout === "blank") return BLANK;
+  return layout === "screenshot" ? SCREENSHOT : null;
 }
 
 const raised = ({ least, reason }: Declaration) => ({ score: least, reason });

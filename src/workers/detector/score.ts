@@ -6,6 +6,7 @@ import type { Evidence, Heatmap, ModelName, Scored, Signals } from "../protocol_
 import { EQUALISED_VIEW, evidenceOf } from "./adapted/evidence.ts";
 import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./image/decode.ts";
 import { drawHeatmap, planHeatmap } from "./image/heatmap.ts";
+import { type Area, cutOut, type Found, layoutOf } from "./image/layout.ts";
 import { viewsOf } from "./image/robustness.ts";
 import { CROP, type Crop, cutCrop, MAX_CROPS, planCrops } from "./image/views.ts";
 import { smallPicture } from "./image/whole.ts";
@@ -49,13 +50,18 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
   try {
     const seen: Results[] = [];
     let watermark: Watermark | null = null;
+    let found: Found = { layout: "plain" };
     for (const frame of sampleFrames(header)) {
-      const pixels = await decodeFrame(image, frame);
+      let pixels = await decodeFrame(image, frame);
+      if (frame === 0) found = layoutOf(pixels, { isPhoto: format === "jpeg" || metadata.exif !== undefined });
+      // The frames of an animation may have other borders, so they are scored whole.
+      if (found.inner && frames === 1) pixels = cutOut(pixels, found.inner);
       const scores = scorePixels(world, pixels, options);
       watermark ??= findWatermark(pixels); // while the networks run in their threads
       seen.push(await scores);
     }
-    const crops = cropScores(world.models, seen, planCrops(width, height));
+    const inner = frames === 1 ? found.inner : undefined;
+    const crops = cropScores(world.models, seen, planCrops(inner?.width ?? width, inner?.height ?? height));
     return {
       media: { kind: "image", format, width, height, frames },
       models: judge(world.models, options.models, seen),
@@ -64,9 +70,10 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
         c2pa: readCredentials(bytes, format, { certificates: world.trusted, nowMs: Date.now() }),
         metadata: readOrigin({ exif: metadata.exif, xmp: metadata.xmp?.toString("utf8"), comments: metadata.comments }),
         watermark,
-        robustness: options.robustness ? await testRobustness(world, image, options) : null,
+        robustness: options.robustness ? await testRobustness(world, image, options, inner) : null,
       },
-      crops,
+      crops: crops.map(({ x, y, score }) => ({ x: x + (inner?.x ?? 0), y: y + (inner?.y ?? 0), score })),
+      layout: frames === 1 || found.layout !== "framed" ? found.layout : "plain",
       ...(options.heatmap ? { heatmap: await makeHeatmap(world, await decodeFrame(image, 0), options) } : {}),
       ...(options.features ? { evidence: await collectEvidence(world, image, options) } : {}),
     };
@@ -131,9 +138,14 @@ async function scoreCrops(
   return await lanes.score({ models: available, input, count: crops.length }, options.signal);
 }
 
-async function testRobustness(world: World, image: Image, options: ScoreOptions): Promise<Signals["robustness"]> {
+async function testRobustness(
+  world: World,
+  image: Image,
+  options: ScoreOptions,
+  inner: Area | undefined,
+): Promise<Signals["robustness"]> {
   const views: { view: string; score: number }[] = [];
-  for await (const { view, seen } of viewsOf(image)) {
+  for await (const { view, seen } of viewsOf(image, inner)) {
     const models = judge(world.models, options.models, [await scorePixels(world, seen, options)]);
     const ensemble = ensembleOf({ models });
     if (!ensemble) return null;

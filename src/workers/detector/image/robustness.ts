@@ -1,5 +1,7 @@
 /** Scores an image again after re-encoding and resizing, as happens when images are shared. */
+
 import { decodeFrame, type Image, type Pixels, rawPixels, type SharpLibrary } from "./decode.ts";
+import { type Area, cutOut } from "./layout.ts";
 
 /** Only the middle of a larger image is used, so that five views cost as much as five ordinary images. */
 const MAX_SIDE = 2_048;
@@ -34,10 +36,11 @@ export const VIEWS: readonly View[] = [
   scaled("scale_0.5", 0.5),
 ];
 
-/** Yields the image itself, then its views, one at a time. */
-export async function* viewsOf(image: Image): AsyncGenerator<{ view: string; seen: Pixels }> {
+/** Yields the image itself, or the picture inside its borders, then its views, one at a time. */
+export async function* viewsOf(image: Image, inner?: Area): AsyncGenerator<{ view: string; seen: Pixels }> {
   const { sharp } = image;
-  const whole = await decodeFrame(image, 0);
+  const decoded = await decodeFrame(image, 0);
+  const whole = inner ? cutOut(decoded, inner) : decoded;
   const [width, height] = [Math.min(whole.width, MAX_SIDE), Math.min(whole.height, MAX_SIDE)];
   const [left, top] = [Math.floor((whole.width - width) / 2), Math.floor((whole.height - height) / 2)];
   const open = ({ pixels, ...size }: Pixels) => sharp(pixels, { raw: { ...size, channels: 3 } });
