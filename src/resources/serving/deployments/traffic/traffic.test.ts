@@ -55,7 +55,7 @@ test("requests of a minute and of an hour are one row each, and every period add
   expect(hour.data.at(-2)).toMatchObject({ requests: 0, avg_wait_ms: null, seconds: 60 });
 
   const week = await get("traffic?hours=168");
-  expect(week).toMatchObject({ step_seconds: 3_600, total: { requests: 101 } });
+  expect(week).toMatchObject({ step_seconds: 3_600, total: { requests: 101, most_open: 7, most_waiting: 3 } });
   expect(week.data.length).toBe(168);
 
   await prune(app.ctx);
