@@ -11,7 +11,14 @@ const middleOf = (bucket: number): number => (bucket <= 0 ? 1 : 2 ** ((bucket - 
 export type Counts = Map<number, number>;
 
 export function addCounts(to: Counts, counts: Readonly<Record<string, number>>) {
-  for (const [bucket, n] of Object.entries(counts)) to.set(Number(bucket), (to.get(Number(bucket)) ?? 0) + n);
+  for (const name in counts) {
+    const bucket = Number(name);
+    to.set(bucket, (to.get(bucket) ?? 0) + (counts[name] ?? 0));
+  }
+}
+
+export function mergeCounts(to: Counts, counts: Counts) {
+  for (const [bucket, n] of counts) to.set(bucket, (to.get(bucket) ?? 0) + n);
 }
 
 export type Percentiles = { p50: number; p95: number; p99: number };

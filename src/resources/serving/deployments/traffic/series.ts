@@ -1,11 +1,11 @@
 /** Traffic of a deployment over time: equal slots with rates, tokens, waits and percentiles of times. */
-import { and, asc, eq, gte } from "drizzle-orm";
+import { and, asc, eq, gt } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
 import { isoTime } from "../../../../lib/time.ts";
 import { takingTurns } from "../../../../lib/turns.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../../../lib/units.ts";
 import { type DeploymentRow, deploymentTraffic, type TrafficRow } from "../table.ts";
-import { addCounts, type Counts, percentilesOf } from "./buckets.ts";
+import { addCounts, type Counts, mergeCounts, percentilesOf } from "./buckets.ts";
 import type { DeploymentTraffic, TrafficPoint } from "./schema.ts";
 
 /** The longest period of a row, in hours, and the length of its slots in minutes. */
@@ -37,13 +37,25 @@ const blank = (): Sum => ({
   firstToken: new Map(),
 });
 
+const SUMMED = ["requests", "errors", "promptTokens", "cachedTokens", "completionTokens", "waitedMs"] as const;
+const HIGHEST = ["mostOpen", "mostWaiting"] as const;
+type Figures = Pick<Sum, (typeof SUMMED)[number] | (typeof HIGHEST)[number]>;
+
+function addFigures(sum: Sum, more: Figures) {
+  for (const key of SUMMED) sum[key] += more[key];
+  for (const key of HIGHEST) sum[key] = Math.max(sum[key], more[key]);
+}
+
 function add(sum: Sum, row: TrafficRow) {
-  for (const key of ["requests", "errors", "promptTokens", "cachedTokens", "completionTokens", "waitedMs"] as const)
-    sum[key] += row[key];
-  sum.mostOpen = Math.max(sum.mostOpen, row.mostOpen);
-  sum.mostWaiting = Math.max(sum.mostWaiting, row.mostWaiting);
+  addFigures(sum, row);
   addCounts(sum.answer, row.answerMs);
   addCounts(sum.firstToken, row.firstTokenMs);
+}
+
+function merge(sum: Sum, slot: Sum) {
+  addFigures(sum, slot);
+  mergeCounts(sum.answer, slot.answer);
+  mergeCounts(sum.firstToken, slot.firstToken);
 }
 
 /** Slots begin at whole multiples of their length; the last one is not over. */
@@ -61,8 +73,8 @@ export async function trafficOf(ctx: Ctx, { id }: DeploymentRow, hours: number):
     await turn();
     const slot = slots.get(Math.floor((row.minute * MINUTE_MS) / length) * length);
     if (slot) add(slot, row); // a row may be newer than `now`, if the clock was set back
-    if (slot) add(total, row);
   }
+  for (const slot of slots.values()) merge(total, slot);
   return {
     object: "deployment_traffic",
     deployment_id: id,
@@ -73,19 +85,24 @@ export async function trafficOf(ctx: Ctx, { id }: DeploymentRow, hours: number):
   };
 }
 
-const rowsSince = (ctx: Ctx, id: string, minutes: number, since: number): TrafficRow[] =>
-  ctx.db
-    .select()
-    .from(deploymentTraffic)
-    .where(
-      and(
-        eq(deploymentTraffic.deploymentId, id),
-        eq(deploymentTraffic.minutes, minutes),
-        gte(deploymentTraffic.minute, Math.floor(since / MINUTE_MS)),
-      ),
-    )
-    .orderBy(asc(deploymentTraffic.minute))
-    .all();
+const PAGE = 100;
+
+/** Rows have long texts: few are read at once. */
+function* rowsSince(ctx: Ctx, id: string, minutes: number, since: number): Generator<TrafficRow> {
+  const { deploymentId, minutes: length, minute } = deploymentTraffic;
+  for (let after = Math.floor(since / MINUTE_MS) - 1; ; ) {
+    const rows = ctx.db
+      .select()
+      .from(deploymentTraffic)
+      .where(and(eq(deploymentId, id), eq(length, minutes), gt(minute, after)))
+      .orderBy(asc(minute))
+      .limit(PAGE)
+      .all();
+    yield* rows;
+    if (rows.length < PAGE) return;
+    after = rows.at(-1)?.minute ?? after;
+  }
+}
 
 const present = (sum: Sum, from: number, until: number): TrafficPoint => ({
   time: isoTime(from),
