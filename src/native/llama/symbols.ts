@@ -79,6 +79,7 @@ const LLAMA = {
   llama_sampler_chain_init: { args: ["u8"], returns: P }, // a struct of one bool: no_perf
   llama_sampler_chain_add: { args: [P, P], returns: V },
   llama_sampler_free: { args: [P], returns: V },
+  llama_sampler_clone: { args: [P], returns: P },
   llama_sampler_copy: { args: [P, P], returns: V },
   llama_sampler_apply: { args: [P, P], returns: V },
   llama_sampler_accept: { args: [P, I], returns: V },

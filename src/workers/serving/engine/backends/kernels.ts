@@ -7,7 +7,7 @@ import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
 import { PLAIN } from "../../../decoder/drawing.ts";
 import type { Decoder, DrawnToken } from "../../../decoder/types.ts";
 import { END } from "../kinds.ts";
-import { GrammarState } from "../sampling/grammar.ts";
+import { type GrammarState, Grammars } from "../sampling/grammar.ts";
 import { Candidates, NOTHING_LEFT, type SamplerNative } from "../sampling/sampler.ts";
 import type { Sequence } from "../sequence.ts";
 import { injectFault } from "../thread/fault.ts";
@@ -32,13 +32,13 @@ export class KernelBackend implements Backend {
   readonly #results: Results;
   readonly #running = new Map<number, Running>();
   readonly #pace = new StepPace();
-  readonly #candidates: Candidates;
+  readonly #grammars: Grammars;
   #full = false; // true from a failed admission to the next release
 
   constructor(options: KernelOptions, results: Results) {
     this.#options = options;
     this.#results = results;
-    this.#candidates = new Candidates(options.native.vocabSize);
+    this.#grammars = new Grammars(options.native, new Candidates(options.native.vocabSize));
   }
 
   /** Pages of known beginnings are only reused when room is short, so a probe costs no cache. */
@@ -90,6 +90,7 @@ export class KernelBackend implements Backend {
   }
 
   close() {
+    this.#grammars.free();
     this.#options.close();
   }
 
@@ -100,7 +101,7 @@ export class KernelBackend implements Backend {
     const cachedBefore = decoder.stats().cachedTokens;
     let grammar: GrammarState | null = null;
     try {
-      if (submit.grammar !== null) grammar = new GrammarState(native, this.#candidates, submit.grammar);
+      if (submit.grammar !== null) grammar = this.#grammars.open(submit.grammar);
       // The decoder's list for penalties would count a rejected token.
       const always =
         grammar !== null && (submit.sampling.frequencyPenalty !== 0 || submit.sampling.presencePenalty !== 0);

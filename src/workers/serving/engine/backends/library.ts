@@ -15,6 +15,7 @@ import { Composer } from "../composer.ts";
 import type { Pace } from "../pace.ts";
 import { RowReader } from "../row_reader.ts";
 import { DeviceSampling } from "../sampling/device_sampling.ts";
+import { Grammars } from "../sampling/grammar.ts";
 import { logprobs } from "../sampling/logprobs.ts";
 import { Candidates, Sampler, type SamplerNative } from "../sampling/sampler.ts";
 import type { Sequence } from "../sequence.ts";
@@ -55,6 +56,7 @@ export class LibraryBackend implements Backend {
   readonly #cache: Cache;
   readonly #composer: Composer;
   readonly #candidates: Candidates;
+  readonly #grammars: Grammars;
   readonly #device: DeviceSampling | null;
   readonly #owners: (Sequence | null)[];
   readonly #logits: Logits;
@@ -77,6 +79,7 @@ export class LibraryBackend implements Backend {
     });
     this.#rows = new RowReader({ ...options, ...native, cache: this.#cache, owners: this.#owners, results });
     this.#candidates = new Candidates(native.vocabSize);
+    this.#grammars = new Grammars(native, this.#candidates);
     this.#logits = new Logits(native, 4 * options.parallel);
     this.#device = options.deviceSampling ? new DeviceSampling(native, native.context, options.parallel) : null;
   }
@@ -94,6 +97,7 @@ export class LibraryBackend implements Backend {
   }
 
   close() {
+    this.#grammars.free();
     this.#llama.llama_free(this.#options.native.context);
     this.#device?.free();
   }
@@ -179,7 +183,8 @@ export class LibraryBackend implements Backend {
       const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
       const device = this.#device;
       const drawer = probe ? device?.of(taken.at, choice) : device?.use(taken.at, choice, sequence.submit);
-      sequence.sampler = drawer ?? new Sampler(this.#options.native, choice, null);
+      const state = grammar === null || drawer ? null : this.#grammars.open(grammar);
+      sequence.sampler = drawer ?? new Sampler(this.#options.native, choice, null, state);
     } catch (error) {
       this.#results.failed(sequence, errorText(error));
       return false;

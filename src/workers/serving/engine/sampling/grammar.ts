@@ -1,33 +1,147 @@
-/** The state of one sample's grammar: which tokens may follow, for a backend that draws on a device. */
+/**
+ * The grammars of one thread: which tokens may follow. To ask the library about a whole vocabulary takes milliseconds, so
+ * its answer is kept for each state of a grammar, for all sequences with the same grammar.
+ */
+
+import { MIB } from "../../../../lib/units.ts";
 import type { Ptr } from "../../../../native/ffi.ts";
+import { GrammarPlace, GrammarStates } from "../../grammar/states.ts";
 import { CONTROL, END } from "../kinds.ts";
 import { type Candidates, openGrammar, type SamplerNative } from "./sampler.ts";
 
-export class GrammarState {
+const MOST_GRAMMARS = 32;
+const MOST_BYTES = 64 * MIB; // masks of all grammars
+
+/** `states` null: this program cannot read the grammar, so nothing is kept. `first`: a sequence at its beginning, to copy. */
+type ReadGrammar = { states: GrammarStates | null; masks: Map<string, Uint32Array>; first: Ptr };
+
+export class Grammars {
   readonly #native: SamplerNative;
   readonly #candidates: Candidates;
-  readonly #grammar: Ptr;
+  readonly #known = new Map<string, ReadGrammar>();
+  readonly #pieces = new Map<number, Uint8Array>();
+  #bytes = 0;
 
-  /** Throws the parser's message if the grammar does not parse. */
-  constructor(native: SamplerNative, candidates: Candidates, grammar: string) {
+  constructor(native: SamplerNative, candidates: Candidates) {
     this.#native = native;
     this.#candidates = candidates;
-    this.#grammar = openGrammar(native.llama, native.vocab, grammar);
+  }
+
+  /** Throws the parser's message if the grammar does not parse. */
+  open(grammar: string): GrammarState {
+    const known = this.#known.get(grammar) ?? this.#read(grammar);
+    this.#known.delete(grammar);
+    this.#known.set(grammar, known); // the newest is the last
+    return new GrammarState(this, this.#native, known);
+  }
+
+  /** Returns a bit for each token that may follow. */
+  mask(grammar: Ptr, masks: Map<string, Uint32Array>, key: string | null): Uint32Array {
+    const kept = key === null ? undefined : masks.get(key);
+    if (kept) return kept;
+    const { llama, kinds } = this.#native;
+    const mask = this.#candidates.mask(llama, { grammar, kinds });
+    if (key !== null) {
+      masks.set(key, mask);
+      this.#bytes += mask.byteLength;
+      if (this.#bytes > MOST_BYTES) this.#forgetMasks();
+    }
+    return mask;
+  }
+
+  allows(grammar: Ptr, token: number): boolean {
+    const { llama, kinds } = this.#native;
+    return kinds.of(token) !== CONTROL && this.#candidates.allows(llama, grammar, token);
+  }
+
+  piece(token: number): Uint8Array {
+    const known = this.#pieces.get(token);
+    if (known) return known;
+    const { llama, vocab } = this.#native;
+    let room = new Uint8Array(256);
+    const read = () => llama.llama_token_to_piece(vocab, token, room, room.length, 0, true);
+    let length = read();
+    if (length < 0) {
+      room = new Uint8Array(-length);
+      length = read();
+    }
+    const piece = room.slice(0, length);
+    this.#pieces.set(token, piece);
+    return piece;
+  }
+
+  free() {
+    for (const { first } of this.#known.values()) this.#native.llama.llama_sampler_free(first);
+    this.#known.clear();
+  }
+
+  #read(grammar: string): ReadGrammar {
+    const { llama, vocab } = this.#native;
+    const first = openGrammar(llama, vocab, grammar);
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined && this.#known.size >= MOST_GRAMMARS) this.#forget(oldest);
+    return { states: statesOf(grammar), masks: new Map(), first };
+  }
+
+  /** Running sequences have copies of their own. */
+  #forget(grammar: string) {
+    const { first, masks } = this.#known.get(grammar)!;
+    for (const mask of masks.values()) this.#bytes -= mask.byteLength;
+    masks.clear();
+    this.#native.llama.llama_sampler_free(first);
+    this.#known.delete(grammar);
+  }
+
+  #forgetMasks() {
+    for (const { masks } of this.#known.values()) masks.clear();
+    this.#bytes = 0;
+  }
+}
+
+function statesOf(grammar: string): GrammarStates | null {
+  try {
+    return new GrammarStates(grammar);
+  } catch {
+    return null;
+  }
+}
+
+/** The grammar of one sample, after the tokens that it accepted. */
+export class GrammarState {
+  readonly #grammars: Grammars;
+  readonly #native: SamplerNative;
+  readonly #grammar: Ptr;
+  readonly #masks: Map<string, Uint32Array>;
+  #place: GrammarPlace | null;
+
+  constructor(grammars: Grammars, native: SamplerNative, { states, masks, first }: ReadGrammar) {
+    this.#grammars = grammars;
+    this.#native = native;
+    this.#grammar = native.llama.llama_sampler_clone(first) as Ptr;
+    this.#masks = masks;
+    this.#place = states && new GrammarPlace(states);
   }
 
   allows(token: number): boolean {
-    const { llama, kinds } = this.#native;
-    return kinds.of(token) !== CONTROL && this.#candidates.allows(llama, this.#grammar, token);
+    const mask = this.#place === null ? undefined : this.#masks.get(this.#place.key);
+    if (mask) return (mask[token >> 5]! & (1 << (token & 31))) !== 0;
+    return this.#grammars.allows(this.#grammar, token);
   }
 
-  /** A bit for each token that may follow. It takes milliseconds for a large vocabulary. */
+  /** A bit for each token that may follow. The caller must not change it. */
   mask(): Uint32Array {
-    return this.#candidates.mask(this.#native.llama, { grammar: this.#grammar, kinds: this.#native.kinds });
+    return this.#grammars.mask(this.#grammar, this.#masks, this.#place?.key ?? null);
   }
 
   accept(token: number) {
     const { llama, kinds } = this.#native;
-    if (kinds.of(token) !== END) llama.llama_sampler_accept(this.#grammar, token);
+    if (kinds.of(token) === END) return;
+    llama.llama_sampler_accept(this.#grammar, token);
+    try {
+      this.#place?.take(this.#grammars.piece(token));
+    } catch {
+      this.#place = null; // from here on the library is asked each time
+    }
   }
 
   free() {

@@ -8,6 +8,7 @@ import { cstr, must, type Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import { CONTROL, END, type TokenKinds } from "../kinds.ts";
 import type { Sampling } from "../types.ts";
+import type { GrammarState } from "./grammar.ts";
 
 export type Choice = {
   sampling: Sampling;
@@ -41,17 +42,17 @@ export type Drawer = {
 export class Sampler implements Drawer {
   readonly logp = Number.NaN;
   readonly chain: Ptr;
-  readonly #grammar: Ptr | null;
+  readonly #grammar: GrammarState | null;
   readonly #counts: boolean; // true if the chain remembers tokens: it may then see only the tokens that were taken
   readonly #owned: boolean;
   readonly #native: SamplerNative;
 
   /** `attached`: a chain that the context owns and frees. */
-  constructor(native: SamplerNative, choice: Choice, attached: Ptr | null) {
+  constructor(native: SamplerNative, choice: Choice, attached: Ptr | null, grammar: GrammarState | null = null) {
     const { frequencyPenalty, presencePenalty } = choice.sampling;
     this.#native = native;
     this.#counts = frequencyPenalty !== 0 || presencePenalty !== 0;
-    this.#grammar = choice.grammar === null ? null : openGrammar(native.llama, native.vocab, choice.grammar);
+    this.#grammar = grammar;
     this.#owned = attached === null;
     this.chain = attached ?? openChain(native, choice);
   }
@@ -63,13 +64,12 @@ export class Sampler implements Drawer {
     let token = this.#counts
       ? candidates.choose(llama, this.chain, this.#logits(context, row))
       : llama.llama_sampler_sample(this.chain, context, row);
-    if (!candidates.allows(llama, this.#grammar, token)) {
-      const limit = { grammar: this.#grammar, kinds: this.#native.kinds };
-      token = candidates.choose(llama, this.chain, this.#logits(context, row), limit);
+    if (!this.#grammar.allows(token)) {
+      token = candidates.choose(llama, this.chain, this.#logits(context, row), this.#grammar.mask());
       if (token === NOTHING_LEFT) return NOTHING_LEFT;
     }
     if (this.#counts) llama.llama_sampler_accept(this.chain, token);
-    if (this.#native.kinds.of(token) !== END) llama.llama_sampler_accept(this.#grammar, token);
+    this.#grammar.accept(token);
     return token;
   }
 
@@ -79,7 +79,7 @@ export class Sampler implements Drawer {
 
   free() {
     if (this.#owned) this.#native.llama.llama_sampler_free(this.chain);
-    if (this.#grammar !== null) this.#native.llama.llama_sampler_free(this.#grammar);
+    this.#grammar?.free();
   }
 }
 
@@ -142,13 +142,11 @@ export class Candidates {
     this.#floats = new Float32Array(this.#words.buffer);
   }
 
-  /** Returns the token that `chain` chooses, among those that the grammar allows. */
-  choose(llama: Llama, chain: Ptr, logits: Ptr, limit?: { grammar: Ptr; kinds: TokenKinds }): number {
-    this.#fill(new Float32Array(toArrayBuffer(logits, 0, this.#count * 4)));
-    if (limit) {
-      llama.llama_sampler_apply(limit.grammar, ptr(this.#list));
-      if (!this.#keepPossible(limit.kinds)) return NOTHING_LEFT;
-    }
+  /** Returns the token that `chain` chooses, among those with a bit in the mask. */
+  choose(llama: Llama, chain: Ptr, logits: Ptr, mask?: Uint32Array): number {
+    const all = new Float32Array(toArrayBuffer(logits, 0, this.#count * 4));
+    if (mask === undefined) this.#fill(all);
+    else if (!this.#fillMasked(all, mask)) return NOTHING_LEFT;
     llama.llama_sampler_apply(chain, ptr(this.#list));
     return this.#selected();
   }
@@ -191,14 +189,18 @@ export class Candidates {
     return floats[1] !== Number.NEGATIVE_INFINITY;
   }
 
-  /** Removes impossible tokens, so that no later step can choose them. Returns false when nothing is left. */
-  #keepPossible(kinds: TokenKinds): boolean {
+  /** Leaves impossible tokens out, so that no later step can choose them. Returns false when nothing is left. */
+  #fillMasked(source: Float32Array, mask: Uint32Array): boolean {
     let kept = 0;
-    for (let at = 0; at < this.#words.length; at += ENTRY_WORDS) {
-      if (this.#floats[at + 1] === Number.NEGATIVE_INFINITY || kinds.of(this.#words[at]!) === CONTROL) continue;
-      this.#words[kept] = this.#words[at]!;
-      this.#words[kept + 1] = this.#words[at + 1]!;
-      kept += ENTRY_WORDS;
+    for (let word = 0; word < mask.length; word++) {
+      for (let bits = mask[word]!; bits !== 0; bits &= bits - 1) {
+        const token = word * 32 + 31 - Math.clz32(bits & -bits);
+        if (source[token] === Number.NEGATIVE_INFINITY) continue;
+        this.#words[kept] = token;
+        this.#floats[kept + 1] = source[token]!;
+        this.#floats[kept + 2] = 0;
+        kept += ENTRY_WORDS;
+      }
     }
     this.#reset(kept / ENTRY_WORDS);
     return kept > 0;
