@@ -17,7 +17,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
-import { applied, changesOf, drawn, isProduct, type Mutant, placed } from "./mutants/choice.ts";
+import { applied, changesOf, drawn, isProduct, type Mutant, relocated } from "./mutants/choice.ts";
 import { openProgram, type Program } from "./mutants/program.ts";
 import { copyTree, removeTree } from "./mutants/tree.ts";
 import { ordered, Trials, type Verdict } from "./mutants/trial.ts";
@@ -122,7 +122,7 @@ function readResults(): { chosen: Mutant[]; results: Result[] } {
 async function find(tree: string, mutant: Mutant): Promise<Mutant | null> {
   const path = join(tree, mutant.file);
   if (!existsSync(path)) return null;
-  return await placed(mutant, readFileSync(path, "utf8"), async () => {
+  return await relocated(mutant, readFileSync(path, "utf8"), async () => {
     program ??= await openProgram(tree);
     return changesOf(await program.parse(mutant.file));
   });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { applied, changesOf, drawn, isProduct, placed } from "./choice.ts";
+import { applied, changesOf, drawn, isProduct, relocated } from "./choice.ts";
 import { parseText } from "./program.ts";
 
 /** `from → to` of every mutant of a text. */
@@ -81,7 +81,7 @@ test("positions are those of the text, also behind characters of several bytes",
 
 test("a mutant is found again in a text that has changed, or it is gone", async () => {
   const mutant = { file: "a.ts", at: 12, line: 1, from: "<", to: "<=" };
-  const find = (text: string) => placed(mutant, text, async () => changesOf(await parseText(text)));
+  const find = (text: string) => relocated(mutant, text, async () => changesOf(await parseText(text)));
   expect(await find("const a = b < c;")).toBe(mutant);
   const moved = "const x = y < z; const a = 1;\n\nconst b = b < c;\n";
   expect(await find(`\n${moved}`)).toEqual({ ...mutant, at: 13, line: 2 });

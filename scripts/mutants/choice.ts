@@ -50,7 +50,11 @@ export function applied(text: string, change: Change): string {
 const isAt = (text: string, { at, from }: Change) => text.slice(at, at + from.length) === from;
 
 /** The mutant where it is in a text that may have changed since it was drawn: at the nearest line with the same change. */
-export async function placed(mutant: Mutant, text: string, changes: () => Promise<Change[]>): Promise<Mutant | null> {
+export async function relocated(
+  mutant: Mutant,
+  text: string,
+  changes: () => Promise<Change[]>,
+): Promise<Mutant | null> {
   if (isAt(text, mutant)) return mutant;
   const distance = ({ line }: Change) => Math.abs(line - mutant.line);
   const alike = (await changes()).filter(({ from, to }) => from === mutant.from && to === mutant.to);

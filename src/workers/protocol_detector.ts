@@ -162,7 +162,7 @@ export const Scored = later(() =>
     signals: Signals,
     /** The squares of an image that its score comes from. Results of earlier versions do not have them. */
     crops: z.array(CropScore).optional(),
-    /** Of an image. Results of earlier versions do not have it. */
+    /** An image has it. Results of earlier versions do not. */
     layout: Layout.optional(),
     /** Only if it was asked for, and never for speech. */
     heatmap: Heatmap.optional(),

@@ -119,8 +119,8 @@ describe("az, against a fake", () => {
         "x/",
       ),
     ).toMatch(/^unreachable: .*like Azure/);
-    const gone = (request: Request) => (request.method === "GET" ? new Response(null, { status: 412 }) : undefined);
-    expect(await codeOf(gone)).toMatch(/^broken: .*changed while it was being read/);
+    const changed = (request: Request) => (request.method === "GET" ? new Response(null, { status: 412 }) : undefined);
+    expect(await codeOf(changed)).toMatch(/^broken: .*changed while it was being read/);
     const whole = (request: Request) => (request.method === "HEAD" ? new Response(null, { status: 400 }) : undefined);
     expect(await codeOf(whole)).toStartWith("invalid_source");
   });

@@ -34,6 +34,8 @@ const outcome: ReportedOutcome = {
     isFake: true,
     confidence: 0.8,
     score: 0.9,
+    pixelScore: 0.9,
+    declared: "metadata",
     succeeded: 1,
     total: 2,
     reason: null,

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { randomFor } from "../../../test/sweep.ts";
 import { AI_NOT_PROVEN, ensembleOf, FRAMED, tierOf, UNLIKE_TRAINING } from "./tiers.ts";
 
 const success = (score: number, more: object = {}) => ({ score, status: "success", ...more });
@@ -21,7 +22,7 @@ const FIXTURES = [
 
 test("59 fixed and 10,000 random scores follow the table of the contract, whatever the models know", () => {
   expect(FIXTURES).toHaveLength(59);
-  const random = Array.from({ length: 10_000 }, () => Math.random());
+  const random = Array.from({ length: 10_000 }, randomFor("scores of the contract's table"));
   const doubts = [{}, { unlike: true }, { unlike: false, ai_from: 0.93 }, { ai_from: null }, { ai_from: 0.8 }];
   for (const [i, score] of [...FIXTURES, ...random].entries()) {
     const ensemble = ensembleOf({ models: { a: success(score, doubts[i % doubts.length]) } })!;

@@ -14,7 +14,7 @@ const faultOf = (row: Row, shape: Shape): string => {
 };
 
 const human = { from: "human", value: "Hi" };
-const asked = { role: "user", content: "Hi" };
+const question = { role: "user", content: "Hi" };
 const call = (args: unknown) => JSON.stringify({ name: "add", arguments: args });
 const called = (args: string) => ({
   role: "assistant",
@@ -26,9 +26,9 @@ test.each<[string, Row, Row]>([
   [
     "turns become messages",
     { conversations: [human, { from: "gpt", value: "Yes" }] },
-    { messages: [asked, { role: "assistant", content: "Yes" }] },
+    { messages: [question, { role: "assistant", content: "Yes" }] },
   ],
-  ["a role is known in every case", { conversations: [{ from: "Human", value: "Hi" }] }, { messages: [asked] }],
+  ["a role is known in every case", { conversations: [{ from: "Human", value: "Hi" }] }, { messages: [question] }],
   [
     "an unknown role stays",
     { conversations: [{ from: "narrator", value: "x" }] },
@@ -49,16 +49,16 @@ test.each<[string, Row, Row]>([
       ],
     },
   ],
-  ["a turn that is a message already", { conversations: [asked] }, { messages: [asked] }],
+  ["a turn that is a message already", { conversations: [question] }, { messages: [question] }],
   [
     "other fields of a turn stay",
     { conversations: [{ ...human, weight: 0 }] },
-    { messages: [{ ...asked, weight: 0 }] },
+    { messages: [{ ...question, weight: 0 }] },
   ],
   [
     "a call with its arguments",
     { conversations: [human, { from: "function_call", value: call({ a: 1 }) }] },
-    { messages: [asked, called('{"a":1}')] },
+    { messages: [question, called('{"a":1}')] },
   ],
   [
     "a call whose arguments are text",
@@ -68,15 +68,15 @@ test.each<[string, Row, Row]>([
   [
     "the system text comes first",
     { system: "Be kind", conversations: [human], id: 7 },
-    { messages: [{ role: "system", content: "Be kind" }, asked], id: 7 },
+    { messages: [{ role: "system", content: "Be kind" }, question], id: 7 },
   ],
-  ["an empty system text is none", { system: "", conversations: [human] }, { messages: [asked] }],
+  ["an empty system text is none", { system: "", conversations: [human] }, { messages: [question] }],
   [
     "a system message of its own wins",
     { system: "A", conversations: [{ from: "system", value: "B" }] },
     { messages: [{ role: "system", content: "B" }] },
   ],
-  ["a system column of another kind stays", { system: 3, conversations: [human] }, { messages: [asked], system: 3 }],
+  ["a system column of another kind stays", { system: 3, conversations: [human] }, { messages: [question], system: 3 }],
 ])("sharegpt: %s", (_, row, wanted) => {
   expect(convertRow(row, "sharegpt")).toEqual(wanted);
 });
@@ -164,18 +164,18 @@ test.each<[string, Row, Row]>([
   ],
   [
     "messages share their beginning",
-    { chosen: [asked, said("a")], rejected: [asked, said("b")] },
-    { prompt: [asked], chosen: [said("a")], rejected: [said("b")] },
+    { chosen: [question, said("a")], rejected: [question, said("b")] },
+    { prompt: [question], chosen: [said("a")], rejected: [said("b")] },
   ],
   [
     "the last message of each is its answer",
-    { chosen: [asked, said("a")], rejected: [asked, said("a"), asked, said("b")] },
-    { prompt: [asked], chosen: [said("a")], rejected: [said("a"), asked, said("b")] },
+    { chosen: [question, said("a")], rejected: [question, said("a"), question, said("b")] },
+    { prompt: [question], chosen: [said("a")], rejected: [said("a"), question, said("b")] },
   ],
   [
     "an answer is no end of a prompt",
-    { chosen: [asked, said("a"), asked], rejected: [asked, said("a"), { role: "user", content: "?" }] },
-    { prompt: [asked], chosen: [said("a"), asked], rejected: [said("a"), { role: "user", content: "?" }] },
+    { chosen: [question, said("a"), question], rejected: [question, said("a"), { role: "user", content: "?" }] },
+    { prompt: [question], chosen: [said("a"), question], rejected: [said("a"), { role: "user", content: "?" }] },
   ],
 ])("implicit preference: %s", (_, row, wanted) => {
   expect(convertRow(row, "implicit_preference")).toEqual(wanted);
@@ -185,10 +185,10 @@ test.each<[Row, string]>([
   [{ chosen: "Hello", rejected: "Help" }, "prompt is missing, and chosen and rejected do not have the same beginning"],
   [{ chosen: " a", rejected: " b" }, "prompt is missing"],
   [
-    { chosen: [asked, said("a")], rejected: [said("a"), asked] },
+    { chosen: [question, said("a")], rejected: [said("a"), question] },
     "prompt is missing, and chosen and rejected do not have the same first message",
   ],
-  [{ chosen: "Hello", rejected: [asked] }, "chosen and rejected must both be strings"],
+  [{ chosen: "Hello", rejected: [question] }, "chosen and rejected must both be strings"],
   [{ chosen: 1, rejected: 2 }, "chosen and rejected must both be strings"],
 ])("implicit preference: %j is refused", (row, message) => {
   expect(faultOf(row, "implicit_preference")).toStartWith(message);

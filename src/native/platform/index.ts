@@ -26,6 +26,8 @@ export type Platform = {
   seccompArch: number;
   /** Offsets in the kernel's struct stat, in bytes. The other fields lie at the same place on both. */
   stat: { mode: number; links: number; linksBytes: 4 | 8 };
+  /** Rows of a call up to which llama.cpp's kernels for the processor keep the order of sums (batch_shapes.ts). */
+  steadyRows: number;
   bun: { package: string; target: "bun-linux-x64" | "bun-linux-arm64" };
   /** Debian's tools that build for this architecture on the other one; `root` holds its lib and include. */
   cross: { gcc: string; root: string; packages: readonly string[] };
@@ -41,6 +43,7 @@ const x64: Platform = {
   elfMachine: 62,
   seccompArch: 0xc000003e,
   stat: { mode: 24, links: 16, linksBytes: 8 },
+  steadyRows: 60, // below 64
   bun: { package: "@oven/bun-linux-x64", target: "bun-linux-x64" },
   cross: {
     gcc: "x86_64-linux-gnu-gcc",
@@ -59,6 +62,7 @@ const arm64: Platform = {
   elfMachine: 183,
   seccompArch: 0xc00000b7,
   stat: { mode: 16, links: 20, linksBytes: 4 },
+  steadyRows: 4, // below 8, and one group
   bun: { package: "@oven/bun-linux-aarch64", target: "bun-linux-arm64" },
   cross: {
     gcc: "aarch64-linux-gnu-gcc",

@@ -25,14 +25,14 @@ test("sums are the same for chunks of any size", () => {
 async function blocksWith(sums: BigUint64Array | undefined, onWrong: (at: number) => void = () => {}) {
   const path = join(tempDir(), "content");
   writeFileSync(path, content);
-  const asked: [first: number, count: number][] = [];
+  const requests: [first: number, count: number][] = [];
   const wrong: number[] = [];
   const blocks = {
     file: await open(path),
     path,
     totalBytes: content.length,
     readSums: async (first: number, count: number) => {
-      asked.push([first, count]);
+      requests.push([first, count]);
       return sums?.slice(first, first + count);
     },
     onWrong: async (at: number) => {
@@ -40,7 +40,7 @@ async function blocksWith(sums: BigUint64Array | undefined, onWrong: (at: number
       onWrong(at);
     },
   };
-  return { blocks, asked, wrong };
+  return { blocks, requests, wrong };
 }
 async function read(blocks: Awaited<ReturnType<typeof blocksWith>>["blocks"], offset: number, bytes: number) {
   const pieces: Uint8Array[] = [];
@@ -57,10 +57,10 @@ test.each([
   [PIECE - 5, PIECE + 10],
   [content.length - 1, 1],
 ])("the part from %d of %d bytes is given exactly, and its sums are read once", async (offset, bytes) => {
-  const { blocks, asked, wrong } = await blocksWith(right);
+  const { blocks, requests, wrong } = await blocksWith(right);
   expect((await read(blocks, offset, bytes)).equals(content.subarray(offset, offset + bytes))).toBe(true);
   const first = Math.floor(offset / BLOCK_BYTES);
-  expect([asked, wrong]).toEqual([[[first, blocksIn(offset + bytes) - first]], []]);
+  expect([requests, wrong]).toEqual([[[first, blocksIn(offset + bytes) - first]], []]);
 });
 
 test("a sum that is wrong is judged once: if all of the content is sound, the rest is read as it is", async () => {

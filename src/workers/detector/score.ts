@@ -6,7 +6,7 @@ import type { Evidence, Heatmap, ModelName, Scored, Signals } from "../protocol_
 import { EQUALISED_VIEW, evidenceOf } from "./adapted/evidence.ts";
 import { bytesHeld, decodeFrame, type Image, type Pixels, readHeader, sampleFrames } from "./image/decode.ts";
 import { drawHeatmap, planHeatmap } from "./image/heatmap.ts";
-import { type Area, cutOut, type Found, layoutOf } from "./image/layout.ts";
+import { type Area, cutOut, type Framing, layoutOf } from "./image/layout.ts";
 import { viewsOf } from "./image/robustness.ts";
 import { CROP, type Crop, cutCrop, MAX_CROPS, planCrops } from "./image/views.ts";
 import { smallPicture } from "./image/whole.ts";
@@ -50,17 +50,17 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
   try {
     const seen: Results[] = [];
     let watermark: Watermark | null = null;
-    let found: Found = { layout: "plain" };
+    let framing: Framing = { layout: "plain" };
     for (const frame of sampleFrames(header)) {
       let pixels = await decodeFrame(image, frame);
-      if (frame === 0) found = layoutOf(pixels, { isPhoto: format === "jpeg" || metadata.exif !== undefined });
+      if (frame === 0) framing = layoutOf(pixels, { isPhoto: format === "jpeg" || metadata.exif !== undefined });
       // The frames of an animation may have other borders, so they are scored whole.
-      if (found.inner && frames === 1) pixels = cutOut(pixels, found.inner);
+      if (framing.inner && frames === 1) pixels = cutOut(pixels, framing.inner);
       const scores = scorePixels(world, pixels, options);
       watermark ??= findWatermark(pixels); // while the networks run in their threads
       seen.push(await scores);
     }
-    const inner = frames === 1 ? found.inner : undefined;
+    const inner = frames === 1 ? framing.inner : undefined;
     const crops = cropScores(world.models, seen, planCrops(inner?.width ?? width, inner?.height ?? height));
     return {
       media: { kind: "image", format, width, height, frames },
@@ -73,7 +73,7 @@ async function scoreImage(world: World, bytes: Uint8Array, options: ScoreOptions
         robustness: options.robustness ? await testRobustness(world, image, options, inner) : null,
       },
       crops: crops.map(({ x, y, score }) => ({ x: x + (inner?.x ?? 0), y: y + (inner?.y ?? 0), score })),
-      layout: frames === 1 || found.layout !== "framed" ? found.layout : "plain",
+      layout: frames === 1 || framing.layout !== "framed" ? framing.layout : "plain",
       ...(options.heatmap ? { heatmap: await makeHeatmap(world, await decodeFrame(image, 0), options) } : {}),
       ...(options.features ? { evidence: await collectEvidence(world, image, options) } : {}),
     };

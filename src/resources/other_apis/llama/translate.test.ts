@@ -2,12 +2,14 @@ import { expect, test } from "bun:test";
 import type { Completion } from "../../../lib/chat/completion.ts";
 import { fromInfill, fromNative, toNative } from "./translate.ts";
 
+const native = (fields: object) => fromNative({ prompt: "a", ...fields } as Parameters<typeof fromNative>[0]);
+
 test("the limit of tokens has two names, and none of them means no limit", () => {
   const limits = [{ n_predict: 5, max_tokens: 7 }, { max_tokens: 7 }, { n_predict: 0 }, {}].map(
-    (fields) => fromNative({ prompt: "a", ...fields }).max_tokens,
+    (fields) => native(fields).max_tokens,
   );
   expect(limits).toEqual([5, 7, 0, -1]);
-  expect(fromNative({ prompt: "a", n_predict: 1 })).toEqual({ prompt: "a", max_tokens: 1 });
+  expect(native({ n_predict: 1 })).toEqual({ prompt: "a", max_tokens: 1 });
 });
 
 test("a gap has files, prefix and prompt before it, and always something behind it", () => {

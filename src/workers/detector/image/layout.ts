@@ -1,6 +1,6 @@
 /**
- * What surrounds the picture in an image: nothing, flat borders, or the window of a program. Of a blank image and of a
- * screenshot without a picture the networks can say nothing. Borders are cut off, so that the picture alone is scored.
+ * Finds what surrounds the picture in an image: nothing, flat borders, or the window of a program. The
+ * networks can say nothing of a blank image and of a screenshot without a picture. Borders are cut off, so that the picture alone is scored.
  *
  * The image is divided into cells of 16 × 16 pixels. A cell is flat if its sampled pixels have one colour, as borders and
  * windows have and photographs do not.
@@ -9,7 +9,7 @@ import type { Layout } from "../../protocol_detector.ts";
 import type { Pixels } from "./decode.ts";
 
 export type Area = { x: number; y: number; width: number; height: number };
-export type Found = { layout: Layout; inner?: Area };
+export type Framing = { layout: Layout; inner?: Area };
 
 const CELL = 16;
 const ROW_STEP = 4;
@@ -22,7 +22,7 @@ const SCREENS = new Set(SIZES.split(" ").flatMap((size) => [size, size.split("x"
 type Cells = { columns: number; rows: number; isFlat: Uint8Array; colours: Int32Array; rough: number };
 
 /** `isPhoto`: a camera is named, or the format is one of cameras, so the size of a screen says nothing. */
-export function layoutOf(image: Pixels, { isPhoto }: { isPhoto: boolean }): Found {
+export function layoutOf(image: Pixels, { isPhoto }: { isPhoto: boolean }): Framing {
   const cells = readCells(image);
   if (cells.rough < 0.005) return { layout: "blank" };
   const inner = innerPicture(image, cells);

@@ -4,7 +4,7 @@
  *
  * - A lone row of floats is summed in another order than rows together. Rows of most quantized types are multiplied by
  *   four, and the rest of a batch in another way. So a batch has whole groups of rows.
- * - From 64 rows of one sequence on, attention sums in another order. On Arm, products do so at 8 rows.
+ * - From 64 rows of one sequence on, attention sums in another order. On some processors, products do so at 8 rows.
  * - Sequences with different numbers of rows are decoded in several pieces of unknown sizes. So prompts are read
  *   one at a time, and running sequences are decoded without them.
  */
@@ -19,13 +19,14 @@ export type Shapes = {
 
 export type WeightKinds = "floats" | "Q8_0" | "others";
 
-const ROWS = 60; // below 64, and a multiple of all groups
 const GROUPS = { floats: 2, Q8_0: 1, others: 4 } as const;
+const LARGEST = 4;
 
-export const shapesOf = (arch: string, kinds: WeightKinds): Shapes =>
-  arch === "x64"
-    ? { group: GROUPS[kinds], rows: ROWS, groups: Number.POSITIVE_INFINITY }
-    : { group: 4, rows: 4, groups: 1 };
+/** `steadyRows` of the platform: a multiple of all groups, or one group, which is then the largest. */
+export const shapesOf = (steadyRows: number, kinds: WeightKinds): Shapes =>
+  steadyRows > LARGEST
+    ? { group: GROUPS[kinds], rows: steadyRows, groups: Number.POSITIVE_INFINITY }
+    : { group: LARGEST, rows: LARGEST, groups: 1 };
 
 /** Room that a sequence needs beyond its tokens: rows that fill its last group. */
 export const spareTokens = (shapes: Shapes | null) => (shapes?.group ?? 1) - 1;

@@ -4,6 +4,7 @@ import { isQuantized, TYPE } from "../../../../native/ggml/ggml.ts";
 import { type Device, gainsMuchFromRepack, listGpus, loadModel, openContext } from "../../../../native/llama/load.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
 import { weightPlaces } from "../../../../native/llama/weights.ts";
+import { platform } from "../../../../native/platform/index.ts";
 import { type Shapes, shapesOf, slotsFor, spareTokens, type WeightKinds } from "../batch_shapes.ts";
 import { TokenKinds } from "../kinds.ts";
 import type { SamplerNative } from "../sampling/sampler.ts";
@@ -97,7 +98,7 @@ type Shared = Pick<LibraryOptions, "adapters" | "pace" | "pulse"> & { native: Sa
 export function shapesFor(model: Ptr, open: OpenMessage): Shapes | null {
   const { batchInvariant, gpus, unified, steady } = open;
   if (batchInvariant === "off" || gpus.length > 0 || unified || steady) return null;
-  const shapes = shapesOf(process.arch, kindsOf(model, open));
+  const shapes = shapesOf(platform.steadyRows, kindsOf(model, open));
   return batchInvariant === "auto" && shapes.group > 1 ? null : shapes;
 }
 
