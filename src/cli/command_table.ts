@@ -83,6 +83,11 @@ export const COMMANDS: readonly Row[] = [
     load: async () => (await import("./commands/detect.ts")).detect,
   },
   {
+    name: "verify",
+    summary: "Verify the signature of a report of a detection",
+    load: async () => (await import("./commands/verify.ts")).verify,
+  },
+  {
     name: "webhooks",
     summary: "Manage webhooks; test a receiver",
     load: async () => (await import("./commands/manage/webhooks.ts")).webhooks,

@@ -25,6 +25,7 @@ export type DetectorLife = {
 export type Instructions = {
   /** Score of all models, or of each. */
   score?: number | Partial<Record<ModelName, number>>;
+  metadata?: Scored["signals"]["metadata"];
   /** These models fail with these messages. */
   errors?: Partial<Record<ModelName, string>>;
   refuse?: Refused;
@@ -84,7 +85,7 @@ async function answer(request: Request, versions: Scored["versions"], script: st
     versions: Object.fromEntries(models.map((model) => [model, versions[model] ?? "1"])),
     signals: {
       c2pa: null,
-      metadata: { software: null, camera: null, generator: null },
+      metadata: wish.metadata ?? { software: null, camera: null, generator: null },
       robustness: query.get("robustness") === "1" ? range : null,
     },
   } satisfies Scored);

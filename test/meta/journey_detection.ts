@@ -30,6 +30,7 @@ export const DETECTION: Step[] = [
   { operation: `POST ${PATH}/url`, make: address },
   { operation: `GET ${PATH}/{id}`, own: detection },
   { operation: `GET ${PATH}/{id}/crops`, own: detection },
+  { operation: `GET ${PATH}/{id}/report`, own: detection },
   { operation: `POST ${PATH}/{id}/feedback`, own: detection, json: { label: "ai" } },
   { operation: `POST ${PATH}/batch`, make: images },
   { operation: `GET ${PATH}/batch/{jobId}`, own: batch },

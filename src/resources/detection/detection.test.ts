@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { bytesOf, clipOf, type DetectingApp, detecting, imageOf, manyDetecting } from "../../../test/detection_kit.ts";
 import { fakeClock } from "../../../test/harness.ts";
+import { verifyReport } from "../../lib/detection/signed_report.ts";
 import { sha256Bytes } from "../../platform/files.ts";
 
 const { open, closeAll } = manyDetecting();
@@ -91,6 +92,27 @@ describe("a detection", () => {
       "200 /api/detect/{id}/feedback",
       "200 /v1/config",
     ]);
+  });
+
+  test("has a signed report, in which texts of the file are text", async () => {
+    const app = open();
+    const prompt = `<script>alert("x")</script>`;
+    const instructions = { score: 0.2, metadata: { camera: null, software: null, generator: "ComfyUI", prompt } };
+    const { body } = await app.detect(instructions, { robustness: true });
+    expect(body).toMatchObject({ declared: "metadata", prediction: "ai", ensemble_score: 0.85, pixel_score: 0.2 });
+    const get = (key?: string) =>
+      app.call("GET", `/api/detect/${body.id}/report`, undefined, { ...(key ? { key } : {}) });
+    const { status, headers, body: text } = await get();
+    expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(headers.get("content-security-policy")).toContain("default-src 'none'");
+    for (const part of [body.id, body.imageHash, "0.850", "ComfyUI", "JPEG, quality 60", "@media print"])
+      expect(text).toContain(part);
+    expect(text).toContain("&#60;script&#62;");
+    expect(text).not.toContain("<script");
+    expect(verifyReport(new TextEncoder().encode(text))).toMatchObject({ valid: true });
+    expect(verifyReport(new TextEncoder().encode(text.replace("0.850", "0.150")))).toMatchObject({ valid: false });
+    expect((await get()).body).toBe(text);
+    expect((await get(app.keyB)).status).toBe(404);
   });
 
   test("takes the last word of feedback", async () => {

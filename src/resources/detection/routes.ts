@@ -9,6 +9,7 @@ import { describe } from "../../http/openapi.ts";
 import { asks } from "../../http/query.ts";
 import { setMade } from "../../http/request_state.ts";
 import { AppError } from "../../lib/errors.ts";
+import { VERSION } from "../../lib/version.ts";
 import { countRequest, requireQuota } from "./accounts.ts";
 import * as batches from "./batches/batches.ts";
 import * as config from "./config.ts";
@@ -18,6 +19,7 @@ import { spendRate } from "./intake/rate.ts";
 import { type Bytes, readUpload } from "./intake/upload.ts";
 import { countFailed } from "./metrics.ts";
 import { namedModels } from "./policy.ts";
+import { sendReport } from "./report.ts";
 import * as schema from "./schema.ts";
 import * as detections from "./service.ts";
 import { requireQueue } from "./worker.ts";
@@ -132,6 +134,11 @@ const keeping = (ctx: Ctx) => {
       "/api/detect/:id/crops",
       ({ principal, params }) => schema.presentCrops(detections.mustGet(ctx, principal.workspaceId, params.id)),
       { detail: describe("Get the score of each square of an image that was read", { 200: schema.Crops }) },
+    )
+    .get(
+      "/api/detect/:id/report",
+      ({ principal, params }) => sendReport(ctx, detections.mustGet(ctx, principal.workspaceId, params.id), VERSION),
+      { detail: describe("Get a signed report of a detection as a page that can be printed", { 200: "text/html" }) },
     )
     .post(
       "/api/detect/:id/feedback",
