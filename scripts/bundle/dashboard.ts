@@ -14,8 +14,8 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** A file that the browser loads. `needs`: files that it imports before it runs. */
-type Output = { name: string; content: Uint8Array; needs: readonly string[] };
+/** A file that the browser loads. `needs`: files that it imports before it runs. `isEntry`: no chunk that others share. */
+type Output = { name: string; content: Uint8Array; needs: readonly string[]; isEntry: boolean };
 
 export async function bundleDashboard(root: string): Promise<Bundle> {
   const dir = join(root, ".stage", `dashboard-${inputsOf(root)}`);
@@ -74,7 +74,7 @@ async function write(root: string, dir: string) {
     assets[name] = { type: TYPES[name.split(".").at(-1) ?? ""] ?? "", gzip: `${name}.gz`, brotli: `${name}.br` };
   }
   const partsOf = (entry: string, styles: readonly Output[]) => {
-    const script = scripts.find(({ name }) => name.startsWith(`${entry}-`));
+    const script = scripts.find(({ name, isEntry }) => isEntry && name.startsWith(`${entry}-`));
     if (!script) throw new Error(`the bundle has no script ${entry}`);
     const preload = closureOf(script, scripts);
     return { script: script.name, preload, styles: styles.map(({ name }) => name), icon: icon.name };
@@ -119,7 +119,8 @@ async function bundleScripts(root: string): Promise<Output[]> {
         .scanImports(text)
         .filter(({ kind }) => kind === "import-statement")
         .map(({ path }) => path.replace("./", ""));
-      return { name: basename(file.path), content: new TextEncoder().encode(text), needs };
+      const isEntry = file.kind === "entry-point";
+      return { name: basename(file.path), content: new TextEncoder().encode(text), needs, isEntry };
     }),
   );
 }
@@ -147,6 +148,7 @@ const named = (name: string, ending: string, content: Uint8Array): Output => ({
   name: `${name}-${createHash("sha256").update(content).digest("hex").slice(0, 8)}.${ending}`,
   content,
   needs: [],
+  isEntry: false,
 });
 
 /** Everything below src/dashboard and src/lib, the packages' versions and this script. */
