@@ -34,6 +34,8 @@ const QUEUE = newId("anq");
 const QUEUE_COLUMNS = { mode: "single", labels: "[]", metadata: "{}" };
 const DATASET = newId("ds");
 const DEPLOYMENT = newId("dep");
+const ENDPOINT = newId("whk");
+const ENDPOINT_COLUMNS = { event_types: "[]", metadata: "{}", status: "enabled", scheme: "standard", deleted_at: null };
 const MONITOR = newId("mon");
 const MONITOR_COLUMNS = {
   metric: "balance",
@@ -288,6 +290,22 @@ export const LISTS: readonly ListCase[] = [
       status: "enabled",
       scheme: "standard",
     }),
+  },
+  {
+    route: "/v1/webhooks/{id}/deliveries",
+    table: "webhook_deliveries",
+    prefix: "dlv",
+    at: (app) => ({ id: parent(app, "webhook_endpoints", ENDPOINT, ENDPOINT_COLUMNS) }),
+    row: (_, i) => ({
+      endpoint_id: ENDPOINT,
+      event_id: `evt_${i}`,
+      event_type: "job.failed",
+      status: "pending",
+      trigger: "scheduled",
+      due_at: null,
+      resend_at: null,
+    }),
+    filters: { status: { value: "pending", column: null }, event_type: { value: "job.failed", column: null } },
   },
   {
     route: "/v1/workspaces",

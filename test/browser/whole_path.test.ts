@@ -217,7 +217,8 @@ async function deliver(page: Dashboard) {
   expect(await page.check()).toEqual([]);
   await page.click("link", "Open the endpoint");
   await page.click("button", "Send test event");
-  await page.waitForText("answered 500");
+  await page.waitForText("500 in");
+  await page.press("Escape");
   await page.click("button", "Resend webhook.test");
   await page.waitForText("2 attempts");
   expect(receiver.got.map(({ path }) => path)).toEqual(["/hook", "/hook"]);

@@ -22,6 +22,7 @@ export const WEBHOOKS: Step[] = [
   { operation: "POST /v1/webhooks/{id}/rotate_secret", own: endpoint, json: { grace_period_seconds: 60 } },
   { operation: "POST /v1/webhooks/{id}/test", own: endpoint },
   { operation: "GET /v1/webhooks/{id}/deliveries", own: delivery },
+  { operation: "GET /v1/webhooks/{id}/deliveries/{delivery}", own: delivery },
   { operation: "POST /v1/webhooks/{id}/deliveries/{delivery}/resend", own: delivery },
   { operation: "POST /v1/webhooks/{id}/recover", own: delivery, json: { since: "2026-01-01T00:00:00Z" } },
   { operation: "DELETE /v1/webhooks/{id}", own: delivery },

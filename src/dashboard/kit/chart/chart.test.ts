@@ -28,6 +28,13 @@ test("a logarithmic axis leaves out 0 and below", () => {
   expect([hasPositive([[0, -1]]), hasPositive([[0], [2]])]).toEqual([false, true]);
 });
 
+test("points without a line are points in a saved picture too", () => {
+  const dots: Content = { label: "times", x: [1, 2, 3], series: [{ label: "time", values: [4, null, 6], dots: true }] };
+  const svg = svgOf(dots, { width: 300, height: 200 }, () => "red");
+  expect(svg.match(/<circle /g)).toHaveLength(2);
+  expect(svg).not.toContain('class="l"');
+});
+
 const EVIL = `"><script>=1`;
 const content: Content = {
   label: EVIL,

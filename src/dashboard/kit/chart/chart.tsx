@@ -48,7 +48,7 @@ export function Chart(props: ChartProps) {
   latest.current = view;
   const { label, series, height = 200, kind, xLabel, yLabel } = props;
   const shape = JSON.stringify([
-    series.map(({ label, token, dashed, band }) => [label, token, dashed, !!band]),
+    series.map(({ label, token, dashed, dots, band }) => [label, token, dashed, dots, !!band]),
     ...[
       height,
       props.log,

@@ -30,7 +30,7 @@ export function optionsOf(
   const { series, sync, hidden, smoothing = 0 } = view;
   const lines: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
-  for (const { label, token = "--c1", band, dashed } of series) {
+  for (const { label, token = "--c1", band, dashed, dots } of series) {
     const stroke = colour(token);
     const show = !hidden.has(label);
     if (view.bars && barPaths) {
@@ -38,7 +38,8 @@ export function optionsOf(
       continue;
     }
     const line = { spanGaps: true, show, ...(dashed ? { dash: [5, 4] } : {}) };
-    lines.push({ ...line, label, stroke, width: 1.8, points: { show: isLonely, fill: stroke, size: 5 } });
+    const points = dots ? { show: true, size: 8, width: 0, fill: stroke } : { show: isLonely, fill: stroke, size: 5 };
+    lines.push({ ...line, label, stroke, width: 1.8, points, ...(dots ? { paths: () => null } : {}) });
     if (smoothing > 0)
       lines.push({ ...line, label: "", stroke: faded(stroke, 0.3), width: 1, points: { show: false } });
     if (!band) continue;

@@ -45,9 +45,10 @@ const NOTHING: ReadonlySet<string> = new Set();
 
 const linesOf = ({ x, series }: Content, scale: Scale, paint: Paint): string[] => [
   ...series.map(({ band, token = "--c1" }) => (band ? areaOf(x, band, scale, paint(token)) : "")),
-  ...series.map(
-    ({ values, token = "--c1", dashed }) =>
-      `<path class="l" d="${pathOf(x, values, scale)}" stroke="${paint(token)}"${dashed ? ' stroke-dasharray="5 4"' : ""}/>`,
+  ...series.map(({ values, token = "--c1", dashed, dots }) =>
+    dots
+      ? dotsOf(x, values, scale, paint(token))
+      : `<path class="l" d="${pathOf(x, values, scale)}" stroke="${paint(token)}"${dashed ? ' stroke-dasharray="5 4"' : ""}/>`,
   ),
 ];
 
@@ -149,6 +150,15 @@ export function pathOf(x: readonly number[], values: Values, scale: Pick<Scale, 
   }
   return path;
 }
+
+const dotsOf = (x: readonly number[], values: Values, scale: Scale, colour: string): string =>
+  values
+    .map((value, i) =>
+      value === null
+        ? ""
+        : `<circle cx="${scale.x(x[i] ?? 0).toFixed(1)}" cy="${scale.y(value).toFixed(1)}" r="3.5" fill="${colour}"/>`,
+    )
+    .join("");
 
 function areaOf(x: readonly number[], { low, high }: { low: Values; high: Values }, scale: Scale, colour: string) {
   const indices = x.map((_, i) => i).filter((i) => typeof low[i] === "number" && typeof high[i] === "number");

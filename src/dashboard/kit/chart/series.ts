@@ -10,6 +10,8 @@ export type Series = {
   /** Low and high values of a band around the line. */
   band?: { low: Values; high: Values } | undefined;
   dashed?: boolean | undefined;
+  /** Points without a line, for things that happen one by one. */
+  dots?: boolean | undefined;
 };
 /** A vertical line with a word: an alarm, a checkpoint. Without a word only the line. */
 export type Mark = { x: number; label: string; token?: string | undefined };

@@ -11,10 +11,10 @@ import { Tabs, tabOf } from "../../kit/tabs.tsx";
 import { navigate } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
-import { Deliveries } from "./deliveries.tsx";
-import { Recover } from "./recover.tsx";
 import { Secret } from "./secret.tsx";
 import { EndpointSettings } from "./settings.tsx";
+import { TestEvent } from "./test_event.tsx";
+import { Timeline } from "./timeline.tsx";
 import { stateOf } from "./words.ts";
 
 const TABS = [
@@ -27,13 +27,17 @@ export function Page({ params }: PageProps) {
   const endpoint = useResource<WebhookEndpoint>(path, { events: ["webhook."], everyMs: 5_000 });
   const { data } = endpoint;
   const tab = tabOf("deliveries");
+  const isTesting = useSignal(false);
+  const test = () => {
+    isTesting.value = true;
+  };
   return (
     <Frame
       title={data?.url ?? "Webhook endpoint"}
       above={[["Webhooks", "/webhooks"]]}
       beside={data && <State {...stateOf(data)} />}
       purpose={data?.description}
-      actions={data && may("account", false) && <Actions endpoint={data} path={path} />}
+      actions={data && may("account", false) && <Actions endpoint={data} path={path} onTest={test} />}
     >
       <Loaded of={endpoint} skeleton={<Skeleton height={300} />}>
         {(endpoint) => (
@@ -45,11 +49,9 @@ export function Page({ params }: PageProps) {
                 <Secret endpoint={endpoint} path={path} />
               </div>
             ) : (
-              <div class="grid">
-                <Recover path={path} />
-                <Deliveries path={path} />
-              </div>
+              <Timeline path={path} isEnabled={endpoint.enabled} onTest={test} />
             )}
+            {isTesting.value && <TestEvent path={path} onClose={() => (isTesting.value = false)} />}
           </>
         )}
       </Loaded>
@@ -57,24 +59,22 @@ export function Page({ params }: PageProps) {
   );
 }
 
-function Actions({ endpoint: { url, enabled }, path }: { endpoint: WebhookEndpoint; path: string }) {
+type ActionsProps = { endpoint: WebhookEndpoint; path: string; onTest: () => void };
+
+function Actions({ endpoint: { url, enabled }, path, onTest }: ActionsProps) {
   const isDeleting = useSignal(false);
-  const after = (work: Promise<unknown>) => work.then(() => reload("/v1/webhooks"));
-  const test = () => after(attempt(() => api(`${path}/test`, { method: "POST" }), "A test event is sent"));
   const enable = () =>
-    after(
-      attempt(
-        () => api(path, { method: "PATCH", body: { enabled: !enabled } }),
-        enabled ? "Disabled: events wait" : "Enabled: waiting events are sent",
-      ),
-    );
+    attempt(
+      () => api(path, { method: "PATCH", body: { enabled: !enabled } }),
+      enabled ? "Disabled: events wait" : "Enabled: waiting events are sent",
+    ).then(() => reload("/v1/webhooks"));
   const remove = async () => {
     const done = await attempt(() => deleteResource(path), "Deleted");
     if (done) navigate("/webhooks");
   };
   return (
     <>
-      <Button onClick={test} disabled={!enabled}>
+      <Button kind="primary" onClick={onTest} disabled={!enabled}>
         Send test event
       </Button>
       <Button onClick={enable}>{enabled ? "Disable" : "Enable"}</Button>
@@ -83,12 +83,12 @@ function Actions({ endpoint: { url, enabled }, path }: { endpoint: WebhookEndpoi
       </Button>
       {isDeleting.value && (
         <Confirm
-          title="Delete this endpoint"
+          title="Delete this endpoint?"
           verb="Delete"
           onConfirm={remove}
           onClose={() => (isDeleting.value = false)}
         >
-          {`Events that wait for ${url} are never sent.`}
+          {`Events that wait for ${url} are never sent, and its timeline is gone. The events themselves stay in the feed.`}
         </Confirm>
       )}
     </>

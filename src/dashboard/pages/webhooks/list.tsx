@@ -12,6 +12,7 @@ import { Time } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
 import { Feed } from "./feed.tsx";
 import { NewEndpoint } from "./new_endpoint.tsx";
+import { Strip } from "./strip.tsx";
 import { stateOf } from "./words.ts";
 
 const TABS = [
@@ -40,6 +41,9 @@ export function Page() {
   );
 }
 
+/** Each strip is a request of its own. */
+const MOST_STRIPS = 20;
+
 function Endpoints() {
   const list = useList<WebhookEndpoint>("/v1/webhooks?limit=50", { events: ["webhook."], everyMs: 5_000 });
   return (
@@ -52,7 +56,8 @@ function Endpoints() {
               command="verk webhooks listen --forward http://localhost:3000/hook"
               action={may("account", false) && <Button onClick={() => setQuery({ new: "1" })}>New endpoint</Button>}
             >
-              Add an https address that receives events. To try it without one, forward events to your own machine:
+              An endpoint is an https address that receives events. Without one, this command forwards them to your own
+              machine:
             </Empty>
           ) : (
             <Table
@@ -63,6 +68,11 @@ function Endpoints() {
               columns={[
                 { title: "Address", cell: ({ url }) => <span class="webhooks-url">{url}</span> },
                 { title: "State", cell: (row) => <State {...stateOf(row)} /> },
+                {
+                  title: "Newest deliveries",
+                  cell: ({ id }) => (rows.length > MOST_STRIPS ? "" : <Strip id={id} />),
+                  wide: true,
+                },
                 { title: "Events", cell: ({ event_types: types }) => typesOf(types), wide: true },
                 { title: "About", cell: ({ description }) => description, wide: true },
                 { title: "Created", cell: ({ created_at: at }) => <Time at={at} />, wide: true },

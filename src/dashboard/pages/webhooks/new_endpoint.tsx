@@ -45,7 +45,7 @@ export function NewEndpoint({ onClose }: { onClose: () => void }) {
       </Dialog>
     );
   return (
-    <Dialog title="Add an endpoint" onClose={onClose}>
+    <Dialog title="New endpoint" onClose={onClose}>
       <form
         class="stack"
         onSubmit={(event) => {

@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fakeClock, type TestApp, testApp, until } from "../../../../test/harness.ts";
-import { callsOf, emitCompleted, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
+import { callsOf, emitCompleted, NOWHERE, startTlsReceiver, TLS_FLAGS } from "../../../../test/webhooks_kit.ts";
 import { transition } from "../../../events/lifecycle.ts";
+import { newId } from "../../../lib/ids.ts";
+import { verify } from "../../../lib/webhooks/signature.ts";
 import { write } from "../../../platform/db/db.ts";
 import { fanOut } from "./delivery/fan_out.ts";
 import { deliveryMachine } from "./machine.ts";
 import type { Delivery } from "./schema.ts";
-import { type DeliveryRow, webhookAttempts } from "./table.ts";
+import { type DeliveryRow, webhookAttempts, webhookDeliveries } from "./table.ts";
 
 const DAY = 86_400_000;
 
@@ -62,6 +64,68 @@ describe("deliveries", () => {
     expect(rows()[0]?.resendAt).toBe(clock.now());
     expect((await post(`/${b.id}/deliveries/${delivery}/resend`)).status).toBe(404);
   });
+});
+
+describe("a filter of deliveries", () => {
+  test("walks past what it does not want, and next_after goes on where the page ended", async () => {
+    const { id } = await make();
+    for (let i = 0; i < 4; i++) {
+      await post(`/${id}/test`);
+      clock.advance(1);
+    }
+    const [first, second, third] = rows();
+    settle(first!, "fail");
+    settle(third!, "fail");
+    const page = await get(`${id}/deliveries?status=failed&limit=1`);
+    expect([page.data.map((each: Delivery) => each.id), page.has_more]).toEqual([[third!.id], true]);
+    const rest = await get(`${id}/deliveries?status=failed&limit=1&after=${page.next_after}`);
+    expect([rest.data.map((each: Delivery) => each.id), rest.has_more, rest.next_after]).toEqual([
+      [first!.id],
+      false,
+      null,
+    ]);
+    app.ctx.db.$client.run("UPDATE webhook_deliveries SET event_type = 'job.failed' WHERE id = ?", [second!.id]);
+    const kind = await get(`${id}/deliveries?event_type=job.failed`);
+    expect(kind.data.map((each: Delivery) => each.id)).toEqual([second!.id]);
+    expect((await get(`${id}/deliveries?event_type=job.failed&status=succeeded`)).data).toEqual([]);
+    expect((await get(`${id}/deliveries?status=lost`)).error.param).toBe("status");
+  });
+
+  test("ends a page early after many other rows", async () => {
+    const { id } = await make();
+    await post(`/${id}/test`);
+    const [row] = rows();
+    const copies = Array.from({ length: 5_005 }, (_, i) => {
+      const at = row!.createdAt + 1 + i;
+      return { ...row!, id: newId("dlv", at), eventId: newId("evt", at), createdAt: at };
+    });
+    for (const each of copies) app.ctx.db.insert(webhookDeliveries).values(each).run();
+    settle(row!, "fail");
+    const page = await get(`${id}/deliveries?status=failed`);
+    expect([page.data, page.has_more]).toEqual([[], true]);
+    const rest = await get(`${id}/deliveries?status=failed&after=${page.next_after}`);
+    expect([rest.data.map((each: Delivery) => each.id), rest.has_more]).toEqual([[row!.id], false]);
+  });
+});
+
+test("a delivery shows the request as a receiver verifies it, and no signature to a key that only reads", async () => {
+  const { id, secret } = await make();
+  const { id: delivery } = (await post(`/${id}/test`)).body;
+  const path = `/v1/webhooks/${id}/deliveries/${delivery}`;
+  const { request } = (await app.call("GET", path)).body;
+  expect(request.url).toBe(NOWHERE);
+  expect(JSON.parse(request.body)).toMatchObject({ type: "webhook.test", data: { id } });
+  const body = new TextEncoder().encode(request.body);
+  const nowSeconds = Math.floor(clock.now() / 1000);
+  expect(verify({ headers: new Headers(request.headers), body }, { secrets: [secret], nowSeconds })).toMatchObject({
+    valid: true,
+  });
+  const reader = (await app.call("POST", "/v1/api_keys", { name: "reader", scopes: ["read"] })).body.key;
+  const seen = await app.call("GET", path, undefined, { key: reader });
+  expect([seen.status, seen.body.request.headers["webhook-signature"]]).toEqual([200, "v1,****"]);
+  expect((await app.call("GET", `/v1/webhooks/${(await make()).id}/deliveries/${delivery}`)).status).toBe(404);
+  app.ctx.db.$client.run("DELETE FROM webhook_bodies");
+  expect((await app.call("GET", path)).body.request.body).toBeNull();
 });
 
 describe("recovery", () => {

@@ -131,11 +131,33 @@ const delivering = (ctx: Ctx) => {
         ),
       { detail: describe("Send a webhook.test event to this endpoint only", { 202: schema.Delivery }) },
     )
-    .get("/:id/deliveries", ({ principal, params }) => deliveries.list(ctx, principal.workspaceId, params.id), {
-      detail: describe("List the last 50 deliveries, newest first", {
-        200: listOf(schema.Delivery, "WebhookDeliveryList"),
-      }),
-    })
+    .get(
+      "/:id/deliveries",
+      ({ principal, params, query }) => deliveries.list(ctx, principal.workspaceId, params.id, query),
+      {
+        ...asks(schema.DeliveryQuery),
+        detail: describe(
+          "List the last 50 deliveries, newest first",
+          { 200: schema.DeliveryList },
+          {
+            description:
+              "With a filter a page may be short, or empty, while has_more is true. Pass next_after as after to go on.",
+          },
+        ),
+      },
+    )
+    .get(
+      "/:id/deliveries/:delivery",
+      ({ principal, params, set }) => {
+        set.headers["cache-control"] = "no-store";
+        return deliveries.showWithRequest(ctx, principal.workspaceId, {
+          endpointId: params.id,
+          deliveryId: params.delivery,
+          isSigned: allows(principal.scopes, "account", false),
+        });
+      },
+      { detail: describe("Get a delivery with the request that is sent", { 200: schema.DeliveryWithRequest }) },
+    )
     .post(
       "/:id/deliveries/:delivery/resend",
       ({ request, principal, params, set }) =>

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { DateTime, isoOrNull, Label, later, Metadata, Notice } from "../../../lib/schema.ts";
+import { PageQuery } from "../../../http/answer/pagination.ts";
+import { DateTime, isoOrNull, Label, later, Metadata, Notice, numberText } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import { DELIVERY_STATUSES, nextAttemptMs } from "./delivery/verdict.ts";
 import { PUBLISHED } from "./kinds.ts";
@@ -163,6 +164,50 @@ export const Delivery = later(() =>
     .meta({ id: "WebhookDelivery" }),
 );
 export type Delivery = z.infer<typeof Delivery>;
+
+const LISTED = 50;
+const LONGEST_TYPE = 100;
+
+export const DeliveryQuery = later(() =>
+  PageQuery.extend({
+    limit: numberText(z.int().min(1).max(100)).default(LISTED).describe("How many deliveries at most"),
+    after: z.string().optional().describe("next_after of the previous page, or the id of its last item"),
+    status: z.enum(DELIVERY_STATUSES).optional().describe("Only deliveries in this state"),
+    event_type: z.string().max(LONGEST_TYPE).optional().describe("Only deliveries of this event type"),
+  }),
+);
+export type DeliveryQuery = z.infer<typeof DeliveryQuery>;
+
+export const DeliveryList = later(() =>
+  z
+    .object({
+      object: z.literal("list"),
+      data: z.array(Delivery),
+      has_more: z.boolean(),
+      next_after: z.string().nullable().describe("The value of after for the next page. Null if there is none"),
+    })
+    .meta({ id: "WebhookDeliveryList" }),
+);
+
+export const DeliveryRequest = later(() =>
+  z
+    .object({
+      url: z.string(),
+      headers: z
+        .record(z.string(), z.string())
+        .describe(
+          "Those of the newest attempt. The signature is made again with the secrets of that time that are still known; a key that only reads gets it masked",
+        ),
+      body: z.string().nullable().describe("The signed text, the same at every attempt. Null if it was deleted"),
+    })
+    .meta({ id: "WebhookDeliveryRequest" }),
+);
+export type DeliveryRequest = z.infer<typeof DeliveryRequest>;
+
+export const DeliveryWithRequest = later(() =>
+  Delivery.unwrap().extend({ request: DeliveryRequest }).meta({ id: "WebhookDeliveryWithRequest" }),
+);
+export type DeliveryWithRequest = z.infer<typeof DeliveryWithRequest>;
 
 export const present = (row: EndpointRow, secret: string): WebhookEndpoint => ({
   object: "webhook_endpoint",

@@ -2,9 +2,8 @@ import { useSignal } from "@preact/signals";
 import { api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";
-import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
-import { Card } from "../../kit/card.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";
 import { attempt, toast } from "../../shell/toasts.tsx";
 
@@ -16,29 +15,31 @@ const SINCE = [
   ["other", "Another time"],
 ] as const;
 
-/** Sends again every event that was not delivered since a time. */
-export function Recover({ path }: { path: string }) {
+/** Resends every event that was not delivered since a time. */
+export function ResendFailed({ path, onClose }: { path: string; onClose: () => void }) {
   const choice = useSignal<(typeof SINCE)[number][0]>("24");
   const time = useSignal("");
-  if (!may("account", false)) return null;
-  const recover = async () => {
-    const at = choice.value === "other" ? Date.parse(time.value) : Date.now() - Number(choice.value) * HOUR_MS;
-    if (Number.isNaN(at)) return toast("Choose a time first.", "bad");
+  const at = choice.value === "other" ? Date.parse(time.value) : Date.now() - Number(choice.value) * HOUR_MS;
+  const resend = async () => {
     const body = { since: new Date(at).toISOString() };
     const answer = await attempt(() => api<{ count: number }>(`${path}/recover`, { method: "POST", body }));
-    if (answer) toast(answer.count === 0 ? "Nothing to send again" : `${plural(answer.count, "event")} sent again`);
+    if (!answer) return;
+    toast(answer.count === 0 ? "No event failed in this time" : `${plural(answer.count, "event")} resent`);
+    onClose();
     await reload(path);
   };
   return (
-    <Card title="Recover" note="send again what was not delivered">
-      <div class="row webhooks-recover">
+    <Dialog title="Resend what was not delivered" onClose={onClose}>
+      <div class="stack">
+        <p class="muted">
+          Each event that failed, expired or came while the endpoint was disabled is sent once more. Events that were
+          delivered are not sent again.
+        </p>
         <SelectField
-          label="Since"
+          label="Events since"
           value={choice.value}
           options={SINCE}
-          onChange={(next) => {
-            choice.value = next;
-          }}
+          onChange={(next) => (choice.value = next)}
         />
         {choice.value === "other" && (
           <TextField
@@ -50,8 +51,13 @@ export function Recover({ path }: { path: string }) {
             }}
           />
         )}
-        <Button onClick={recover}>Recover</Button>
       </div>
-    </Card>
+      <footer>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button kind="primary" onClick={resend} disabled={Number.isNaN(at)}>
+          Resend
+        </Button>
+      </footer>
+    </Dialog>
   );
 }
