@@ -88,11 +88,39 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "conversation", path: "/conversations/sums-1" },
     { name: "monitors", path: "/monitors" },
     { name: "monitor", path: `/monitors/${world.monitor}` },
-    { name: "monitor_new", path: "/monitors/new" },
+    {
+      name: "monitor_new",
+      path: `/monitors?new=1&deployment_id=${world.tuned}`,
+      prepare: async (page) => {
+        await page.waitFor("the dialog", () => page.has("spinbutton", "Alert above"));
+        await page.run(
+          `[...document.querySelectorAll("label")].find((at) => at.innerText === "Alert above").control.focus()`,
+        );
+        await page.type("200");
+        await page.waitForText("fired");
+      },
+    },
+    opened("monitor_edit", `/monitors/${world.monitor}`, "Edit"),
     { name: "detect", path: "/detect", prepare: detect },
     { name: "webhooks", path: "/webhooks" },
     { name: "webhooks_feed", path: "/webhooks?tab=feed" },
     { name: "endpoint", path: `/webhooks/${world.endpoint}` },
+    { name: "endpoint_failing", path: `/webhooks/${world.failing}` },
+    {
+      name: "endpoint_delivery",
+      path: `/webhooks/${world.endpoint}`,
+      prepare: (page) => page.run("document.querySelector('.webhooks-delivery button')?.click()"),
+    },
+    {
+      name: "endpoint_test",
+      path: `/webhooks/${world.endpoint}`,
+      prepare: async (page) => {
+        await page.click("button", "Send test event");
+        await page.waitFor("the answer", () => page.run("!!document.querySelector('.webhooks-answer')"));
+      },
+    },
+    opened("endpoint_resend", `/webhooks/${world.endpoint}`, "Resend what failed"),
+    opened("endpoint_new", "/webhooks", "New endpoint"),
     { name: "endpoint_settings", path: `/webhooks/${world.endpoint}?tab=settings` },
     { name: "keys", path: "/keys" },
     opened("key_new", "/keys", "New key"),

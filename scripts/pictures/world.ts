@@ -38,7 +38,11 @@ export async function fillWorld(server: Server, hook: string) {
     description: "Posts finished runs to the team's channel",
     event_types: ["job.completed", "job.failed", "deployment.serving", "monitor.triggered", "dataset.snapshot_created"],
   });
-  await post("/v1/webhooks", { url: `${hook}/broken`, description: "Staging", event_types: ["job.failed"] });
+  const failing = await post("/v1/webhooks", {
+    url: `${hook}/broken`,
+    description: "Staging",
+    event_types: ["job.failed"],
+  });
   await people(post);
   const { dataset, heldOut } = await rows(post);
   const exact = await post("/v1/reward_functions", { name: "exact-sum", source: REWARD });
@@ -117,7 +121,7 @@ export async function fillWorld(server: Server, hook: string) {
   await reach(`/v1/experiments/${experiment.id}`, /completed/);
   const { queue, labels } = await annotations(post);
   const monitor = await monitors(post, tuned.id);
-  await server.call("POST", `/v1/webhooks/${endpoint.id}/test`);
+  for (const { id } of [endpoint, failing]) await server.call("POST", `/v1/webhooks/${id}/test`);
   const idOf = ({ id }: { id: string }) => id;
   return {
     run: idOf(first),
@@ -127,6 +131,7 @@ export async function fillWorld(server: Server, hook: string) {
     base: idOf(base),
     tuned: idOf(tuned),
     endpoint: idOf(endpoint),
+    failing: idOf(failing),
     experiment: idOf(experiment),
     dataset,
     digits: idOf(digits),

@@ -81,8 +81,7 @@ describe.skipIf(CHROMIUM === null)("the data loop", () => {
   test("a monitor is muted from the page", async () => {
     const { page, server } = world;
     await page.at(`/monitors/${loop.monitor}`);
-    await page.click("button", "Mute");
-    await page.click("button", "8 hours");
+    await page.click("button", "Mute for 8 hours");
     await page.waitFor("the button to unmute", () => page.has("button", "Unmute"));
     const { body } = await server.call("GET", `/v1/monitors/${loop.monitor}`);
     expect(Date.parse(body.muted_until)).toBeGreaterThan(Date.now());

@@ -70,7 +70,7 @@ export async function fillLoop(server: Pick<Server, "call">) {
   });
   const paths = [
     ...["/annotate", `/annotate/${queue.id}`, "/experiments", `/experiments/${experiment.id}`, "/experiments/new"],
-    ...["/monitors", `/monitors/${monitor.id}`, "/monitors/new", `/traces/${trace}`, "/conversations/talk"],
+    ...["/monitors", `/monitors/${monitor.id}`, "/monitors?new=1", `/traces/${trace}`, "/conversations/talk"],
   ];
   return { queue: queue.id, labels: labels.id, experiment: experiment.id, monitor: monitor.id, trace, paths };
 }

@@ -66,7 +66,7 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   "/conversations": [],
   "/conversations/talk": [text("chat message")], // the name itself may have no markup
   "/monitors": [name("monitor")],
-  "/monitors/new": [name("deployment")],
+  "/monitors?new=1": [name("deployment")],
   [`/monitors/${ids.monitor}`]: [name("monitor")],
   "/detect": [],
   [`/detect/${ids.detection}`]: [name("software"), text("feedback")],

@@ -12,6 +12,7 @@ const monitor = async (app: TestApp) => ({
 
 export const MONITORS: Step[] = [
   { operation: `POST ${MONITORS_PATH}`, json: { name: "journey", ...BALANCE } },
+  { operation: `POST ${MONITORS_PATH}/preview`, json: { metric: "error_rate", thresholds: { alert: 0.5 } } },
   { operation: `GET ${MONITORS_PATH}` },
   { operation: `GET ${MONITORS_PATH}/{id}`, own: monitor },
   { operation: `PATCH ${MONITORS_PATH}/{id}`, own: monitor, json: { evaluations: 2 } },

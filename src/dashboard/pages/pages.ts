@@ -153,9 +153,8 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Serve", icon: "monitors" },
     area: "training",
     jump: "m",
-    actions: [["New monitor", "/monitors/new"]],
+    actions: [["New monitor", "/monitors?new=1"]],
   },
-  { path: "/monitors/new", title: "New monitor", load: () => import("./monitors/new.tsx"), area: "training" },
   { path: "/monitors/:id", title: "Monitor", load: () => import("./monitors/monitor.tsx"), area: "training" },
   {
     path: "/detect",

@@ -1,22 +1,28 @@
 import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { LinkButton } from "../../kit/button.tsx";
+import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
+import { Curve } from "./curve.tsx";
+import { Editor } from "./editor.tsx";
 import { Severity } from "./severity.tsx";
 import { METRICS, rule } from "./words.ts";
 
 const COMMAND = "verk monitors create slow --metric latency_p95 --deployment demo --alert 2000";
 
+/** Each curve is a request of its own. */
+const MOST_CURVES = 20;
+
 export function Page() {
   const list = useList<Monitor>("/v1/monitors?limit=50", { events: ["monitor."], everyMs: 5_000 });
   const create = may("training", false) && (
-    <LinkButton kind="primary" icon="plus" href="/monitors/new">
+    <Button kind="primary" icon="plus" onClick={() => setQuery({ new: "1" })}>
       New monitor
-    </LinkButton>
+    </Button>
   );
   return (
     <Frame
@@ -29,7 +35,7 @@ export function Page() {
           {(rows) =>
             rows.length === 0 ? (
               <Empty title="No monitor yet" command={COMMAND} action={create}>
-                A monitor tells you when a figure crosses a threshold.
+                A monitor watches one figure. When it passes a threshold, your webhooks get an event.
               </Empty>
             ) : (
               <Table
@@ -40,6 +46,11 @@ export function Page() {
                 columns={[
                   { title: "Name", cell: ({ name }) => name },
                   { title: "State", cell: (monitor) => <Severity of={monitor} /> },
+                  {
+                    title: "Last hours",
+                    cell: (monitor) => (rows.length > MOST_CURVES ? "" : <Curve of={monitor} />),
+                    wide: true,
+                  },
                   {
                     title: "Watches",
                     cell: ({ metric, score }) => `${METRICS[metric].name}${score === null ? "" : `: ${score}`}`,
@@ -54,6 +65,7 @@ export function Page() {
         </Loaded>
         <More list={list} />
       </Card>
+      {queryOf("new") === "1" && <Editor onClose={() => setQuery({ new: undefined, deployment_id: undefined })} />}
     </Frame>
   );
 }

@@ -1,8 +1,8 @@
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Monitor, MonitorChange, MonitorTest } from "../../../resources/watching/monitors/schema.ts";
 import { api } from "../../data/api.ts";
-import { duration, plural } from "../../data/format.ts";
+import { duration, NONE, plural } from "../../data/format.ts";
 import { deleteResource, reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -12,12 +12,14 @@ import { Confirm } from "../../kit/dialog.tsx";
 import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
-import { Time } from "../../kit/time.tsx";
+import { Elapsed, Time } from "../../kit/time.tsx";
 import { navigate } from "../../shell/router.ts";
 import { attempt, toast } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
-import { Mute } from "./mute.tsx";
+import { type Alarm, alarmsOf } from "./alarms.ts";
+import { Editor } from "./editor.tsx";
 import { Severity } from "./severity.tsx";
+import { Silence } from "./silence.tsx";
 import { ValueChart } from "./value_chart.tsx";
 import { inUnit, METRICS, rule, SEVERITIES } from "./words.ts";
 
@@ -26,37 +28,45 @@ export function Page({ params }: PageProps) {
   const monitor = useResource<Monitor>(path, { events: ["monitor."], everyMs: 2_000 });
   const history = useList<MonitorChange>(`${path}/history?limit=100`, { events: ["monitor."] });
   const { data } = monitor;
+  const alarms = useMemo(() => alarmsOf(history.items ?? []), [history.items]);
+  const [isEditing, setIsEditing] = useState(false);
   return (
     <Frame
       title={data?.name ?? "Monitor"}
       above={[["Monitors", "/monitors"]]}
       beside={data && <Severity of={data} reason={false} />}
       purpose={data ? rule(data) : "\u00a0"}
-      actions={data && may("training", false) && <Actions monitor={data} path={path} />}
+      actions={
+        data && may("training", false) && <Actions monitor={data} path={path} onEdit={() => setIsEditing(true)} />
+      }
     >
       <Loaded of={monitor} skeleton={<Skeleton height={420} />}>
         {(loaded) => (
           <div class="grid two">
             <div class="grid">
               <Card title={METRICS[loaded.metric].name} note={inUnit(loaded.value, loaded.unit)}>
-                <ValueChart monitor={loaded} />
+                <ValueChart monitor={loaded} alarms={alarms} />
               </Card>
-              <Card title="Changes">
+              <Card title="Alarms">
                 <Loaded of={{ ...history, data: history.items }}>
-                  {(rows) => <Changes rows={rows} unit={loaded.unit} />}
+                  {() => <Alarms alarms={alarms} unit={loaded.unit} />}
                 </Loaded>
                 <More list={history} />
               </Card>
             </div>
-            <About monitor={loaded} />
+            <div class="grid">
+              <Silence monitor={loaded} path={path} />
+              <About monitor={loaded} />
+            </div>
           </div>
         )}
       </Loaded>
+      {data && isEditing && <Editor monitor={data} onClose={() => setIsEditing(false)} />}
     </Frame>
   );
 }
 
-function Actions({ monitor, path }: { monitor: Monitor; path: string }) {
+function Actions({ monitor, path, onEdit }: { monitor: Monitor; path: string; onEdit: () => void }) {
   const [isAsking, setIsAsking] = useState(false);
   const test = async () => {
     const now = await attempt(() => api<MonitorTest>(`${path}/test`, { method: "POST" }));
@@ -69,41 +79,47 @@ function Actions({ monitor, path }: { monitor: Monitor; path: string }) {
   };
   return (
     <>
-      <Button onClick={test}>Test</Button>
-      <Mute monitor={monitor} path={path} />
+      <Button onClick={test}>Evaluate now</Button>
+      <Button icon="edit" onClick={onEdit}>
+        Edit
+      </Button>
       <Button kind="danger" onClick={() => setIsAsking(true)}>
         Delete
       </Button>
       {isAsking && (
         <Confirm title="Delete this monitor?" verb="Delete" onConfirm={remove} onClose={() => setIsAsking(false)}>
-          Its history is deleted too.
+          Its curve and its history are deleted too, and it sends no more events.
         </Confirm>
       )}
     </>
   );
 }
 
-const Changes = ({ rows, unit }: { rows: readonly MonitorChange[]; unit: string }) =>
-  rows.length === 0 ? (
-    <Empty title="No change yet">Each change of the state is listed here.</Empty>
+const SENT = { webhooks: "to webhooks", muted: "no, muted", no: "no" } as const satisfies Record<Alarm["sent"], string>;
+
+const Alarms = ({ alarms, unit }: { alarms: readonly Alarm[]; unit: string }) =>
+  alarms.length === 0 ? (
+    <Empty title="No alarm yet">An alarm begins when the value passes a threshold, and ends when it is back.</Empty>
   ) : (
     <Table
-      label="Changes"
-      rows={rows}
+      label="Alarms"
+      rows={alarms}
       keyOf={({ id }) => id}
       columns={[
         {
-          title: "State",
+          title: "Alarm",
           cell: ({ severity }) => <Pill tone={SEVERITIES[severity][1]}>{SEVERITIES[severity][0]}</Pill>,
         },
         { title: "Value", cell: ({ value }) => inUnit(value, unit), numeric: true },
-        { title: "Before", cell: ({ previous_severity }) => SEVERITIES[previous_severity][0], wide: true },
+        { title: "Began", cell: ({ began }) => (began === null ? "earlier" : <Time at={began} />) },
+        { title: "Ended", cell: ({ ended }) => (ended === null ? <b>still on</b> : <Time at={ended} />) },
         {
-          title: "Notified",
-          cell: ({ event, muted }) => (muted ? "No, muted" : event === null ? "No" : "Webhooks"),
+          title: "Lasted",
+          cell: ({ began, ended }) => (began === null ? NONE : <Elapsed since={began} until={ended} />),
+          numeric: true,
           wide: true,
         },
-        { title: "Time", cell: ({ created_at }) => <Time at={created_at} /> },
+        { title: "Sent", cell: ({ sent }) => SENT[sent], wide: true },
       ]}
     />
   );
@@ -137,7 +153,6 @@ function About({ monitor }: { monitor: Monitor }) {
         `${monitor.online_evaluation.sample_percent} % with ${monitor.online_evaluation.evaluator}`,
       ] as const),
     ["Evaluated", <Time key="e" at={monitor.evaluated_at} />] as const,
-    monitor.muted_until !== null && (["Muted", <Time key="m" at={monitor.muted_until} />] as const),
   ];
   return (
     <Card title="About">

@@ -3,11 +3,13 @@ import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
 import type { MonitorValues } from "../../../resources/watching/monitors/values.ts";
 import { useResource } from "../../data/resource.ts";
 import { Chart } from "../../kit/chart/chart.tsx";
-import type { Series } from "../../kit/chart/series.ts";
+import type { Mark, Series } from "../../kit/chart/series.ts";
 import { Skeleton } from "../../kit/page.tsx";
 import { now } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
+import type { Alarm } from "./alarms.ts";
 import { type Point, pointsOf } from "./points.ts";
+import { inUnit, METRICS } from "./words.ts";
 
 const MOST_SEEN = 2_000;
 const HOUR = 3_600;
@@ -18,7 +20,7 @@ const isSpan = (text: string | undefined): text is Span => text !== undefined &&
 const REFRESH = 300;
 
 /** The value over time, with the thresholds as lines. */
-export function ValueChart({ monitor }: { monitor: Monitor }) {
+export function ValueChart({ monitor, alarms }: { monitor: Monitor; alarms: readonly Alarm[] }) {
   const chosen = queryOf("span");
   const span: Span = isSpan(chosen) ? chosen : "24 h";
   const since = Math.floor(now.value / 1000 / REFRESH) * REFRESH - SPANS[span];
@@ -29,7 +31,11 @@ export function ValueChart({ monitor }: { monitor: Monitor }) {
   const seen = useSeen(monitor);
   const points = last.current?.data;
   const { x, values } = useMemo(() => pointsOf(points ?? [], seen, since), [points, seen, since]);
-  const series = useMemo(() => seriesOf(monitor, x, values), [monitor.thresholds, x, values]);
+  const series = useMemo(
+    () => [{ label: "Value", values, token: "--c1" }, ...thresholdLines(monitor.thresholds, x)],
+    [monitor.thresholds, x, values],
+  );
+  const marks = useMemo(() => marksOf(alarms, x), [alarms, x]);
   if (!points) return <Skeleton height={260} />;
   return (
     <>
@@ -47,13 +53,34 @@ export function ValueChart({ monitor }: { monitor: Monitor }) {
         ))}
       </fieldset>
       {x.length < 2 || values.every((each) => each === null) ? (
-        <p class="muted monitors-wait">The curve begins with the second measurement.</p>
+        <p class="muted monitors-wait">
+          {x.length < 2
+            ? "The curve begins with the second measurement."
+            : "Nothing was measured in this time. The figure appears with the first observation."}
+        </p>
       ) : (
-        <Chart label={`Value of ${monitor.name} over time`} x={x} series={series} kind="time" height={220} />
+        <Chart
+          label={`Value of ${monitor.name} over time`}
+          x={x}
+          series={series}
+          marks={marks}
+          kind="time"
+          height={220}
+          yLabel={METRICS[monitor.metric].hint}
+          format={(value) => inUnit(value, monitor.unit)}
+        />
       )}
     </>
   );
 }
+
+/** The beginnings of alarms, within the curve. */
+const marksOf = (alarms: readonly Alarm[], x: readonly number[]): Mark[] =>
+  alarms.flatMap(({ began, severity }) => {
+    const at = Date.parse(began ?? "") / 1000;
+    const isShown = at >= (x[0] ?? 0) && at <= (x.at(-1) ?? 0);
+    return isShown ? [{ x: at, label: severity, token: severity === "alert" ? "--bad" : "--warn" }] : [];
+  });
 
 /** Values that came while the page is open: the server keeps one of each minute. */
 function useSeen({ evaluated_at: at, value }: Monitor): readonly Point[] {
@@ -63,16 +90,12 @@ function useSeen({ evaluated_at: at, value }: Monitor): readonly Point[] {
   return seen.current;
 }
 
-function seriesOf(
-  { thresholds: { alert, warning } }: Monitor,
+/** Thresholds as dashed lines. */
+export function thresholdLines(
+  { alert, warning }: Pick<Monitor["thresholds"], "alert" | "warning">,
   x: readonly number[],
-  values: Series["values"],
 ): Series[] {
   const line = (label: string, limit: number | null, token: string) =>
     limit === null ? [] : [{ label, values: x.map(() => limit), token, dashed: true }];
-  return [
-    { label: "Value", values, token: "--c1" },
-    ...line("Alert", alert, "--bad"),
-    ...line("Warning", warning, "--warn"),
-  ];
+  return [...line("Alert", alert, "--bad"), ...line("Warning", warning, "--warn")];
 }

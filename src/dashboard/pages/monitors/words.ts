@@ -1,6 +1,6 @@
 /** Metrics, values and states of monitors in words. */
-import type { Monitor } from "../../../resources/watching/monitors/schema.ts";
-import { bytes, duration, money, NONE, number, percent } from "../../data/format.ts";
+import type { Monitor, MonitorPreview } from "../../../resources/watching/monitors/schema.ts";
+import { bytes, duration, money, NONE, number, percent, plural } from "../../data/format.ts";
 import type { Tone } from "../../kit/pill.tsx";
 
 export type Metric = Monitor["metric"];
@@ -11,6 +11,8 @@ type Facts = {
   hint: string;
   targets: readonly Target[];
   bad: Monitor["comparison"];
+  /** The field without which there is nothing to measure. */
+  needs?: "job_id" | "score";
   /** For keys with the scope admin only. */
   operator?: true;
 };
@@ -21,10 +23,10 @@ export const METRICS: Readonly<Record<Metric, Facts>> = {
   latency_p95:      { name: "Latency, slowest 5 %", unit: "ms", hint: "milliseconds", targets: ["deployment_id"], bad: "above" },
   error_rate:       { name: "Share of failed requests", unit: "ratio", hint: "0.05 is 5 %", targets: ["deployment_id"], bad: "above" },
   tokens:           { name: "Tokens in the window", unit: "tokens", hint: "tokens", targets: ["deployment_id"], bad: "above" },
-  score_mean:       { name: "Mean of a score", unit: "score", hint: "in the unit of the score", targets: ["score", "deployment_id"], bad: "below" },
-  score_psi:        { name: "Drift of a score (PSI)", unit: "psi", hint: "0.2 is a clear change", targets: ["score", "deployment_id"], bad: "above" },
-  score_ks:         { name: "Drift of a score (KS distance)", unit: "ratio", hint: "from 0 to 1", targets: ["score", "deployment_id"], bad: "above" },
-  reward:           { name: "Reward of a training run", unit: "reward", hint: "reward", targets: ["job_id"], bad: "below" },
+  score_mean:       { name: "Mean of a score", unit: "score", hint: "in the unit of the score", targets: ["score", "deployment_id"], bad: "below", needs: "score" },
+  score_psi:        { name: "Drift of a score (PSI)", unit: "psi", hint: "0.2 is a clear change", targets: ["score", "deployment_id"], bad: "above", needs: "score" },
+  score_ks:         { name: "Drift of a score (KS distance)", unit: "ratio", hint: "from 0 to 1", targets: ["score", "deployment_id"], bad: "above", needs: "score" },
+  reward:           { name: "Reward of a training run", unit: "reward", hint: "reward", targets: ["job_id"], bad: "below", needs: "job_id" },
   gpu_memory:       { name: "GPU memory in use", unit: "ratio", hint: "0.9 is 90 %", targets: ["device"], bad: "above" },
   gpu_temperature:  { name: "GPU temperature", unit: "celsius", hint: "degrees Celsius", targets: ["device"], bad: "above" },
   disk_free:        { name: "Free disk space", unit: "bytes", hint: "bytes", targets: [], bad: "below", operator: true },
@@ -45,6 +47,19 @@ const UNITS: Readonly<Record<string, (value: number) => string>> = {
 
 export const inUnit = (value: number | null, unit: string): string =>
   value === null ? NONE : (UNITS[unit]?.(value) ?? number(value));
+
+/** "It would have fired 3 times: 2 alerts (40 min) and 1 warning (5 min)." */
+export function firedText(
+  preview: Pick<MonitorPreview, "events" | "alerts" | "warnings" | "alert_seconds" | "warning_seconds">,
+) {
+  const { events, alerts, warnings, alert_seconds: alertS, warning_seconds: warningS } = preview;
+  if (events === 0) return "It would not have fired.";
+  const parts = [
+    ...(alerts > 0 ? [`${plural(alerts, "alert")} (${duration(alertS)})`] : []),
+    ...(warnings > 0 ? [`${plural(warnings, "warning")} (${duration(warningS)})`] : []),
+  ];
+  return `It would have fired ${events === 1 ? "once" : plural(events, "time")}: ${parts.join(" and ")}.`;
+}
 
 type Severity = Monitor["severity"];
 export const SEVERITIES: Readonly<Record<Severity, readonly [shown: string, tone: Tone]>> = {

@@ -1,5 +1,5 @@
 /** Measures a monitor's metric in its window. Reads only, and waits for nothing. */
-import { and, count, desc, eq, gte, isNotNull, lt, ne, or, sql, sum } from "drizzle-orm";
+import { and, between, count, desc, eq, gte, isNotNull, lt, ne, or, sql, sum } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { usdOf } from "../../../lib/money.ts";
 import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
@@ -21,13 +21,18 @@ import type { MonitorRow } from "./table.ts";
 const MOST_VALUES = 50_000;
 
 type Measured = Omit<Measurement, "at">;
-type Measuring = { ctx: Ctx; row: MonitorRow; now: number; since: number };
+/** The window: `since` counts, `until` too. */
+type Measuring = { ctx: Ctx; row: MonitorRow; now: number; since: number; until: number };
 
 /** Call `prepareDevices` before, so that figures of devices are fresh. */
-export function measure(ctx: Ctx, row: MonitorRow): Measurement {
-  const now = ctx.clock.now();
-  return { at: now, ...MEASURES[row.metric]({ ctx, row, now, since: now - row.windowMs }) };
-}
+export const measure = (ctx: Ctx, row: MonitorRow): Measurement =>
+  measureAt(ctx, row, ctx.clock.now(), Number.MAX_SAFE_INTEGER); // also what a clock that was set back left ahead
+
+/** The value that the metric had then. A gauge has only a value of now: `isGauge`. */
+export const measureAt = (ctx: Ctx, row: MonitorRow, now: number, until = now): Measurement => ({
+  at: now,
+  ...MEASURES[row.metric]({ ctx, row, now, since: now - row.windowMs, until }),
+});
 
 const OF_DEVICES: ReadonlySet<Metric> = new Set<Metric>(["gpu_memory", "gpu_temperature"]);
 
@@ -60,10 +65,10 @@ const mean = (values: readonly number[]) =>
   values.length === 0 ? null : values.reduce((total, value) => total + value, 0) / values.length;
 
 /** Requests of the window. A client that left is no failure, and its time says nothing. */
-const inWindow = ({ row, since }: Measuring) =>
+const inWindow = ({ row, since, until }: Measuring) =>
   and(
     row.deploymentId === null ? eq(requests.workspaceId, row.workspaceId) : eq(requests.deploymentId, row.deploymentId),
-    gte(requests.createdAt, since),
+    between(requests.createdAt, since, until),
     ne(requests.statusCode, CLIENT_LEFT_STATUS),
   );
 
@@ -119,11 +124,11 @@ function drift(from: Measuring, distance: typeof psi): Measured {
   return { value: distance(current, reference), samples: Math.min(current.length, reference.length) };
 }
 
-function reward({ ctx, row, since }: Measuring): Measured {
+function reward({ ctx, row, since, until }: Measuring): Measured {
   const values = ctx.db
     .select({ reward: sql<number | null>`json_extract(${trainingMetrics.values}, '$.reward')` })
     .from(trainingMetrics)
-    .where(and(eq(trainingMetrics.jobId, row.jobId ?? ""), gte(trainingMetrics.time, since)))
+    .where(and(eq(trainingMetrics.jobId, row.jobId ?? ""), between(trainingMetrics.time, since, until)))
     .orderBy(desc(trainingMetrics.step))
     .limit(MOST_VALUES)
     .all()
@@ -141,12 +146,12 @@ function highest({ ctx, row }: Measuring, figureOf: (device: Device) => number |
   return values.length === 0 ? { value: null, samples: 0 } : always(Math.max(...values));
 }
 
-function cost({ ctx, row, since }: Measuring): Measured {
+function cost({ ctx, row, since, until }: Measuring): Measured {
   const { workspaceId, kind, createdAt, amountMicros } = ledgerEntries;
   const charged = ctx.db
     .select({ micros: sum(amountMicros).mapWith(Number) })
     .from(ledgerEntries)
-    .where(and(eq(workspaceId, row.workspaceId), gte(createdAt, since), eq(kind, "charge")))
+    .where(and(eq(workspaceId, row.workspaceId), between(createdAt, since, until), eq(kind, "charge")))
     .get();
   return always(usdOf(0 - (charged?.micros ?? 0)));
 }
@@ -154,7 +159,7 @@ function cost({ ctx, row, since }: Measuring): Measured {
 /** The condition is that of the index webhook_attempts_failed. */
 const hasFailed = or(sql`${webhookAttempts.responseCode} IS NULL`, sql`${webhookAttempts.responseCode} >= 300`);
 
-function webhookFailures({ ctx, row, since }: Measuring): Measured {
+function webhookFailures({ ctx, row, since, until }: Measuring): Measured {
   const counted = ctx.db
     .select({ failed: count() })
     .from(webhookAttempts)
@@ -162,7 +167,7 @@ function webhookFailures({ ctx, row, since }: Measuring): Measured {
     .where(
       and(
         hasFailed,
-        gte(webhookAttempts.attemptedAt, since),
+        between(webhookAttempts.attemptedAt, since, until),
         eq(webhookDeliveries.workspaceId, row.workspaceId),
         row.endpointId === null ? undefined : eq(webhookDeliveries.endpointId, row.endpointId),
       ),

@@ -55,3 +55,7 @@ export const FACTS: Record<Metric, MetricFacts> = {
 
 const isDrift = (metric: Metric) => metric === "score_psi" || metric === "score_ks";
 export const isOfScore = (metric: Metric) => metric === "score_mean" || isDrift(metric);
+
+const GAUGES: ReadonlySet<Metric> = new Set<Metric>(["gpu_memory", "gpu_temperature", "disk_free", "balance"]);
+/** The value is that of the moment: nothing tells what it was, unless a monitor recorded it. */
+export const isGauge = (metric: Metric) => GAUGES.has(metric);

@@ -10,7 +10,18 @@ import { asks, MOST_IDS, named } from "../../../http/query.ts";
 import { Deleted } from "../../../lib/schema.ts";
 import { tryNow } from "./evaluate.ts";
 import { SEVERITIES } from "./policy.ts";
-import { CreateMonitor, Monitor, MonitorChange, MonitorTest, MuteMonitor, present, UpdateMonitor } from "./schema.ts";
+import { preview } from "./preview.ts";
+import {
+  CreateMonitor,
+  Monitor,
+  MonitorChange,
+  MonitorPreview,
+  MonitorTest,
+  MuteMonitor,
+  PreviewMonitor,
+  present,
+  UpdateMonitor,
+} from "./schema.ts";
 import * as monitors from "./service.ts";
 import { monitors as table } from "./table.ts";
 import { MonitorValues, ValuesQuery, valuesOf } from "./values.ts";
@@ -38,6 +49,17 @@ export const routes = (ctx: Ctx) => {
         ),
       },
     )
+    .post("/preview", ({ principal, body }) => preview(ctx, principal, body), {
+      ...takes(PreviewMonitor),
+      detail: describe(
+        "Replay a rule over the past and count how often it would have fired",
+        { 200: MonitorPreview },
+        {
+          description:
+            "Nothing is stored. It covers the last day, or 14 days for windows over six hours. The metrics gpu_memory, gpu_temperature, disk_free and balance have a past only if a monitor recorded it.",
+        },
+      ),
+    })
     .get("", ({ principal, query }) => monitors.list(ctx, principal.workspaceId, query), {
       ...asks(ListQuery),
       detail: describe("List monitors", { 200: listOf(Monitor, "MonitorList") }),

@@ -90,6 +90,31 @@ export const CreateMonitor = later(() => {
 });
 export type CreateMonitor = z.infer<typeof CreateMonitor>;
 
+export const PreviewMonitor = later(() =>
+  CreateMonitor.unwrap().omit({ name: true, metadata: true, online_evaluation: true }).meta({ id: "PreviewMonitor" }),
+);
+export type PreviewMonitor = z.infer<typeof PreviewMonitor>;
+
+export const MonitorPreview = later(() =>
+  z
+    .object({
+      object: z.literal("monitor.preview"),
+      since: DateTime.describe("The first measurement. Later than a day ago if there is much to read"),
+      until: DateTime,
+      step_seconds: z.number().describe("The time between two measurements"),
+      events: z.int().describe("How often monitor.triggered would have been emitted"),
+      alerts: z.int().describe("How often the severity would have become alert"),
+      warnings: z.int().describe("How often it would have become warning"),
+      alert_seconds: z.number().describe("How long it would have been alert"),
+      warning_seconds: z.number(),
+      data: z
+        .array(z.object({ at: DateTime, value: z.number().nullable(), severity: z.enum(SEVERITIES) }))
+        .describe("Oldest first. Empty if the past of this metric is not known"),
+    })
+    .meta({ id: "MonitorPreview" }),
+);
+export type MonitorPreview = z.infer<typeof MonitorPreview>;
+
 export const UpdateMonitor = later(() => {
   const { metadata, comparison, ...others } = SETTINGS.update();
   return z

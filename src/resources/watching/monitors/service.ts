@@ -54,13 +54,14 @@ export function history(ctx: Ctx, workspaceId: string, id: string, query: PageQu
   return page(ctx.db, monitorChanges, eq(monitorChanges.monitorId, id), query, presentChange);
 }
 
-export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): MonitorRow {
+/** The row of a new monitor, after all checks of its fields. It is not stored. */
+export function draft(ctx: Ctx, principal: Principal, input: CreateMonitor): MonitorRow {
   const { workspaceId } = principal;
   const now = ctx.clock.now();
   const targets = mustHaveTargets(ctx, principal, input);
   const comparison = input.comparison ?? comparisonOf(input.metric);
   const { severity, ...state } = NEW_STATE;
-  const row: MonitorRow = {
+  return {
     id: newId("mon", now),
     workspaceId,
     metric: input.metric,
@@ -78,6 +79,12 @@ export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): Mo
     createdAt: now,
     updatedAt: now,
   };
+}
+
+export function create(ctx: Ctx, principal: Principal, input: CreateMonitor): MonitorRow {
+  const { workspaceId } = principal;
+  const row = draft(ctx, principal, input);
+  const now = row.createdAt;
   naming(input.name, () =>
     write(ctx.db, (tx) => {
       requireRoom(tx, workspaceId, ctx.config.monitors.max_per_workspace);
