@@ -34,6 +34,7 @@ import { authenticate } from "./resources/access/api_keys/authenticate.ts";
 import { authenticateSession } from "./resources/access/browser_sessions/authenticate.ts";
 import * as setup from "./resources/access/setup/service.ts";
 import * as gpu from "./resources/machines/gpu/service.ts";
+import { applyKept } from "./resources/server/settings/service.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
 import { hurryEnd } from "./sandbox/confinement/hurry.ts";
 import { createRewardPool } from "./sandbox/reward/pool.ts";
@@ -167,6 +168,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
   const closing = new AbortController();
   const socketDir = join(realpathSync(config.data_dir), "run"); // one name for each folder: orphans are found by it
   mkdirSync(socketDir, { recursive: true, mode: 0o700 });
+  applyKept({ config, db, log });
   const state = newState({ config, clock });
   const ctx: Ctx = {
     config,

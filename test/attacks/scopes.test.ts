@@ -21,7 +21,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/training_jobs\/[^/]+\/exports\/|^\/v1\/models\/[^/]+\/file$/, "none"],
   [/^\/v1\/logins/, "none"],
   [/^\/v1\/(browser_sessions|me(\/|$))/, "every"],
-  [/^\/v1\/workspaces|^\/v1\/system\/|^\/v1\/models\/scan$|^\/v1\/billing\/grants|^\/v1\/settings$/, "admin"],
+  [/^\/v1\/workspaces|^\/v1\/system\/|^\/v1\/models\/scan$|^\/v1\/billing\/grants|^\/v1\/settings(\/[^/]+)?$/, "admin"],
   [
     /^\/v1\/account\/audit_log|^\/v1\/(api_keys|users|invitations|ssh_keys|secrets|webhooks|settings|events)/,
     "account",

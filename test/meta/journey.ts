@@ -166,6 +166,13 @@ export const JOURNEY: Step[] = [
   { operation: "GET /v1/cost/by_day", plain: true },
   { operation: "GET /v1/cost/by_use" },
   { operation: "GET /v1/settings", as: "admin", shared: true },
+  {
+    operation: "PATCH /v1/settings/{name}",
+    as: "admin",
+    shared: true,
+    own: async () => ({ name: "sessions.max_per_workspace" }),
+    json: { value: 17 },
+  },
   { operation: "GET /v1/cost/estimate" },
   { operation: "GET /v1/cost/monthly_projection" },
   { operation: "GET /v1/cost/compare", plain: true },

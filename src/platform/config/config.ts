@@ -4,6 +4,7 @@ import { UsageError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json/object.ts";
 import { issueText } from "../../lib/text/issue.ts";
 import { nearest } from "../../lib/text/nearest.ts";
+import { isChanged, openChanges } from "./live.ts";
 import { RULES, SETTINGS, type Settings } from "./schema.ts";
 import type { SettingsTree, ValuesOf } from "./section.ts";
 import { brokenLine, lineOf } from "./toml.ts";
@@ -11,7 +12,7 @@ import { type Leaf, leaves, readText, renderToml, sections } from "./walk.ts";
 
 /**
  * Order: defaults < file < environment < flags. Unknown settings and wrong types stop the program, all of them with
- * their lines in the file. The result is frozen: no setting changes after the start.
+ * their lines in the file. The result is frozen. After the start only the settings of live.ts change.
  */
 type Env = Record<string, string | undefined>;
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
@@ -44,13 +45,14 @@ export function loadConfig({ file, env = process.env, flags = {} }: ConfigSource
   config.billing.pricing_file = absolute(config.billing.pricing_file, env);
   config.secrets.master_key_file =
     absolute(config.secrets.master_key_file, env) || defaultMasterKeyFile(config.data_dir, env);
+  openChanges(config);
   return deepFreeze(config);
 }
 
 /** By the loaded settings: where each value that is no default came from. */
 const ORIGINS = new WeakMap<object, ReadonlyMap<string, string>>();
 
-export type Setting = Pick<Leaf, "path" | "doc" | "kind" | "secret"> & {
+export type Setting = Pick<Leaf, "path" | "env" | "doc" | "kind" | "secret" | "live"> & {
   value: unknown;
   fallback: unknown;
   /** "the environment variable VERK_HTTP__LISTEN"; undefined: the default is in force. */
@@ -60,16 +62,24 @@ export type Setting = Pick<Leaf, "path" | "doc" | "kind" | "secret"> & {
 /** Every setting as it is in force, with its meaning. Secrets are hidden. */
 export function settingsInForce(config: Config): Setting[] {
   const values = printConfig(config);
-  return leaves(SETTINGS).map(({ path, doc, kind, secret, fallback }) => ({
+  return leaves(SETTINGS).map(({ path, env, doc, kind, secret, live, fallback }) => ({
     path,
+    env,
     doc,
     kind,
     secret,
+    live,
     value: getPath(values, path),
     fallback: secret ? "" : fallback,
-    origin: ORIGINS.get(config)?.get(path),
+    origin: originOf(config, path),
   }));
 }
+
+/** The file with its line, the variable or the flag that sets it, or a change of the operator. Undefined: the default. */
+export const originOf = (config: Config, path: string): string | undefined =>
+  ORIGINS.get(config)?.get(path) ?? (isChanged(config, path) ? DASHBOARD : undefined);
+
+export const DASHBOARD = "the dashboard";
 
 /** The file to read: the one asked for, else VERK_CONFIG, else the system's where it exists. */
 export function configFile(asked: string | undefined, env: Env = process.env): string | undefined {

@@ -1,6 +1,6 @@
 /** Settings of what runs on the processor and on GPUs: deployments, memory and child processes. */
 import { z } from "zod";
-import { milliseconds, section, setting } from "./section.ts";
+import { live, milliseconds, section, setting } from "./section.ts";
 
 export const serving = section("Deployments.", {
   threads: setting(
@@ -53,9 +53,13 @@ export const serving = section("Deployments.", {
   ),
   restart_attempts: setting(3, "Restarts of a broken deployment before it has failed.", () => z.int().min(0).max(100)),
   restart_backoff_ms: setting(1000, "Pause before the first restart; doubles with each.", milliseconds),
-  request_retention_days: setting(30, "Request records older than this are removed.", () => z.int().min(1).max(36_500)),
-  retention_days: setting(365, "Deployments that were stopped or failed longer ago than this are removed.", () =>
-    z.int().min(1).max(36_500),
+  request_retention_days: live(
+    setting(30, "Request records older than this are removed.", () => z.int().min(1).max(36_500)),
+  ),
+  retention_days: live(
+    setting(365, "Deployments that were stopped or failed longer ago than this are removed.", () =>
+      z.int().min(1).max(36_500),
+    ),
   ),
 });
 

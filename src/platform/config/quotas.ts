@@ -1,6 +1,6 @@
 /** Quotas: one value for all workspaces, and others for single ones. */
 import { z } from "zod";
-import { section, setting } from "./section.ts";
+import { live, section, setting } from "./section.ts";
 
 const NAMES = [
   "dataset_bytes",
@@ -32,26 +32,30 @@ function parseQuota(text: string): OwnQuota | undefined {
 const quota = (what: string) => setting(0, `${what} of one workspace, in bytes; 0 = no limit.`, () => z.int().min(0));
 
 export const quotas = section("Limits of one workspace; volumes.quota_bytes is the limit for volumes.", {
-  dataset_bytes: quota("Datasets"),
-  model_bytes: quota("Models that were uploaded, pulled or trained"),
-  code_artifact_bytes: quota("Code artifacts"),
-  checkpoint_bytes: quota("Checkpoints and exports of training jobs"),
-  file_bytes: quota("Files of clients that were written for OpenAI"),
-  chat_bytes: quota("Conversations, stored responses and stored chat completions"),
-  dataset_rows: setting(0, "Rows of all datasets of one workspace; 0 = no limit.", () => z.int().min(0)),
-  running_jobs: setting(0, "Training jobs of one workspace that run at once; further ones wait; 0 = no limit.", () =>
-    z.int().min(0),
+  dataset_bytes: live(quota("Datasets")),
+  model_bytes: live(quota("Models that were uploaded, pulled or trained")),
+  code_artifact_bytes: live(quota("Code artifacts")),
+  checkpoint_bytes: live(quota("Checkpoints and exports of training jobs")),
+  file_bytes: live(quota("Files of clients that were written for OpenAI")),
+  chat_bytes: live(quota("Conversations, stored responses and stored chat completions")),
+  dataset_rows: live(setting(0, "Rows of all datasets of one workspace; 0 = no limit.", () => z.int().min(0))),
+  running_jobs: live(
+    setting(0, "Training jobs of one workspace that run at once; further ones wait; 0 = no limit.", () =>
+      z.int().min(0),
+    ),
   ),
-  gpu_hours: setting(
-    0,
-    "GPU hours of one workspace in a month (UTC); then no job is created or started; 0 = no limit.",
-    () => z.number().min(0),
+  gpu_hours: live(
+    setting(0, "GPU hours of one workspace in a month (UTC); then no job is created or started; 0 = no limit.", () =>
+      z.number().min(0),
+    ),
   ),
   requests_per_minute: setting(0, "Requests of one workspace in a minute, with all its keys; 0 = no limit.", () =>
     z.int().min(0),
   ),
-  regions: setting(32, "Regions of one workspace. Each is asked for its hardware every minute; 0 = no limit.", () =>
-    z.int().min(0),
+  regions: live(
+    setting(32, "Regions of one workspace. Each is asked for its hardware every minute; 0 = no limit.", () =>
+      z.int().min(0),
+    ),
   ),
   workspaces: setting([], "Quotas of single workspaces, by id, instead of those above; 0 = no limit.", () =>
     z.array(z.string().refine((text) => parseQuota(text) !== undefined, EXPECTED)),

@@ -8,6 +8,8 @@ export type Setting<T = unknown> = {
   readonly schema: () => z.ZodType<T>;
   /** The value must never be shown. */
   readonly isSecret: boolean;
+  /** The operator may change it while the server runs: no code keeps a copy of the value. */
+  readonly isLive: boolean;
 };
 
 export type Section<S extends Record<string, Setting> = Record<string, Setting>> = {
@@ -28,10 +30,19 @@ export const setting = <S extends z.ZodType>(
   fallback: NoInfer<z.output<S>>,
   doc: string,
   schema: () => S,
-): Setting<z.output<S>> => ({ doc, fallback, schema: schema as () => z.ZodType<z.output<S>>, isSecret: false });
+): Setting<z.output<S>> => ({
+  doc,
+  fallback,
+  schema: schema as () => z.ZodType<z.output<S>>,
+  isSecret: false,
+  isLive: false,
+});
 
 export const section = <S extends Record<string, Setting>>(doc: string, settings: S): Section<S> => ({ doc, settings });
 
 export const milliseconds = () => z.int().min(1).max(DAY_MS);
 
 export const secret = <T>(plain: Setting<T>): Setting<T> => ({ ...plain, isSecret: true });
+
+/** For limits and retention times that are read at each use, and that open no door. */
+export const live = <T>(plain: Setting<T>): Setting<T> => ({ ...plain, isLive: true });

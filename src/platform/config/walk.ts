@@ -10,6 +10,7 @@ export type Leaf = {
   kind: "string" | "number" | "boolean" | "list";
   fallback: TomlValue;
   secret: boolean;
+  live: boolean;
   schema: Setting["schema"];
 };
 
@@ -21,10 +22,10 @@ export const leaves = (tree: SettingsTree): Leaf[] =>
       : [leafOf(name, part)],
   );
 
-function leafOf(path: string, { doc, fallback, isSecret, schema }: Setting): Leaf {
+function leafOf(path: string, { doc, fallback, isSecret, isLive, schema }: Setting): Leaf {
   const kind = Array.isArray(fallback) ? "list" : (typeof fallback as "string" | "number" | "boolean");
   const env = `VERK_${path.replaceAll(".", "__").toUpperCase()}`;
-  return { path, env, doc, kind, fallback: fallback as TomlValue, secret: isSecret, schema };
+  return { path, env, doc, kind, fallback: fallback as TomlValue, secret: isSecret, live: isLive, schema };
 }
 
 export const sections = (tree: SettingsTree): string[] =>

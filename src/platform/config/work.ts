@@ -1,6 +1,6 @@
 /** Settings of what users have run here, and of what it costs. */
 import { z } from "zod";
-import { milliseconds, section, setting } from "./section.ts";
+import { live, milliseconds, section, setting } from "./section.ts";
 
 export const sandbox = section("The sandbox of reward code and workers.", {
   require: setting(
@@ -19,9 +19,9 @@ export const sandbox = section("The sandbox of reward code and workers.", {
 
 export const sessions = section("Session sandboxes.", {
   enabled: setting(true, "false: every session operation answers sessions_disabled.", () => z.boolean()),
-  max_per_workspace: setting(16, "Sessions of one workspace that have not ended.", () => z.int().min(1)),
-  idle_seconds: setting(1800, "A session that is not used for this long expires.", () => z.int().min(10)),
-  lifetime_seconds: setting(86_400, "Longest life of a session, and the default.", () => z.int().min(10)),
+  max_per_workspace: live(setting(16, "Sessions of one workspace that have not ended.", () => z.int().min(1))),
+  idle_seconds: live(setting(1800, "A session that is not used for this long expires.", () => z.int().min(10))),
+  lifetime_seconds: live(setting(86_400, "Longest life of a session, and the default.", () => z.int().min(10))),
   exec_timeout_seconds: setting(3600, "Longest time of one command; the default is 300.", () => z.int().min(1)),
   execs: setting(8, "Commands at the same time in all sessions; others wait.", () => z.int().min(1).max(256)),
   memory_mib: setting(2048, "Memory of all processes of one command.", () => z.int().min(16)),
@@ -31,7 +31,7 @@ export const sessions = section("Session sandboxes.", {
   output_bytes: setting(1_048_576, "Bytes kept of each output stream of a command; the rest is dropped.", () =>
     z.int().min(1024).max(67_108_864),
   ),
-  retention_days: setting(30, "Sessions that ended longer ago are removed.", () => z.int().min(1).max(36_500)),
+  retention_days: live(setting(30, "Sessions that ended longer ago are removed.", () => z.int().min(1).max(36_500))),
   allow_network: setting(
     false,
     "Let a session request the network of this machine, loopback and private addresses included.",
@@ -41,30 +41,36 @@ export const sessions = section("Session sandboxes.", {
 
 export const training = section("Training jobs.", {
   parallel: setting(1, "Jobs that run at the same time; others wait in the queue.", () => z.int().min(1).max(64)),
-  max_waiting_jobs: setting(
-    1_000,
-    "Jobs of one workspace that are queued or paused; a job beyond that is rejected with 429.",
-    () => z.int().min(1).max(100_000),
+  max_waiting_jobs: live(
+    setting(1_000, "Jobs of one workspace that are queued or paused; a job beyond that is rejected with 429.", () =>
+      z.int().min(1).max(100_000),
+    ),
   ),
   threads: setting(0, "Threads of one job on the CPU; 0 = all cores but one.", () => z.int().min(0).max(1024)),
-  crash_limit: setting(5, "A job whose worker dies this often without progress in between has failed.", () =>
-    z.int().min(1).max(1000),
+  crash_limit: live(
+    setting(5, "A job whose worker dies this often without progress in between has failed.", () =>
+      z.int().min(1).max(1000),
+    ),
   ),
-  save_seconds: setting(
-    600,
-    "A checkpoint is written at the latest after this long, whatever save_steps says; 0 = never sooner.",
-    () => z.int().min(0),
+  save_seconds: live(
+    setting(
+      600,
+      "A checkpoint is written at the latest after this long, whatever save_steps says; 0 = never sooner.",
+      () => z.int().min(0),
+    ),
   ),
-  max_runtime_minutes: setting(10_080, "Longest run of one job, and the default.", () => z.int().min(1)),
+  max_runtime_minutes: live(setting(10_080, "Longest run of one job, and the default.", () => z.int().min(1))),
   slurm_work_dir: setting(
     "",
     "Absolute path on the shared file system of a cluster whose login node this machine is: then a region of kind slurm needs no address, and its jobs run as the server's user. Empty = none.",
     () => z.string(),
   ),
-  detail_retention_days: setting(
-    365,
-    "Jobs that ended longer ago lose their samples, events and log, and keep a thinned series of metrics; 0 = never.",
-    () => z.int().min(0).max(36_500),
+  detail_retention_days: live(
+    setting(
+      365,
+      "Jobs that ended longer ago lose their samples, events and log, and keep a thinned series of metrics; 0 = never.",
+      () => z.int().min(0).max(36_500),
+    ),
   ),
 });
 
@@ -84,7 +90,7 @@ export const customJobs = section("What one custom job may request.", {
 });
 
 const waiting = (most: number, what: string) =>
-  setting(most, `${what}; one beyond that is rejected with 429.`, () => z.int().min(1).max(100_000));
+  live(setting(most, `${what}; one beyond that is rejected with 429.`, () => z.int().min(1).max(100_000)));
 
 export const queues = section("Work of one workspace that has not ended. Workspaces take turns.", {
   experiments: waiting(100, "Experiments, evals included"),
@@ -97,24 +103,26 @@ export const queues = section("Work of one workspace that has not ended. Workspa
 });
 
 export const volumes = section("Files that users keep.", {
-  max_file_bytes: setting(1_099_511_627_776, "Largest file.", () => z.int().min(1)),
-  quota_bytes: setting(0, "All volumes of one workspace together; 0 = no limit.", () => z.int().min(0)),
-  url_seconds: setting(3600, "Lifetime of a signed address, unless the request sets it.", () =>
-    z.int().min(1).max(604_800),
+  max_file_bytes: live(setting(1_099_511_627_776, "Largest file.", () => z.int().min(1))),
+  quota_bytes: live(setting(0, "All volumes of one workspace together; 0 = no limit.", () => z.int().min(0))),
+  url_seconds: live(
+    setting(3600, "Lifetime of a signed address, unless the request sets it.", () => z.int().min(1).max(604_800)),
   ),
 });
 
 export const webhooks = section("Webhooks.", {
-  max_per_workspace: setting(100, "Endpoints of one workspace.", () => z.int().min(1).max(10_000)),
-  retention_days: setting(30, "Deliveries made longer ago than this are removed once they have settled.", () =>
-    z.int().min(4).max(36_500),
+  max_per_workspace: live(setting(100, "Endpoints of one workspace.", () => z.int().min(1).max(10_000))),
+  retention_days: live(
+    setting(30, "Deliveries made longer ago than this are removed once they have settled.", () =>
+      z.int().min(4).max(36_500),
+    ),
   ),
 });
 
 export const monitors = section("Monitors.", {
-  interval_seconds: setting(30, "Time between two evaluations of a monitor.", () => z.int().min(2).max(86_400)),
-  max_per_workspace: setting(100, "Monitors of one workspace.", () => z.int().min(1).max(10_000)),
-  history_days: setting(90, "Changes of severity older than this are removed.", () => z.int().min(1).max(36_500)),
+  interval_seconds: live(setting(30, "Time between two evaluations of a monitor.", () => z.int().min(2).max(86_400))),
+  max_per_workspace: live(setting(100, "Monitors of one workspace.", () => z.int().min(1).max(10_000))),
+  history_days: live(setting(90, "Changes of severity older than this are removed.", () => z.int().min(1).max(36_500))),
 });
 
 const isPlanOf = (text: string) => /^[^=]+=(free|pro|enterprise)$/.test(text);
@@ -158,7 +166,7 @@ export const detect = section("Detection of generated images and speech.", {
   wait_ms: setting(10_000, "Longest wait of a request for its turn; then it is rejected.", milliseconds),
   timeout_ms: setting(60_000, "A detector that has not answered by then is ended.", milliseconds),
   idle_seconds: setting(600, "A detector that is not used for this long is ended.", () => z.int().min(1)),
-  retention_days: setting(30, "Results older than this are removed.", () => z.int().min(1).max(36_500)),
+  retention_days: live(setting(30, "Results older than this are removed.", () => z.int().min(1).max(36_500))),
 });
 
 export const billing = section("Prices and credit.", {
@@ -189,10 +197,10 @@ export const workspaces = section("Workspaces.", {
 });
 
 export const apiKeys = section("API keys.", {
-  life_days: setting(
-    365,
-    "Days until a new key expires if its maker names no end (expires_at, --expires); 0 = never.",
-    () => z.int().min(0).max(36_500),
+  life_days: live(
+    setting(365, "Days until a new key expires if its maker names no end (expires_at, --expires); 0 = never.", () =>
+      z.int().min(0).max(36_500),
+    ),
   ),
   revoked_retention_days: setting(
     400,
@@ -228,43 +236,53 @@ export const connectors = section("Sources of connected datasets.", {
 });
 
 export const datasets = section("Datasets.", {
-  max_row_bytes: setting(16_777_216, "The longest row; a longer one is rejected with its line number.", () =>
-    z.int().min(1024).max(268_435_456),
+  max_row_bytes: live(
+    setting(16_777_216, "The longest row; a longer one is rejected with its line number.", () =>
+      z.int().min(1024).max(268_435_456),
+    ),
   ),
-  max_append_bytes: setting(67_108_864, "Largest body of one append, which is accepted whole or not at all.", () =>
-    z.int().min(1024).max(1_073_741_824),
+  max_append_bytes: live(
+    setting(67_108_864, "Largest body of one append, which is accepted whole or not at all.", () =>
+      z.int().min(1024).max(1_073_741_824),
+    ),
   ),
-  max_upload_bytes: setting(1_099_511_627_776, "Largest file of one upload; it goes to the disk as it arrives.", () =>
-    z.int().min(1024),
+  max_upload_bytes: live(
+    setting(1_099_511_627_776, "Largest file of one upload; it goes to the disk as it arrives.", () =>
+      z.int().min(1024),
+    ),
   ),
 });
 
 export const traces = section("Traces of requests.", {
-  retention_days: setting(
-    30,
-    "Rollouts and traces from outside are removed after this time. Each deployment has its own.",
-    () => z.int().min(1).max(36_500),
+  retention_days: live(
+    setting(30, "Rollouts and traces from outside are removed after this time. Each deployment has its own.", () =>
+      z.int().min(1).max(36_500),
+    ),
   ),
 });
 
 export const responses = section("Responses in the format of OpenAI.", {
-  retention_days: setting(30, "Stored responses and chat completions are removed after this time.", () =>
-    z.int().min(1).max(36_500),
+  retention_days: live(
+    setting(30, "Stored responses and chat completions are removed after this time.", () => z.int().min(1).max(36_500)),
   ),
 });
 
 export const conversations = section("Conversations in the format of OpenAI.", {
-  retention_days: setting(
-    0,
-    "Conversations that have not changed for this time are removed; 0 = they stay until they are deleted.",
-    () => z.int().min(0).max(36_500),
+  retention_days: live(
+    setting(
+      0,
+      "Conversations that have not changed for this time are removed; 0 = they stay until they are deleted.",
+      () => z.int().min(0).max(36_500),
+    ),
   ),
 });
 
 export const batches = section("Batches in the format of OpenAI.", {
-  retention_days: setting(30, "Ended batches and their files stay for this time.", () => z.int().min(1).max(36_500)),
+  retention_days: live(
+    setting(30, "Ended batches and their files stay for this time.", () => z.int().min(1).max(36_500)),
+  ),
 });
 
 export const events = section("The event log.", {
-  retention_days: setting(90, "Events older than this are removed.", () => z.int().min(1).max(36_500)),
+  retention_days: live(setting(90, "Events older than this are removed.", () => z.int().min(1).max(36_500))),
 });

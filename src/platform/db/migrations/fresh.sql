@@ -744,6 +744,12 @@ CREATE TABLE monitors (
   updated_at               INTEGER NOT NULL,
   UNIQUE (workspace_id, name)
 ) STRICT;
+CREATE TABLE operator_settings (
+  name       TEXT PRIMARY KEY,
+  value      TEXT NOT NULL, -- JSON
+  key_id     TEXT NOT NULL, -- of the change; the audit log has the rest
+  changed_at INTEGER NOT NULL
+) STRICT;
 CREATE TABLE people (
   id TEXT NOT NULL PRIMARY KEY,
   email TEXT NOT NULL, -- lower case

@@ -58,6 +58,7 @@ import m0085 from "./0085_arranged_jobs.sql" with { type: "text" };
 import m0086 from "./0086_stored_chats.sql" with { type: "text" };
 import m0087 from "./0087_quantized_models.sql" with { type: "text" };
 import m0088 from "./0088_traffic.sql" with { type: "text" };
+import m0089 from "./0089_operator_settings.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -122,11 +123,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 86, name: "0086_stored_chats", sql: m0086 },
   { version: 87, name: "0087_quantized_models", sql: m0087 },
   { version: 88, name: "0088_traffic", sql: m0088 },
+  { version: 89, name: "0089_operator_settings", sql: m0089 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "fcdc8eeca24f8f270899fe95e6adaf59e832f2c6248b1206c0073532115907c3";
-export const FRESH_TEXTS = "81f226fef9f77da83911f283b873baed285bce5deba9a065c648c5b9c9105f11";
+export const SCHEMA = "09b7ce4f70aecad81a42b9346529651009045ef8527688bc991178efd0a80c2f";
+export const FRESH_TEXTS = "65b079beb8b6126a4c36e10fe2840648eca5f6882acf0d5f2a6537f7726a8fd6";
