@@ -15,6 +15,21 @@ function personFor(app: TestApp, i: number): string {
   return id;
 }
 
+const MEMBER = newId("usr", 1);
+
+/** A user whose seat is the key of the test. */
+function memberOf(app: TestApp): string {
+  const find = app.ctx.db.$client.query<{ id: string }, [string]>("SELECT id FROM users WHERE id = ?");
+  if (!find.get(MEMBER))
+    insert(app, "users", MEMBER, 1, {
+      role: "member",
+      key_id: keyOf(app),
+      deleted_at: null,
+      person_id: personFor(app, -1),
+    });
+  return MEMBER;
+}
+
 export const PEOPLE_LISTS: readonly ListCase[] = [
   {
     route: "/v1/browser_sessions",
@@ -33,6 +48,20 @@ export const PEOPLE_LISTS: readonly ListCase[] = [
     table: "invitations",
     prefix: "inv",
     row: (_, i) => ({ email: `i${i}@example.com`, role: "member", hash: `i${i}`, expires_at: Date.UTC(2040, 0, 1) }),
+  },
+  {
+    route: "/v1/users/{id}/sessions",
+    table: "browser_sessions",
+    prefix: "brs",
+    at: (app) => ({ id: memberOf(app) }),
+    row: (app, i) => ({
+      hash: `u${i}`,
+      method: "key",
+      last_used_at: Date.UTC(2030, 0, 1),
+      expires_at: Date.UTC(2040, 0, 1),
+      key_id: keyOf(app),
+      user_id: MEMBER,
+    }),
   },
   {
     route: "/v1/users",

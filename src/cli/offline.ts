@@ -28,7 +28,6 @@ export { SCOPES } from "../context.ts";
 export { rotate as rotateKey } from "../resources/access/api_keys/rotate.ts";
 export * as keys from "../resources/access/api_keys/service.ts";
 export * as auditExport from "../resources/access/audit/export.ts";
-export { present as presentInvitation } from "../resources/access/people/invitations/schema.ts";
 export * as invitations from "../resources/access/people/invitations/service.ts";
 export * as persons from "../resources/access/people/persons.ts";
 export { ROLES } from "../resources/access/people/policy.ts";

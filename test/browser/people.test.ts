@@ -2,7 +2,7 @@
 /** People in a real browser: passwords, the second factor, sessions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { authenticator } from "../people_kit.ts";
-import { CHROMIUM, type Dashboard, openDashboard, startDashboard } from "./kit.ts";
+import { CHROMIUM, type Dashboard, openDashboard, SIZES, startDashboard } from "./kit.ts";
 
 let world: Awaited<ReturnType<typeof startDashboard>>;
 const PASSWORD = "four rivers of glass";
@@ -97,6 +97,49 @@ describe.skipIf(CHROMIUM === null)("a user", () => {
     await page.at("/people");
     await page.waitForText("Bo");
     expect(server.stderr()).not.toContain(new URL(url).hash.slice(1));
+  }, 60_000);
+
+  test("a manager changes a role, ends sessions and removes a person, by keyboard, with markup in the name", async () => {
+    const { page, server } = world;
+    const [email, name] = ["cy@example.com", `Cy<img src=x onerror="window.hacked=1">`];
+    const added = await server.verk(["users", "add", email, "--name", name, "--password-stdin"], {
+      stdin: `${PASSWORD}\n`,
+    });
+    expect(added).toMatchObject({ code: 0 });
+    const signIn = () =>
+      fetch(`${server.url}/v1/logins`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "user-agent": "Reader" },
+        body: JSON.stringify({ email, password: PASSWORD }),
+      });
+    for (let i = 0; i < 2; i++) expect((await signIn()).status).toBe(201);
+    await page.at("/people");
+    await page.waitForText("What each role may do");
+    await page.tabTo(`Manage ${email}`);
+    await page.press("Enter");
+    await page.waitForText("End all (2 sessions)");
+    expect(await page.check({ expected: /401/ })).toEqual([]);
+    await page.run(`document.querySelector('input[name="role"]:checked').focus()`);
+    await page.press("ArrowDown");
+    await page.tabTo("Change the role");
+    await page.press("Enter");
+    await page.waitForText(`${name} is Viewer now`);
+    await page.tabTo("End the session Reader");
+    await page.press("Enter");
+    await page.waitForText("End all (1 session)");
+    await page.tabTo("End all (1 session)");
+    await page.press("Enter");
+    await page.waitForText(`${name} is signed in nowhere.`);
+    await page.tabTo(`Remove ${name}`);
+    await page.press("Enter");
+    await page.waitForText("All API keys that they made are revoked");
+    await page.resize(SIZES.phone);
+    expect(await page.check({ expected: /401/ })).toEqual([]);
+    await page.resize(SIZES.desktop);
+    await page.tabTo("Remove");
+    await page.press("Enter");
+    await page.waitFor("the person to go", async () => !(await page.has("button", `Manage ${email}`)));
+    expect(await page.run<unknown>("window.hacked ?? null")).toBeNull();
   }, 60_000);
 
   test("joins a second workspace with the account that this browser is signed in to", async () => {

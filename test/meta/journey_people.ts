@@ -47,6 +47,8 @@ export const PEOPLE: Step[] = [
   { operation: "POST /v1/me/second_factor/confirm", make: beginning, browser: async () => newest.browser },
   { operation: "POST /v1/me/second_factor/remove", make: protectedUser, browser: async () => newest.browser },
   { operation: "DELETE /v1/users/{id}/second_factor", own: user },
+  { operation: "GET /v1/users/{id}/sessions", own: user },
+  { operation: "DELETE /v1/users/{id}/sessions", own: user },
   { operation: "GET /v1/users" },
   { operation: "GET /v1/users/{id}", own: user },
   { operation: "PATCH /v1/users/{id}", own: user, json: { role: "viewer" } },

@@ -24,13 +24,13 @@ export const invite = command({
   examples: ["verk users invite bo@example.com --role viewer"],
   exits: { 1: "failed: the person is a user of the workspace already" },
   async run({ json, role, hours, ...where }, address = "") {
-    const { audited, inWorkspace, invitations, presentInvitation, ROLES } = await import("../offline.ts");
+    const { audited, inWorkspace, invitations, ROLES } = await import("../offline.ts");
     const email = await emailOf(address);
     const fields = { email, role: roleOf(role ?? "member", ROLES), expires_in_hours: hoursOf(hours) };
     const invitation = await inWorkspace(where, (ctx, { id: workspaceId }) => {
       const { row, token } = invitations.create(ctx, { ...fields, workspaceId });
       audited(ctx, "verk users invite", workspaceId, row.id);
-      return { ...presentInvitation(row), url: invitations.linkOf(rootOf(ctx.config.http), token) };
+      return { ...invitations.show(ctx, row), url: invitations.linkOf(rootOf(ctx.config.http), token) };
     });
     const remark = `Send this link to ${invitation.email}. It works once, until ${invitation.expires_at}.`;
     printResult(json, invitation, { result: invitation.url, remark });
@@ -39,7 +39,7 @@ export const invite = command({
 });
 
 export const listInvitations = command({
-  summary: "List the open invitations of a workspace, newest first",
+  summary: "List the open invitations of a workspace, and those that expired in the last month",
   flags: WHERE,
   examples: ["verk users invitations"],
   async run({ json, ...where }) {
@@ -50,6 +50,7 @@ export const listInvitations = command({
         ID: ({ id }) => id,
         EMAIL: ({ email }) => email,
         ROLE: ({ role }) => role,
+        STATUS: ({ status }) => status,
         EXPIRES: ({ expires_at }) => expires_at,
       },
       empty: "No open invitations. Make one with `verk users invite EMAIL`.",

@@ -1,47 +1,55 @@
-/** The users of the workspace and the open invitations. */
-import { useState } from "preact/hooks";
+/** The people of the workspace: roles, last use, second factor, sessions, invitations. */
+import type { Invitation } from "../../../resources/access/people/invitations/schema.ts";
 import type { User } from "../../../resources/access/people/schema.ts";
-import { api } from "../../data/api.ts";
-import { reload, useList } from "../../data/resource.ts";
+import { type List, useList } from "../../data/resource.ts";
 import { may, session } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
-import { Confirm } from "../../kit/dialog.tsx";
-import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
+import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
-import { attempt } from "../../shell/toasts.tsx";
 import { Invitations, Invite } from "./invitations.tsx";
-import { ROLE_WORDS } from "./roles.ts";
+import { Person } from "./person.tsx";
+import { Rights } from "./rights.tsx";
+import { ROLES } from "./words.ts";
+
+const invite = () => setQuery({ new: "1" });
 
 export function Page() {
+  const users = useList<User>("/v1/users?limit=50", { everyMs: 30_000 });
+  const invitations = useList<Invitation>("/v1/invitations?limit=50");
+  const isLoaded = [users, invitations].every(({ items, error }) => items !== undefined || error !== undefined);
   return (
     <Frame
       title="People"
       purpose="Each person signs in with their own password, has a role here, and is named in the audit log."
       actions={
         may("account", false) && (
-          <Button kind="primary" icon="plus" onClick={() => setQuery({ new: "1" })}>
+          <Button kind="primary" icon="plus" onClick={invite}>
             Invite
           </Button>
         )
       }
     >
-      <div class="grid">
-        <Users />
-        <Invitations />
-      </div>
+      {isLoaded ? (
+        <div class="grid">
+          <Users list={users} />
+          <Invitations list={invitations} />
+          <Rights />
+        </div>
+      ) : (
+        <Skeleton height={560} />
+      )}
       {queryOf("new") === "1" && <Invite onClose={() => setQuery({ new: undefined })} />}
     </Frame>
   );
 }
 
-function Users() {
-  const list = useList<User>("/v1/users?limit=50");
-  const [removed, setRemoved] = useState<User>();
+function Users({ list }: { list: List<User> }) {
   const ownId = session.value.is === "in" ? session.value.session.user?.id : undefined;
+  const opened = list.items?.find(({ id }) => id === queryOf("person"));
   return (
     <Card title="Users">
       <Loaded of={{ ...list, data: list.items }}>
@@ -50,8 +58,10 @@ function Users() {
             <Empty
               title="No user yet"
               command="verk users add ada@example.com --role owner"
-              action={may("account", false) && <Button onClick={() => setQuery({ new: "1" })}>Invite</Button>}
-            />
+              action={may("account", false) && <Button onClick={invite}>Invite</Button>}
+            >
+              Everyone works with API keys so far. Add the first owner on the server, or invite a person:
+            </Empty>
           ) : (
             <Table
               label="Users"
@@ -59,19 +69,20 @@ function Users() {
               keyOf={({ id }) => id}
               columns={[
                 { title: "Name", cell: (user) => <Name user={user} isOwn={user.id === ownId} /> },
-                { title: "Role", cell: (user) => <RoleChoice user={user} /> },
-                { title: "Second factor", cell: ({ second_factor: has }) => (has ? "yes" : "no"), wide: true },
+                { title: "Role", cell: ({ role }) => <RoleName role={role} /> },
+                { title: "Last seen", cell: (user) => <LastSeen user={user} />, wide: true },
                 {
-                  title: "Signed in",
-                  cell: ({ last_sign_in_at: at }) => (at ? <Time at={at} /> : "never"),
+                  title: "Second factor",
+                  cell: ({ second_factor: has }) => <Pill tone={has ? "good" : "idle"}>{has ? "On" : "Off"}</Pill>,
                   wide: true,
                 },
+                { title: "Sessions", cell: ({ sessions }) => sessions, numeric: true, wide: true },
                 {
                   title: "",
-                  cell: (user) =>
+                  cell: ({ id, email }) =>
                     may("account", false) && (
-                      <Button kind="danger" label={`Remove ${user.email}`} onClick={() => setRemoved(user)}>
-                        Remove
+                      <Button label={`Manage ${email}`} onClick={() => setQuery({ person: id })}>
+                        Manage
                       </Button>
                     ),
                   numeric: true,
@@ -82,7 +93,9 @@ function Users() {
         }
       </Loaded>
       <More list={list} />
-      {removed && <Remove user={removed} onClose={() => setRemoved(undefined)} />}
+      {opened && may("account", false) && (
+        <Person user={opened} isOwn={opened.id === ownId} onClose={() => setQuery({ person: undefined })} />
+      )}
     </Card>
   );
 }
@@ -97,32 +110,20 @@ const Name = ({ user: { name, email }, isOwn }: { user: User; isOwn: boolean }) 
   </span>
 );
 
-function RoleChoice({ user: { id, email, role } }: { user: User }) {
-  if (!may("account", false)) return <>{role}</>;
-  const change = (to: string) =>
-    attempt(async () => {
-      await api(`/v1/users/${id}`, { method: "PATCH", body: { role: to } }).finally(() => reload("/v1/users"));
-    }, `${email} is ${to} now`);
-  return (
-    <select aria-label={`Role of ${email}`} value={role} onChange={(event) => void change(event.currentTarget.value)}>
-      {Object.keys(ROLE_WORDS).map((each) => (
-        <option key={each} value={each}>
-          {each}
-        </option>
-      ))}
-    </select>
-  );
-}
+export const RoleName = ({ role }: { role: User["role"] }) => (
+  <span class="people-name">
+    <b>{ROLES[role][0]}</b>
+    <small>{ROLES[role][1]}</small>
+  </span>
+);
 
-function Remove({ user: { id, email }, onClose }: { user: User; onClose: () => void }) {
-  const remove = () =>
-    attempt(async () => {
-      await api(`/v1/users/${id}`, { method: "DELETE" });
-      await reload("/v1/users");
-    }, `Removed ${email}`);
+function LastSeen({ user: { last_seen_at: seen, last_sign_in_at: signedIn } }: { user: User }) {
+  if (seen) return <Time at={seen} />;
+  if (!signedIn) return <span class="muted">never signed in</span>;
   return (
-    <Confirm title="Remove the user" verb="Remove" onConfirm={remove} onClose={onClose}>
-      <p>The sessions of {email} end, and all keys that this user has made are revoked.</p>
-    </Confirm>
+    <span class="muted">
+      {"signed in "}
+      <Time at={signedIn} />
+    </span>
   );
 }

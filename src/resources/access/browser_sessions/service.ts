@@ -91,8 +91,11 @@ function userOf({ db }: Pick<Ctx, "db">, userId: string | null): BrowserSession[
 
 /** The sessions of the caller: of the same user, or made from the same key. */
 export const list = (ctx: Ctx, principal: Principal, query: PageQuery, current: string | undefined) =>
-  page(ctx.db, browserSessions, isOwn(ctx, principal), query, (row): ListedSession => {
-    const lastUsedAt = Math.max(row.lastUsedAt, ctx.state.browserSessions.lastUse(row.id) ?? 0);
+  listOfKey(ctx, seatOf(ctx, principal) ?? principal.keyId, query, current);
+
+/** A user's sessions all have the seat as their key. `current`: the session of the request. */
+export const listOfKey = (ctx: Ctx, keyId: string, query: PageQuery, current: string | undefined) =>
+  page(ctx.db, browserSessions, isAlive(ctx, keyId), query, (row): ListedSession => {
     return {
       object: "browser_session",
       id: row.id,
@@ -100,16 +103,28 @@ export const list = (ctx: Ctx, principal: Principal, query: PageQuery, current: 
       address: row.address,
       user_agent: row.agent,
       current: row.id === current,
-      last_used_at: isoTime(lastUsedAt),
+      last_used_at: isoTime(lastUseOf(ctx, row)),
       created_at: isoTime(row.createdAt),
       expires_at: isoTime(row.expiresAt),
     };
   });
 
-/** A user's sessions all have the seat as their key. */
-const isOwn = (ctx: Ctx, principal: Principal) =>
+const lastUseOf = (ctx: Pick<Ctx, "state">, { id, lastUsedAt }: Pick<BrowserSessionRow, "id" | "lastUsedAt">) =>
+  Math.max(lastUsedAt, ctx.state.browserSessions.lastUse(id) ?? 0);
+
+/** How many sessions of this key go on, and the last use of one. Null: there is none. */
+export function useOf(ctx: Pick<Ctx, "db" | "clock" | "state">, keyId: string) {
+  const { id, lastUsedAt } = browserSessions;
+  const rows = ctx.db.select({ id, lastUsedAt }).from(browserSessions).where(isAlive(ctx, keyId)).all();
+  return {
+    sessions: rows.length,
+    lastUsedAt: rows.length === 0 ? null : Math.max(...rows.map((row) => lastUseOf(ctx, row))),
+  };
+}
+
+const isAlive = (ctx: Pick<Ctx, "clock">, keyId: string) =>
   and(
-    eq(browserSessions.keyId, seatOf(ctx, principal) ?? principal.keyId),
+    eq(browserSessions.keyId, keyId),
     gt(browserSessions.expiresAt, ctx.clock.now()),
     gt(browserSessions.lastUsedAt, ctx.clock.now() - IDLE_MS),
   );

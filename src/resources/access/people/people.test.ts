@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type TestApp, testApp } from "../../../../test/harness.ts";
+import { fakeClock, type TestApp, testApp } from "../../../../test/harness.ts";
 import { addUser, openBrowser, PASSWORD, signedIn, withFactor } from "../../../../test/people_kit.ts";
 import { durable } from "../../../platform/db/db.ts";
 import * as keys from "../api_keys/service.ts";
@@ -212,4 +212,56 @@ test("no password is in the database, in an answer or in the log", async () => {
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("a wrong password");
   }
+});
+
+describe("sessions of a user", () => {
+  test("those who manage the user see them, end one or all; others do not", async () => {
+    const user = addUser(app);
+    const [first, second] = [await signedIn(app, user.email), await signedIn(app, user.email)];
+    const path = `/v1/users/${user.id}`;
+    expect((await app.call("GET", path)).body).toMatchObject({ sessions: 2, last_seen_at: expect.any(String) });
+    const { data } = (await app.call("GET", `${path}/sessions`)).body;
+    expect(data).toHaveLength(2);
+    expect(data[0]).toMatchObject({ method: "password", current: false });
+    for (const role of ["viewer", "member"] as const) {
+      const other = await signedIn(app, addUser(app, { role }).email);
+      expect(await statusOf(other.call("GET", `${path}/sessions`))).toBe(403);
+      expect(await statusOf(other.call("DELETE", `${path}/sessions`))).toBe(403);
+    }
+    const admin = await signedIn(app, addUser(app, { role: "admin" }).email);
+    const owner = addUser(app, { role: "owner" });
+    expect(await statusOf(admin.call("GET", `/v1/users/${owner.id}/sessions`))).toBe(403);
+    expect(await statusOf(app.call("GET", `${path}/sessions`, undefined, { key: app.keyB }))).toBe(404);
+    expect(await statusOf(admin.call("DELETE", `/v1/browser_sessions/${data[0].id}`))).toBe(200);
+    expect([await statusOf(first.call("GET", "/v1/me")), await statusOf(second.call("GET", "/v1/me"))].sort()).toEqual([
+      200, 401,
+    ]);
+    expect((await admin.call("DELETE", `${path}/sessions`)).body).toMatchObject({ sessions: 0, last_seen_at: null });
+    expect(await statusOf(second.call("GET", "/v1/me"))).toBe(401);
+    expect(await statusOf(first.call("GET", "/v1/me"))).toBe(401);
+  });
+});
+
+test("an invitation that expired stays in the list for a month, and says who made it", async () => {
+  const clock = fakeClock();
+  const late = testApp({ clock });
+  const email = (name: string) => `${name}@example.com`;
+  const invite = (name: string) =>
+    late.call("POST", "/v1/invitations", { email: email(name), expires_in_hours: 1, role: "viewer" });
+  expect((await invite("one")).body).toMatchObject({ status: "open", invited_by: null });
+  clock.advance(2 * 3_600_000);
+  await invite("two");
+  const list = async () =>
+    (await late.call("GET", "/v1/invitations")).body.data.map((each: { email: string; status: string }) => [
+      each.email,
+      each.status,
+    ]);
+  expect(await list()).toEqual([
+    [email("two"), "open"],
+    [email("one"), "expired"],
+  ]);
+  clock.advance(31 * 86_400_000);
+  expect(await list()).toEqual([]);
+  await late.close();
+  late.remove();
 });

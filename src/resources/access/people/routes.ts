@@ -1,10 +1,13 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
-import { listOf } from "../../../http/answer/pagination.ts";
+import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
+import { stateOf } from "../../../http/request_state.ts";
 import { Deleted } from "../../../lib/schema.ts";
+import { ListedSession } from "../browser_sessions/schema.ts";
+import * as sessions from "../browser_sessions/service.ts";
 import { UpdateUser, User, UsersQuery } from "./schema.ts";
 import * as secondFactor from "./second_factor/service.ts";
 import * as people from "./service.ts";
@@ -52,6 +55,32 @@ export const routes = (ctx: Ctx) => {
           200: Deleted("user"),
         }),
       },
+    )
+    .get(
+      "/:id/sessions",
+      ({ request, principal, params, query }) => {
+        const row = people.mustGet(ctx, principal.workspaceId, params.id);
+        people.requireSessionRight(ctx, principal, row);
+        return sessions.listOfKey(ctx, row.keyId, query, stateOf(request).session?.sessionId);
+      },
+      {
+        ...asks(PageQuery),
+        detail: describe(
+          "List the browser sessions of a user in this workspace",
+          { 200: listOf(ListedSession, "BrowserSessionList") },
+          { description: "For the user, and for those who may change the user." },
+        ),
+      },
+    )
+    .delete(
+      "/:id/sessions",
+      ({ principal, params }) => {
+        const row = people.mustGet(ctx, principal.workspaceId, params.id);
+        people.requireSessionRight(ctx, principal, row);
+        sessions.removeOfUser(ctx, row.id);
+        return people.show(ctx, row);
+      },
+      { detail: describe("End all browser sessions of a user in this workspace", { 200: User }) },
     )
     .delete(
       "/:id/second_factor",

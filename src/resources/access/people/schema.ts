@@ -41,6 +41,8 @@ export const User = later(() =>
       role: Role,
       operator: z.boolean().describe("True: an owner who also manages the installation"),
       second_factor: z.boolean().describe("True: sign-in needs a code of an authenticator app too"),
+      sessions: z.int().describe("Browser sessions in this workspace that go on"),
+      last_seen_at: DateTime.nullable().describe("Last use of one of them. Null if there is none"),
       last_sign_in_at: DateTime.nullable().describe("Null before the first sign-in, to any workspace"),
       created_at: DateTime,
     })
@@ -53,7 +55,9 @@ export type UpdateUser = z.infer<typeof UpdateUser>;
 
 export const UsersQuery = PageQuery;
 
-export const present = (row: UserRow, person: PersonRow, hasSecondFactor: boolean): User => ({
+type Use = { sessions: number; lastUsedAt: number | null };
+
+export const present = (row: UserRow, person: PersonRow, hasSecondFactor: boolean, use: Use): User => ({
   object: "user",
   id: row.id,
   email: person.email,
@@ -61,6 +65,8 @@ export const present = (row: UserRow, person: PersonRow, hasSecondFactor: boolea
   role: row.role,
   operator: row.role === "owner" && row.isOperator,
   second_factor: hasSecondFactor,
+  sessions: use.sessions,
+  last_seen_at: isoOrNull(use.lastUsedAt),
   last_sign_in_at: isoOrNull(person.lastSignInAt),
   created_at: isoTime(row.createdAt),
 });

@@ -24,8 +24,11 @@ const factorOf = preparedRow(
   and(eq(secondFactors.personId, sql.placeholder("personId")), isNotNull(secondFactors.confirmedAt)),
 );
 
+export const findById = ({ db }: Pick<Ctx, "db">, workspaceId: string, id: string): UserRow | undefined =>
+  userById(db, { id, workspaceId });
+
 export function mustGet(ctx: Pick<Ctx, "db">, workspaceId: string, id: string): UserRow {
-  const row = userById(ctx.db, { id, workspaceId });
+  const row = findById(ctx, workspaceId, id);
   if (!row) throw new AppError("resource_not_found", `No user ${id.slice(0, 80)}`, { param: "id" });
   return row;
 }
@@ -57,8 +60,13 @@ export function personOf(ctx: Pick<Ctx, "db">, { personId }: UserRow): PersonRow
   return row;
 }
 
-export const show = (ctx: Pick<Ctx, "db">, row: UserRow): User =>
-  present(row, personOf(ctx, row), factorOf(ctx.db, { personId: row.personId }) !== undefined);
+export const show = (ctx: Pick<Ctx, "db" | "clock" | "state">, row: UserRow): User =>
+  present(
+    row,
+    personOf(ctx, row),
+    factorOf(ctx.db, { personId: row.personId }) !== undefined,
+    sessions.useOf(ctx, row.keyId),
+  );
 
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) =>
   page(ctx.db, users, and(eq(users.workspaceId, workspaceId), isMember), query, (row) => show(ctx, row));
@@ -136,6 +144,11 @@ export function setRole(ctx: Ctx, { role, ...change }: Change & { role: Role }):
     const set = { role, updatedAt: ctx.clock.now() };
     return tx.update(users).set(set).where(eq(users.id, row.id)).returning().get() ?? row;
   });
+}
+
+/** Throws unless the caller may see and end the sessions of this user: their own, or those of a user they manage. */
+export function requireSessionRight(ctx: Ctx, caller: Principal, user: UserRow) {
+  if (caller.userId !== user.id) requireRight(ctx, caller, user.role, user.role);
 }
 
 /** Revokes the keys of the user and ends the sessions. The person stays a user of other workspaces. */

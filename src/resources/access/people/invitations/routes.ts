@@ -7,7 +7,7 @@ import { creates } from "../../../../http/idempotency.ts";
 import { describe } from "../../../../http/openapi.ts";
 import { asks } from "../../../../http/query.ts";
 import { Deleted } from "../../../../lib/schema.ts";
-import { CreatedInvitation, CreateInvitation, Invitation, present } from "./schema.ts";
+import { CreatedInvitation, CreateInvitation, Invitation } from "./schema.ts";
 import * as invitations from "./service.ts";
 
 const SHOWN_ONCE = { field: "url", fix: "If it is lost, invite the person again: that replaces the invitation." };
@@ -25,7 +25,7 @@ export const routes = (ctx: Ctx) => {
           () => {
             const { workspaceId } = principal;
             const { row, token } = invitations.create(ctx, { ...body, workspaceId, by: principal });
-            return { ...present(row), url: invitations.linkOf(rootOf(ctx, request), token) };
+            return { ...invitations.show(ctx, row), url: invitations.linkOf(rootOf(ctx, request), token) };
           },
           SHOWN_ONCE,
         ),
@@ -43,7 +43,9 @@ export const routes = (ctx: Ctx) => {
     )
     .get("", ({ principal, query }) => invitations.list(ctx, principal.workspaceId, query), {
       ...asks(PageQuery),
-      detail: describe("List the open invitations", { 200: listOf(Invitation, "InvitationList") }),
+      detail: describe("List the open invitations, and those that expired in the last month", {
+        200: listOf(Invitation, "InvitationList"),
+      }),
     })
     .delete(
       "/:id",

@@ -11,6 +11,11 @@ export const Invitation = later(() =>
       id: z.string(),
       email: z.string(),
       role: Role,
+      status: z.enum(["open", "expired"]).describe("Expired: the link no longer works"),
+      invited_by: z
+        .string()
+        .nullable()
+        .describe("E-mail address of the user; null: a key of a service, or the command line"),
       created_at: DateTime,
       expires_at: DateTime,
     })
@@ -61,11 +66,13 @@ export const AcceptInvitation = z
   .meta({ id: "AcceptInvitation" });
 export type AcceptInvitation = z.infer<typeof AcceptInvitation>;
 
-export const present = (row: InvitationRow): Invitation => ({
+export const present = (row: InvitationRow, now: number, invitedBy: string | null): Invitation => ({
   object: "invitation",
   id: row.id,
   email: row.email,
   role: row.role,
+  status: row.expiresAt > now ? "open" : "expired",
+  invited_by: invitedBy,
   created_at: isoTime(row.createdAt),
   expires_at: isoTime(row.expiresAt),
 });

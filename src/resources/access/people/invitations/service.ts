@@ -4,20 +4,30 @@ import type { Ctx, Principal } from "../../../../context.ts";
 import { type PageQuery, page } from "../../../../http/answer/pagination.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { newId } from "../../../../lib/ids.ts";
-import { HOUR_MS } from "../../../../lib/units.ts";
+import { DAY_MS, HOUR_MS } from "../../../../lib/units.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { preparedRow } from "../../../../platform/db/row.ts";
 import * as people from "../service.ts";
 import { type InvitationRow, invitations } from "../table.ts";
-import { type CreateInvitation, present } from "./schema.ts";
+import { type CreateInvitation, type Invitation, present } from "./schema.ts";
 
 const byHash = preparedRow(invitations, eq(invitations.hash, sql.placeholder("hash")));
 const hashOf = (token: string): string => Bun.SHA256.hash(token, "hex");
 
+/** Open ones, and those that expired in the last month. */
 export const list = (ctx: Ctx, workspaceId: string, query: PageQuery) => {
-  const open = and(eq(invitations.workspaceId, workspaceId), gt(invitations.expiresAt, ctx.clock.now()));
-  return page(ctx.db, invitations, open, query, present);
+  const isKept = gt(invitations.expiresAt, ctx.clock.now() - EXPIRED_KEPT_MS);
+  return page(ctx.db, invitations, and(eq(invitations.workspaceId, workspaceId), isKept), query, (row) =>
+    show(ctx, row),
+  );
 };
+
+const EXPIRED_KEPT_MS = 30 * DAY_MS;
+
+export function show(ctx: Pick<Ctx, "db" | "clock">, row: InvitationRow): Invitation {
+  const by = row.invitedBy === null ? undefined : people.findById(ctx, row.workspaceId, row.invitedBy);
+  return present(row, ctx.clock.now(), by ? people.personOf(ctx, by).email : null);
+}
 
 /** Behind the #, which browsers send to no server: the token is in no log. */
 export const linkOf = (root: string, token: string): string => `${root}/invitation#${token}`;
@@ -36,7 +46,7 @@ export function create(ctx: Ctx, { workspaceId, by, email, role, expires_in_hour
       .where(and(ofWorkspace, eq(invitations.email, email)))
       .run();
     tx.delete(invitations)
-      .where(and(ofWorkspace, lte(invitations.expiresAt, now)))
+      .where(and(ofWorkspace, lte(invitations.expiresAt, now - EXPIRED_KEPT_MS)))
       .run();
     const values = {
       id: newId("inv", now),
