@@ -43,6 +43,7 @@ const batch = (...given: unknown[]) => ({
 const CHAT = {
   "gen_ai.operation.name": "chat",
   "gen_ai.provider.name": "openai",
+  "gen_ai.system": "of older clients",
   "gen_ai.request.model": "gpt-4",
   "gen_ai.request.temperature": 1,
   "gen_ai.usage.input_tokens": 12,

@@ -47,7 +47,7 @@ const span = (attributes: number[][]) => [
   ...fixed64(8, START + 1_500_000_000n),
   ...attributes.flatMap((each) => bytes(9, each)),
   ...bytes(11, [...bytes(2, "an event"), ...bytes(3, attribute("x", bytes(5, bytes(1, text("y")))))]),
-  ...bytes(15, number(3, 2n)),
+  ...bytes(15, [...bytes(2, "it failed"), ...number(3, 2n)]), // the code may stand behind the message
 ];
 const batch = (...spans: number[][]) =>
   Uint8Array.from(
