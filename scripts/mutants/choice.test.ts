@@ -86,6 +86,7 @@ test("a mutant is found again in a text that has changed, or it is gone", async 
   const moved = "const x = y < z; const a = 1;\n\nconst b = b < c;\n";
   expect(await find(`\n${moved}`)).toEqual({ ...mutant, at: 13, line: 2 });
   expect(await find("const a = b > c;")).toBeNull();
+  expect(await find(`\n${"\n".repeat(40)}const a = b < c;`)).toBeNull(); // another place
 });
 
 test("a seed draws the same order again, and another seed another one", () => {

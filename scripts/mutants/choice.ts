@@ -49,6 +49,8 @@ export function applied(text: string, change: Change): string {
 
 const isAt = (text: string, { at, from }: Change) => text.slice(at, at + from.length) === from;
 
+const MOST_LINES_MOVED = 40;
+
 /** The mutant where it is in a text that may have changed since it was drawn: at the nearest line with the same change. */
 export async function relocated(
   mutant: Mutant,
@@ -57,7 +59,9 @@ export async function relocated(
 ): Promise<Mutant | null> {
   if (isAt(text, mutant)) return mutant;
   const distance = ({ line }: Change) => Math.abs(line - mutant.line);
-  const alike = (await changes()).filter(({ from, to }) => from === mutant.from && to === mutant.to);
+  const isAlike = (change: Change) =>
+    change.from === mutant.from && change.to === mutant.to && distance(change) <= MOST_LINES_MOVED;
+  const alike = (await changes()).filter(isAlike);
   const nearest = alike.sort((a, b) => distance(a) - distance(b))[0];
   return nearest ? { ...mutant, ...nearest } : null;
 }
