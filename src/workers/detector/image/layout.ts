@@ -14,6 +14,7 @@ export type Framing = { layout: Layout; inner?: Area };
 const CELL = 16;
 const ROW_STEP = 4;
 const LEAST_SIDE = 256; // of the picture inside
+const LEAST_FLAT = 0.06; // surroundings are a tenth of the image, and mostly flat
 const MOST_OUTSIDE_COLOURS = 0.5; // the share of the most common colour among flat cells
 const SIZES =
   "1920x1080 2560x1440 3840x2160 1366x768 1536x864 1440x900 1680x1050 1280x720 1280x800 1280x1024 1600x900 1920x1200 2560x1600 2880x1800 3024x1964 3456x2234 3440x1440 750x1334 828x1792 1080x2340 1125x2436 1170x2532 1179x2556 1206x2622 1242x2688 1284x2778 1290x2796 1320x2868 1080x1920 1080x2400 1440x3200 1440x3120 1536x2048 1668x2388 2048x2732";
@@ -25,9 +26,9 @@ type Cells = { columns: number; rows: number; isFlat: Uint8Array; colours: Int32
 export function layoutOf(image: Pixels, { isPhoto }: { isPhoto: boolean }): Framing {
   const cells = readCells(image);
   if (cells.rough < 0.005) return { layout: "blank" };
-  const inner = innerPicture(image, cells);
-  if (inner) return { layout: "framed", inner };
   const flat = cells.isFlat.reduce((sum, each) => sum + each, 0) / Math.max(1, cells.isFlat.length);
+  const inner = flat < LEAST_FLAT ? undefined : innerPicture(image, cells);
+  if (inner) return { layout: "framed", inner };
   const isScreen = !isPhoto && SCREENS.has(`${image.width}x${image.height}`);
   return { layout: isScreen && flat >= 0.5 ? "screenshot" : "plain" };
 }

@@ -17,7 +17,7 @@ const LEAST_PIXELS = 256 * 256;
 const LEAST_REPEATS = 2;
 const NEAR = 0.06; // of a step
 /** The first rows of a large image: the votes of this many pixels are enough. */
-const MOST_PIXELS = 1e6;
+const MOST_PIXELS = 4e5;
 
 /** `whole`: the code worked on whole numbers, where the middle of the colour difference is 128, and else 0.5. */
 type Message = {
@@ -92,15 +92,20 @@ function votesOf({ pixels, width, height }: Pixels): Votes {
  * close to a quarter or to three quarters of a step counts as much, wherever it lies.
  */
 function voteOf(values: Float64Array, middle: number): number {
-  let [largest, quarter, threeQuarters] = [0, 0, 0];
-  for (let i = 0; i < values.length; i++) {
+  let largest = 0;
+  let toQuarter = NEAR; // the least distances, in steps
+  let toThreeQuarters = NEAR;
+  for (let i = 0; i < VALUES - 1; i++) {
     const value = Math.abs(values[i]! + middle);
     if (value > largest) largest = value;
-    const phase = (value % STEP) / STEP;
-    quarter = Math.max(quarter, 1 - Math.abs(phase - 0.25) / NEAR);
-    threeQuarters = Math.max(threeQuarters, 1 - Math.abs(phase - 0.75) / NEAR);
+    const steps = value / STEP;
+    const phase = steps - Math.floor(steps);
+    const fromQuarter = Math.abs(phase - 0.25);
+    const fromThreeQuarters = Math.abs(phase - 0.75);
+    if (fromQuarter < toQuarter) toQuarter = fromQuarter;
+    if (fromThreeQuarters < toThreeQuarters) toThreeQuarters = fromThreeQuarters;
   }
-  return (largest % STEP > STEP / 2 ? 1 : 0) + threeQuarters - quarter;
+  return (largest % STEP > STEP / 2 ? 1 : 0) + (toQuarter - toThreeQuarters) / NEAR;
 }
 
 /** The number of bits on the other side of the mean. All, if there are too few blocks. */
