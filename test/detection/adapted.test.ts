@@ -12,6 +12,7 @@ import { loadConfig } from "../../src/platform/config/config.ts";
 import { sha256File } from "../../src/platform/files.ts";
 import { keep, reset } from "../../src/resources/detection/adaptation.ts";
 import { tempDir } from "../harness.ts";
+import { drawn } from "./drawn.ts";
 import { calibration, FAKES, green, wholeBrightness, writeModels } from "./fake_models.ts";
 
 const dir = tempDir();
@@ -21,12 +22,7 @@ test("a new adaptation, one for other weights, and a reset", async () => {
   const models = writeModels(join(dir, "models"), { detector_v0: { graph: green(1 / 64, -2) } });
   const path = join(dir, "grey.png");
   const background = { r: 128, g: 128, b: 128 };
-  writeFileSync(
-    path,
-    await sharp({ create: { width: 40, height: 40, channels: 3, background } })
-      .png()
-      .toBuffer(),
-  );
+  writeFileSync(path, await drawn(256, 256, background).png().toBuffer());
   const config = loadConfig({ flags: { data_dir: dir, "detect.models_dir": models }, env: {} });
   const detector = await openDetector(config);
   const examine = async () => {
@@ -65,12 +61,7 @@ test("a model whose file knows its training data calls other files uncertain, an
   const examine = async (r: number, g: number, b: number) => {
     const path = join(dir, `${r}.png`);
     const background = { r, g, b };
-    writeFileSync(
-      path,
-      await sharp({ create: { width: 40, height: 40, channels: 3, background } })
-        .png()
-        .toBuffer(),
-    );
+    writeFileSync(path, await drawn(256, 256, background).png().toBuffer());
     const signal = new AbortController().signal;
     const options = { models: ["detector_v0"], robustness: false, heatmap: true, signal } as const;
     const outcome = await detector.examine({ path, named: true }, options);

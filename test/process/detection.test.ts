@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import sharp from "sharp";
 import { startBinary } from "../binary.ts";
 import { makeKey } from "../cli.ts";
+import { drawn } from "../detection/drawn.ts";
 import { FAKES, writeModels } from "../detection/fake_models.ts";
 import { violations } from "../fault/invariants.ts";
 import { tempDir, until } from "../harness.ts";
@@ -32,8 +32,7 @@ afterAll(async () => {
 }, 60_000);
 
 const call = (method: string, path: string, json?: object) => server.call(method, path, json);
-const grey = (value: number, width = 300) =>
-  sharp({ create: { width, height: 280, channels: 3, background: { r: value, g: value, b: value } } });
+const grey = (value: number, width = 300) => drawn(width, 280, { r: value, g: value, b: value });
 const sent = async (value: number, width?: number) => ({
   image: (await grey(value, width).jpeg().toBuffer()).toString("base64"),
 });

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import sharp from "sharp";
+import { drawn } from "../detection/drawn.ts";
 import { tempDir } from "../harness.ts";
 
 /** `$1` stays as it is: everything else of the file system can only be read. */
@@ -23,8 +23,7 @@ test.skipIf(!isAllowed)(
   async () => {
     const dir = join(tempDir(), "data");
     mkdirSync(dir, { recursive: true });
-    const white = { width: 300, height: 280, channels: 3, background: "white" } as const;
-    await sharp({ create: white }).jpeg().toFile(join(dir, "white.jpg"));
+    await drawn(300, 280, { r: 255, g: 255, b: 255 }).jpeg().toFile(join(dir, "white.jpg"));
     const program = join(import.meta.dir, "../aside/detecting_alone.ts");
     const child = Bun.spawn(inside(dir, 'exec "$2" "$3" "$1"', process.execPath, program), { stderr: "pipe" });
     const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
