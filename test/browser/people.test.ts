@@ -115,6 +115,11 @@ describe.skipIf(CHROMIUM === null)("a user", () => {
     for (let i = 0; i < 2; i++) expect((await signIn()).status).toBe(201);
     await page.at("/people");
     await page.waitForText("What each role may do");
+    await page.resize(SIZES.phone);
+    const isCut = "((at) => at.scrollWidth > at.clientWidth)(document.querySelector('.people-rights').parentElement)";
+    expect(await page.run<boolean>(isCut)).toBe(false);
+    expect(await page.axe()).toEqual([]);
+    await page.resize(SIZES.desktop);
     await page.tabTo(`Manage ${email}`);
     await page.press("Enter");
     await page.waitForText("End all (2 sessions)");
