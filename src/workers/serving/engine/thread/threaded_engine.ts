@@ -263,7 +263,6 @@ export class ThreadedEngine implements Engine {
   #break(error: Error, spare?: number) {
     this.#broken = error;
     for (const { run } of [...this.#samples.values()]) run.fail(error);
-    this.#samples.clear();
     for (const [id, answer] of this.#answers) {
       if (id === spare) continue;
       this.#answers.delete(id);
