@@ -32,7 +32,7 @@ const OPEN_TO_OTHERS: Record<string, string> = {
   "GET /v1/public/runs/{id}": "published for everybody",
   "POST /v1/public/runs/{id}/like": "likewise",
 };
-const isAdmins = (operation: string) => operation.includes(" /v1/workspaces/{id}");
+const isAdmins = (operation: string) => / \/v1\/(workspaces\/\{id\}|settings\/\{name\}$)/.test(operation);
 const operations = async () =>
   (await app.handle.routes())
     .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}")}`)

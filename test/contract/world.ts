@@ -95,9 +95,11 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/models/pull": { name: "verk-tiny" },
   "POST /v1/models/{id}/complete": {},
   "POST /v1/models/{id}/push": { repo: "team/m" },
+  "POST /v1/models/{id}/quantize": { quantization: "Q4_K_M" },
   "POST /v1/models/{id}/template": { conversations: [{ messages: [{ role: "user", content: "hello" }] }] },
   "POST /v1/models/{id}/presigned-upload": { files: [{ path: "x.gguf" }] },
   "POST /v1/monitors": { name: "m", ...BALANCE },
+  "POST /v1/monitors/preview": BALANCE,
   "PATCH /v1/monitors/{id}": {},
   "POST /v1/monitors/{id}/mute": { seconds: 60 },
   "POST /v1/otlp/v1/traces": { resourceSpans: [] },
@@ -172,6 +174,7 @@ export async function openWorld(server: Server): Promise<World> {
     "POST /v1/billing/check_balance": { payment_customer_id: ids["customer"], estimated_cost_usd: 1 },
     "POST /v1/billing/grants": { payment_customer_id: ids["customer"], amount_usd: 1 },
     "POST /v1/regions": { name: "r", kind: "ssh", address: "node.example.com", user: "verk", ssh_key_id: newId("ssh") },
+    "POST /v1/regions/checks": { kind: "ssh", address: "127.0.0.1", port: 9, user: "verk", ssh_key_id: newId("ssh") },
     "POST /v1/ssh_keys": { name: "k", public_key: "ssh-ed25519 AAAA", private_key: "x" },
   };
   return { ids, bodies };

@@ -77,11 +77,11 @@ test("masks that are kept for a state are those of the library, for random schem
 
 test("the library is asked once for each state", () => {
   const grammar = schemaGrammar({ type: "object", properties: { name: { type: "string" } }, required: ["name"] }, "");
-  let asked = 0;
+  let requests = 0;
   const count = new Candidates(native.vocabSize);
   const mask = count.mask.bind(count);
   count.mask = (...args) => {
-    asked++;
+    requests++;
     return mask(...args);
   };
   const counted = new Grammars(native, count);
@@ -94,10 +94,10 @@ test("the library is asked once for each state", () => {
     state.free();
   };
   run('{"name": "a short one"}');
-  const first = asked;
+  const first = requests;
   run('{"name": "another one, which has more words than the first"}');
   expect(first).toBeGreaterThan(3);
-  expect(asked - first).toBeLessThan(3);
+  expect(requests - first).toBeLessThan(3);
   counted.free();
 });
 
