@@ -37,6 +37,7 @@ const ROUTES: readonly [route: RegExp, command: string][] = [
   [/GET \/v1\/traces\b(?!\/)/g, "traces list"],
   [/GET \/v1\/regions\b(?!\/)/g, "regions list"],
   [/GET \/v1\/account\b/g, "credits show"],
+  [/GET \/v1\/settings\b(?!\/)/g, "config print"],
 ];
 
 /** A route without a command: the reader finds it in the reference of the server. */
