@@ -1,3 +1,4 @@
+// tier: all (starts workers that read large files)
 import { describe, expect, test } from "bun:test";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { kindByName } from "../../src/lib/rows/file_kind.ts";

@@ -1,3 +1,4 @@
+// tier: all (real databases and stores)
 import { describe, expect, test } from "bun:test";
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from "node:zlib";
 import { aside } from "../aside/aside.ts";

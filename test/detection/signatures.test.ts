@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// tier: all (networks of the detectors)
 /** The detectors inside the executable say what they said after training. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// tier: all (embeds and encodes many pictures)
 /** Watermarks that were written by an implementation of our own are found, and pictures without one have none. */
 import { describe, expect, test } from "bun:test";
 import sharp from "sharp";

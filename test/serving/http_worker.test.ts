@@ -1,3 +1,4 @@
+// tier: all (serves models)
 /** The worker as the server starts it, with a model of random weights, over its socket. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// tier: all (backups and stores of objects)
 import { afterAll, afterEach, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import {

@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

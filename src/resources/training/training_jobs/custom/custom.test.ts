@@ -1,3 +1,4 @@
+// tier: all (trains models)
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { tarGz } from "../../../../../test/archives.ts";
