@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import sharp from "sharp";
 import { runVerk, spawnVerk } from "../cli.ts";
+import { drawn } from "../detection/drawn.ts";
 import { FAKES, green, writeModels } from "../detection/fake_models.ts";
 import { wavOf } from "../detection/sounds.ts";
 import { tempDir, until } from "../harness.ts";
@@ -29,10 +29,7 @@ const put = (path: string, bytes: Uint8Array) => {
   mkdirSync(dirname(join(work, path)), { recursive: true });
   writeFileSync(join(work, path), bytes);
 };
-const plain = (r: number, g: number, b: number) =>
-  sharp({ create: { width: 48, height: 48, channels: 3, background: { r, g, b } } })
-    .png()
-    .toBuffer();
+const plain = (r: number, g: number, b: number) => drawn(256, 256, { r, g, b }).png().toBuffer();
 
 beforeAll(async () => {
   mkdirSync(work);
