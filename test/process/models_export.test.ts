@@ -60,7 +60,7 @@ test("a quantized model is written as BF16; other models are refused in one sent
   await imported(makeAdapter(tempDir(), { arch: "llama", type: "Q8_0" }), "fine");
   await imported(makeEncoder(tempDir(), { pooling: "mean" }), "other");
   const cases: [name: string, code: number, sentence: RegExp, out?: string][] = [
-    ["none", 1, /^verk: No model none: `verk models list` lists them$/],
+    ["qqqq", 1, /^verk: No model qqqq: `verk models list` lists them$/],
     ["fine", 1, /^verk: fine is an adapter: export the job that made it with `verk jobs model/],
     ["other", 1, /cannot be exported as a Hugging Face folder: the architecture bert has no Hugging Face form here$/],
     ["team/small", 2, /^verk: --out: .*small is not empty. Choose another folder.$/, "small"],
