@@ -64,7 +64,12 @@ test("a component without a text that the table does not name stops the build, a
   mkdirSync(join(dir, "package"));
   writeFileSync(join(dir, "LICENSE"), "own terms\r\n");
   const component = (name: string, license: string): Ingredient => ({
-    ...{ type: "library", ref: name, name, license, parts: [], folder: join(dir, "package") },
+    type: "library",
+    ref: name,
+    name,
+    license,
+    parts: [],
+    folder: join(dir, "package"),
     hash: { alg: "SHA-256", content: "" },
   });
   expect(() => licensesOf(dir, "1.0.0", [component("left-out", "MIT")])).toThrow("left-out has no license file");

@@ -20,7 +20,11 @@ export function licensesOf(root: string, version: string, ingredients: readonly 
     const { name, license } = each;
     const whole = { name, version: each.version ?? null, license, inside: null, note, texts: shelf.put(texts) };
     const parts = each.parts.map((part) => ({
-      ...{ name: part.name, version: part.version ?? null, license: part.license, inside: name, note: null },
+      name: part.name,
+      version: part.version ?? null,
+      license: part.license,
+      inside: name,
+      note: null,
       texts: shelf.put(spdxTexts(root, part.license)),
     }));
     return [whole, ...parts];

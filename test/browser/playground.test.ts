@@ -234,18 +234,6 @@ describe.skipIf(CHROMIUM === null)("playground", () => {
     expect(await page.check()).toEqual([]);
   }, 120_000);
 
-  test("a conversation that another page replaces is saved first", async () => {
-    const { page } = world;
-    expect((await get<{ data: object[] }>("/v1/conversations")).data).toEqual([]);
-    await page.click("link", "Runs");
-    await page.click("link", "tuned");
-    await page.click("link", "Compare in the playground");
-    await page.waitForText("Saved the conversation that was open: Do I need an umbrella?");
-    const { data } = await get<{ data: { name: string; item_count: number }[] }>("/v1/conversations");
-    expect(data).toMatchObject([{ name: "Do I need an umbrella?" }]);
-    expect((await turns(page)).flat()).toEqual([]);
-  }, 60_000);
-
   test("an image is attached where the model sees, and nowhere else", async () => {
     const { page } = world;
     const dir = tempDir();

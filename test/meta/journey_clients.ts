@@ -40,8 +40,14 @@ const stored = async (app: TestApp) => {
     request_id: "r",
     tools: null,
     tool_choice: null,
-    ...{ temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0, seed: null },
-    ...{ response_format: null, input_user: null, service_tier: null },
+    temperature: 1,
+    top_p: 1,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    seed: null,
+    response_format: null,
+    input_user: null,
+    service_tier: null,
   };
   const texts = { messages: JSON.stringify(MESSAGES), completion: JSON.stringify(completion) };
   insert(app, "client_completions", id, Date.now(), { model: "d", metadata: "{}", ...texts });

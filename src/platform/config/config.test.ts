@@ -25,7 +25,7 @@ const failure = (load: () => unknown): string => {
   throw new Error("it was accepted");
 };
 
-test("a file that others can read is told by the secrets that it has", () => {
+test("a file with secrets that others can read is named, with these settings", () => {
   const file = tomlFile('[storage]\ns3_secret_access_key = "hunter2"\ns3_access_key_id = ""\n[log]\nlevel = "warn"\n');
   const exposed = (mode: number, path = file) => {
     chmodSync(path, mode);

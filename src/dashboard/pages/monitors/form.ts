@@ -15,10 +15,19 @@ export const EMPTY: Form = {
   metric: "latency_p95",
   comparison: "above",
   window: "300",
-  ...{ alert: "", warning: "", alert_recovery: "", warning_recovery: "" },
-  ...{ evaluations: "1", recovery_evaluations: "1", min_samples: "1" },
+  alert: "",
+  warning: "",
+  alert_recovery: "",
+  warning_recovery: "",
+  evaluations: "1",
+  recovery_evaluations: "1",
+  min_samples: "1",
   no_data: "no_data",
-  ...{ deployment_id: "", job_id: "", endpoint_id: "", device: "", score: "" },
+  deployment_id: "",
+  job_id: "",
+  endpoint_id: "",
+  device: "",
+  score: "",
 };
 
 const text = (value: number | null) => (value === null ? "" : String(value));

@@ -16,11 +16,10 @@ import { ChatColumn } from "./column.tsx";
 import { type Column, keyOf } from "./columns.ts";
 import { Composer } from "./composer.tsx";
 import { useVision } from "./facts.ts";
-import { keepUnsaved, sync } from "./keeping.ts";
 import { noteAddress } from "./opened.ts";
 import { Picker } from "./picker.tsx";
 import { wrongOf } from "./request.ts";
-import { areSettingsKept, type Entry, entryOf, open } from "./saved.ts";
+import { areSettingsKept, type Entry, entryOf, open, store } from "./saved.ts";
 import { SavedList } from "./saved_list.tsx";
 import { Settings } from "./settings.tsx";
 import { Share } from "./share.tsx";
@@ -90,7 +89,6 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
   const openEntry = async (entry: Entry) => {
     const opened = await attempt(() => open(entry));
     if (!opened) return;
-    await keepUnsaved(board);
     const [own] = [...opened.trees].filter(([key]) => key === "");
     if (own) opened.trees = new Map([[keys[0] ?? "", own[1]]]);
     if (own) opened.saved.parts = new Map([...opened.saved.parts].map(([, part]) => [keys[0] ?? "", part]));
@@ -224,6 +222,19 @@ const Examples = ({ board }: { board: Board }) => (
     ))}
   </div>
 );
+
+/** A saved conversation stays saved. One after the other: a turn is stored below the one before it. */
+let storing: Promise<unknown> = Promise.resolve();
+function sync(board: Board): Promise<unknown> {
+  const { saved } = board;
+  storing = storing.then(async () => {
+    const kept = saved.value;
+    if (!kept) return;
+    const done = await attempt(() => store(kept, board.trees.value, board.fields.value).then(() => true));
+    if (!done && kept.parts.size === 0 && saved.value === kept) saved.value = undefined;
+  });
+  return storing;
+}
 
 /** `?conversation=conv_…` opens it, also after the page was loaded again. */
 function useLinked(onOpen: (entry: Entry) => Promise<void>, isOpen: boolean) {

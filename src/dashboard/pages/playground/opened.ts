@@ -4,7 +4,6 @@ import { navigate, place, queryOf } from "../../shell/router.ts";
 import { fieldsOfAddress } from "./address.ts";
 import { type Board, newBoard, newId } from "./board.ts";
 import { takeHandover } from "./handover.ts";
-import { keepUnsaved } from "./keeping.ts";
 import { conversationOf } from "./sent.ts";
 import { EMPTY_TREE, type Tree } from "./tree.ts";
 
@@ -32,7 +31,6 @@ export function openBoard(): { board: Board; given: Tree } {
     return { board: left.board, given: EMPTY_TREE };
   }
   left?.board.stop();
-  if (left?.key === sessionKey()) void keepUnsaved(left.board);
   left = undefined;
   const fields = fieldsOfAddress();
   const { system, tree } = conversationOf(handover?.messages ?? [], newId);

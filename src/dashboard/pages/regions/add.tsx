@@ -72,7 +72,8 @@ export function Add({ onClose }: { onClose: () => void }) {
           )}
           {!tested && !error && (
             <p class="muted">
-              The test signs in, makes the directory and looks for devices. Nothing is saved until you save it.
+              The test stores a new key under SSH keys, signs in, makes the directory and looks for devices. The region
+              is stored when you save it.
             </p>
           )}
           {tested && !isTested && <p class="muted">The values have changed since the test: test them again.</p>}

@@ -33,7 +33,7 @@ test("space and devices are read from the output of the node", () => {
   expect(foundDevices("4", "slurm")).toBe("The login node has 4 processors, no GPU; Slurm chooses the nodes of jobs");
 });
 
-test("a node without sbatch is told apart from one whose Slurm does not answer", () => {
+test("a node without sbatch and a Slurm that does not answer have different fixes", () => {
   const { stderr, exitCode } = Bun.spawnSync(["/bin/sh", "-c", SLURM_VERSION], { env: { PATH: "/nonexistent" } });
   expect(exitCode).toBe(1);
   expect(fixFor("slurm", stderr.toString(), NODE)).toContain("login node of the cluster");

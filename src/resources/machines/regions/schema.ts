@@ -63,9 +63,27 @@ export type Region = z.infer<typeof Region>;
 
 export const HOST_KEY = /^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa) [A-Za-z0-9+/]{40,2000}={0,2}$/;
 
+type Place = Partial<Record<"address" | "user" | "ssh_key_id", string | undefined>> & { kind: string };
+
+/** A machine has an address, and an address needs a user and a key. Only a cluster can be the one of this machine. */
+const withPlace = <S extends z.ZodType<Place>>(schema: S): S =>
+  schema
+    .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
+      path: ["address"],
+      message: "is missing",
+    })
+    .refine(({ address, user }) => address === undefined || user !== undefined, {
+      path: ["user"],
+      message: "is missing",
+    })
+    .refine(({ address, ssh_key_id: key }) => address === undefined || key !== undefined, {
+      path: ["ssh_key_id"],
+      message: "is missing",
+    });
+
 export const CreateRegion = later(() =>
-  z
-    .object({
+  withPlace(
+    z.object({
       name: Label(100),
       kind: z.enum(ADDED_KINDS).describe("slurm: the address is that of a login node"),
       address: z
@@ -102,19 +120,8 @@ export const CreateRegion = later(() =>
         .describe("The key of the node. Without it, the node is asked once and its answer is pinned"),
       rate_usd_per_hour: z.number().min(0).max(1e6).nullable().default(null).describe("Price of one device"),
       slurm: SlurmSettings.optional().describe("Only for kind slurm"),
-    })
-    .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
-      path: ["address"],
-      message: "is missing",
-    })
-    .refine(({ address, user }) => address === undefined || user !== undefined, {
-      path: ["user"],
-      message: "is missing",
-    })
-    .refine(({ address, ssh_key_id: key }) => address === undefined || key !== undefined, {
-      path: ["ssh_key_id"],
-      message: "is missing",
-    })
+    }),
+  )
     .refine(({ kind, slurm }) => slurm === undefined || kind === "slurm", {
       path: ["slurm"],
       message: "is only for regions of kind slurm",
@@ -127,21 +134,7 @@ export const rateOf = ({ rate_usd_per_hour: usd }: CreateRegion) => (usd === nul
 
 export const CheckRegion = later(() => {
   const { kind, address, port, user, ssh_key_id, work_dir, host_key } = CreateRegion.unwrap().shape;
-  return z
-    .object({ kind, address, port, user, ssh_key_id, work_dir, host_key })
-    .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
-      path: ["address"],
-      message: "is missing",
-    })
-    .refine(({ address, user }) => address === undefined || user !== undefined, {
-      path: ["user"],
-      message: "is missing",
-    })
-    .refine(({ address, ssh_key_id: key }) => address === undefined || key !== undefined, {
-      path: ["ssh_key_id"],
-      message: "is missing",
-    })
-    .meta({ id: "CheckRegion" });
+  return withPlace(z.object({ kind, address, port, user, ssh_key_id, work_dir, host_key })).meta({ id: "CheckRegion" });
 });
 export type CheckRegion = z.infer<typeof CheckRegion>;
 
