@@ -63,10 +63,10 @@ export type Region = z.infer<typeof Region>;
 
 export const HOST_KEY = /^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa) [A-Za-z0-9+/]{40,2000}={0,2}$/;
 
-type Place = Partial<Record<"address" | "user" | "ssh_key_id", string | undefined>> & { kind: string };
+type RegionAddress = Partial<Record<"address" | "user" | "ssh_key_id", string | undefined>> & { kind: string };
 
 /** A machine has an address, and an address needs a user and a key. Only a cluster can be the one of this machine. */
-const withPlace = <S extends z.ZodType<Place>>(schema: S): S =>
+const withAddress = <S extends z.ZodType<RegionAddress>>(schema: S): S =>
   schema
     .refine(({ kind, address }) => address !== undefined || kind === "slurm", {
       path: ["address"],
@@ -82,7 +82,7 @@ const withPlace = <S extends z.ZodType<Place>>(schema: S): S =>
     });
 
 export const CreateRegion = later(() =>
-  withPlace(
+  withAddress(
     z.object({
       name: Label(100),
       kind: z.enum(ADDED_KINDS).describe("slurm: the address is that of a login node"),
@@ -134,7 +134,9 @@ export const rateOf = ({ rate_usd_per_hour: usd }: CreateRegion) => (usd === nul
 
 export const CheckRegion = later(() => {
   const { kind, address, port, user, ssh_key_id, work_dir, host_key } = CreateRegion.unwrap().shape;
-  return withPlace(z.object({ kind, address, port, user, ssh_key_id, work_dir, host_key })).meta({ id: "CheckRegion" });
+  return withAddress(z.object({ kind, address, port, user, ssh_key_id, work_dir, host_key })).meta({
+    id: "CheckRegion",
+  });
 });
 export type CheckRegion = z.infer<typeof CheckRegion>;
 
