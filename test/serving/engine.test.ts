@@ -162,6 +162,9 @@ test("a stop string ends the text before it, and no part of it is shown", async 
   const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 220, stop: [stop, "never said"] });
   expect({ text, finish }).toEqual({ text: free.text.slice(0, free.text.indexOf(stop)), finish: "stop" });
   expect(parts.join("")).toBe(text);
+  const drawn = await sayOne(engine, { prompt, maxTokens: 220, stop: [stop], wantTokens: true });
+  expect(drawn.text).toBe(text);
+  expect(engine.detokenize(Int32Array.from(drawn.tokens))).toEndWith(stop); // drawn, though it is not shown
   await until("all is quiet", () => engine.stats().active === 0);
   expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
 });

@@ -94,7 +94,12 @@ async function* play(
         else if (!signal?.aborted && tokens < generation.maxTokens) {
           tokens++;
           yield [
-            { sample, text: step, ...(generation.topLogprobs === undefined ? {} : { logprobs: [logprobOf(step)] }) },
+            {
+              sample,
+              text: step,
+              ...(generation.topLogprobs === undefined ? {} : { logprobs: [logprobOf(step)] }),
+              ...(generation.wantTokens ? { tokens: engine.tokenize(step, { addBos: false, special: true }) } : {}),
+            },
           ];
         }
       }

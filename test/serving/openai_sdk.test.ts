@@ -102,6 +102,32 @@ test("chat: cache_prompt: false reads a repeated prompt again", async () => {
   expect(await cached({ cache_prompt: false })).toBe(0);
 }, 60_000);
 
+type WithIds = { prompt_token_ids?: number[]; choices: { token_ids?: number[] }[] };
+
+test("return_token_ids: the tokens of a chat, whole and streamed, and a completion that goes on from them", async () => {
+  const messages = [{ role: "user" as const, content: "What is 7 + 5?" }];
+  const request = { model: "tiny", messages, max_tokens: 8, temperature: 0, return_token_ids: true, logprobs: true };
+  const whole = (await openai.chat.completions.create(request)) as OpenAI.ChatCompletion & WithIds;
+  const [choice] = whole.choices;
+  expect(whole.prompt_token_ids).toHaveLength(whole.usage?.prompt_tokens ?? 0);
+  expect(choice?.token_ids).toHaveLength(choice?.logprobs?.content?.length ?? 0);
+  expect(choice?.token_ids).toHaveLength((whole.usage?.completion_tokens ?? 0) + 1); // with the end token
+  const parts: WithIds[] = [];
+  for await (const part of await openai.chat.completions.create({ ...request, stream: true }))
+    parts.push(part as WithIds);
+  expect(parts.flatMap((part) => part.prompt_token_ids ?? [])).toEqual(whole.prompt_token_ids ?? []);
+  expect(parts.flatMap((part) => part.choices[0]?.token_ids ?? [])).toEqual(choice?.token_ids ?? []);
+  const { prompt_token_ids: prompt = [] } = whole;
+  const tokens = { model: "tiny", prompt, max_tokens: 8, temperature: 0, return_token_ids: true };
+  const said = (await openai.completions.create(tokens)).choices[0] as OpenAI.CompletionChoice & {
+    prompt_token_ids?: number[];
+    token_ids?: number[];
+  };
+  expect(said.prompt_token_ids).toEqual(prompt);
+  expect(said.token_ids).toEqual(choice?.token_ids ?? []);
+  expect(said.text).toBe(choice?.message.content ?? "");
+}, 60_000);
+
 /** The kinds of tools that Codex 0.169.0 always sends, as it sends them. */
 const CODEX_TOOLS = [
   { type: "function", name: "shell", description: "Runs a command", strict: false, parameters: { type: "object" } },

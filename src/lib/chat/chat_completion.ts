@@ -16,9 +16,12 @@ import {
   Fingerprint,
   MAX_ALTERNATIVES,
   MaxTokens,
+  PromptTokenIds,
   type Refuse,
+  returnsTokenIds,
   samplingFields,
   Timings,
+  TokenIds,
   Usage,
 } from "./sampling.ts";
 import { SentChoice, type SentTool, SentTools } from "./tools.ts";
@@ -35,6 +38,7 @@ export const ChatCompletionRequest = later(() =>
       max_completion_tokens: MaxTokens.describe("Overrides max_tokens. Default: the rest of the context"),
       logprobs: orElse(z.boolean(), false),
       top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).nullish(),
+      return_token_ids: returnsTokenIds(),
       response_format: z
         .union([ResponseFormat.unwrap(), z.null()])
         .optional()
@@ -126,8 +130,10 @@ export const ChatCompletion = later(() =>
           logprobs: ChatLogprobs.nullable(),
           finish_reason: z.enum(FINISH_REASONS),
           stop_reason: StopReason,
+          token_ids: TokenIds.optional(),
         }),
       ),
+      prompt_token_ids: PromptTokenIds.optional(),
       usage: Usage,
       timings: Timings.optional(),
       __verbose: z.object({ prompt: z.string() }).optional(),
@@ -169,8 +175,10 @@ export const ChatCompletionChunk = later(() =>
           logprobs: ChatLogprobs.nullable().optional(),
           finish_reason: z.enum(FINISH_REASONS).nullable(),
           stop_reason: StopReason,
+          token_ids: TokenIds.optional(),
         }),
       ),
+      prompt_token_ids: PromptTokenIds.optional(),
       usage: Usage.nullable().optional(),
       timings: Timings.optional(),
       prompt_progress: z

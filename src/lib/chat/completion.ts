@@ -7,9 +7,12 @@ import {
   Fingerprint,
   MAX_SAMPLES,
   MaxTokens,
+  PromptTokenIds,
   type Refuse,
+  returnsTokenIds,
   samplingFields,
   Timings,
+  TokenIds,
   tokenLimit,
   Usage,
 } from "./sampling.ts";
@@ -27,6 +30,7 @@ export const CompletionRequest = later(() =>
       max_tokens: MaxTokens.describe(`Default: ${DEFAULT_TOKENS}. -1: the rest of the context`),
       echo: orElse(z.boolean(), false).describe("Begin the answer with the prompt"),
       logprobs: z.int().min(0).max(5).nullish().describe("With echo: also of the prompt"),
+      return_token_ids: returnsTokenIds(),
       suffix: z.string().nullish().describe("The text after the answer, for models that fill in the middle"),
       best_of: z
         .int()
@@ -81,6 +85,8 @@ export const Completion = later(() =>
           text: z.string(),
           logprobs: CompletionLogprobs.nullable(),
           finish_reason: z.enum(["stop", "length"]).nullable().describe("null while the answer streams"),
+          prompt_token_ids: PromptTokenIds.optional(),
+          token_ids: TokenIds.optional(),
         }),
       ),
       usage: Usage.nullable().optional(),

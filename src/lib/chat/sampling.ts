@@ -101,6 +101,23 @@ export const samplingFields = () => ({
   user: TraceUser,
 });
 
+/** The field has the name that vLLM gives it. */
+export const returnsTokenIds = () =>
+  orElse(z.boolean(), false).describe(
+    "true: the answer has prompt_token_ids, and each choice the token_ids drawn for it",
+  );
+
+export const TokenIds = later(() =>
+  z
+    .array(z.int())
+    .describe("With return_token_ids: every token that was drawn, also the end token and those of a stop string"),
+);
+export const PromptTokenIds = later(() =>
+  z
+    .array(z.int())
+    .describe("With return_token_ids: the tokens that the model read. Numbers below 0 stand for an image"),
+);
+
 export const Fingerprint = z
   .string()
   .nullish()

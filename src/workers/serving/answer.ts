@@ -42,24 +42,26 @@ export type ChatChoice = {
   /** Names of custom tools: their calls have a text instead of arguments. */
   custom: ReadonlySet<string>;
   logprobs: TokenLogprob[] | undefined;
+  /** Undefined: the client does not ask for them. */
+  tokens: number[] | undefined;
   finish: FinishReason;
   /** The stop string of the request that ended the answer. */
   stop: string | undefined;
 };
 
-type Figures = { usage: Usage; timings: Timings; prompt?: string };
+type Figures = { usage: Usage; timings: Timings; prompt?: string; promptTokens?: readonly number[] };
 
 export const chatCompletion = (
   head: Head,
   choices: readonly ChatChoice[],
-  { usage, timings, prompt }: Figures,
+  { usage, timings, prompt, promptTokens }: Figures,
 ): ChatCompletion => ({
   id: head.id,
   object: "chat.completion",
   created: head.created,
   model: head.model,
   system_fingerprint: head.system_fingerprint,
-  choices: choices.map(({ content, thoughts, calls, custom, legacy, logprobs, finish, stop }, index) => ({
+  choices: choices.map(({ content, thoughts, calls, custom, legacy, logprobs, tokens, finish, stop }, index) => ({
     index,
     message: {
       role: "assistant",
@@ -71,7 +73,9 @@ export const chatCompletion = (
     logprobs: logprobs ? chatLogprobs(logprobs) : null,
     finish_reason: finish,
     ...(stop === undefined ? {} : { stop_reason: stop }),
+    ...(tokens === undefined ? {} : { token_ids: tokens }),
   })),
+  ...(promptTokens === undefined ? {} : { prompt_token_ids: [...promptTokens] }),
   usage,
   timings,
   ...(prompt === undefined ? {} : { __verbose: { prompt } }),
@@ -95,6 +99,10 @@ const customCall = ({ id, function: { name, arguments: args } }: ToolCallOut): C
 export type Progress = { total: number; cache: number; processed: number; time_ms: number };
 
 export type ChunkWriter = {
+  /** The next chunk of this choice has these tokens. */
+  bring: (index: number, tokens: Int32Array) => void;
+  /** A chunk for the tokens that no other chunk has taken. */
+  rest: (index: number) => string;
   role: (index: number) => string;
   content: (index: number, text: string, logprobs?: readonly TokenLogprob[]) => string;
   thoughts: (index: number, text: string) => string;
@@ -116,18 +124,32 @@ type ChunkOptions = {
   each: boolean;
   /** The content beside the role, before the first text. */
   opening: "" | null;
+  /** In the first chunk. */
+  promptTokens?: readonly number[] | undefined;
 };
 
 export function createChunkWriter(
   head: Head,
-  { samples, withUsage, timings, each, opening }: ChunkOptions,
+  { samples, withUsage, timings, each, opening, promptTokens }: ChunkOptions,
 ): ChunkWriter {
   const { id, ...rest } = head;
   const open = JSON.stringify({ id, object: "chat.completion.chunk", ...rest }).slice(0, -1);
   const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
   const timed = () => `,"timings":${JSON.stringify(timings())}${close}`;
+  const brought = new Map<number, string>();
+  const takeTokens = (index: number) => {
+    const tokens = brought.get(index) ?? "";
+    brought.delete(index);
+    return tokens;
+  };
+  let read = promptTokens === undefined ? "" : `,"prompt_token_ids":[${promptTokens.join()}]`;
+  const takePrompt = () => {
+    const prompt = read;
+    read = "";
+    return prompt;
+  };
   const untimed = (index: number, delta: string, reason: string, logprobs = "null") =>
-    `data: ${open},"choices":[{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}}]`;
+    `data: ${open},"choices":[{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}${takeTokens(index)}}]`;
   const choice = (index: number, delta: string, reason: string, logprobs?: string) =>
     untimed(index, delta, reason, logprobs) + (each || reason !== "null" ? timed() : close);
   const called = (index: number, delta: object) => choice(index, JSON.stringify(delta), "null");
@@ -137,9 +159,12 @@ export function createChunkWriter(
   );
   const after = `},"logprobs":null,"finish_reason":null}]${close}`;
   return {
-    role: (index) => untimed(index, JSON.stringify({ role: "assistant", content: opening }), "null") + close,
+    bring: (index, tokens) => void brought.set(index, `,"token_ids":[${tokens.join()}]`),
+    rest: (index) => (brought.has(index) ? choice(index, "{}", "null") : ""),
+    role: (index) =>
+      untimed(index, JSON.stringify({ role: "assistant", content: opening }), "null") + takePrompt() + close,
     content: (index, text, logprobs) =>
-      logprobs === undefined && !each
+      logprobs === undefined && !each && !brought.has(index)
         ? before[index] + JSON.stringify(text) + after
         : choice(
             index,

@@ -40,6 +40,7 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
     model: request.model ?? "",
     system_fingerprint: fingerprintOf(served),
   };
+  const promptTokens = request.return_token_ids ? [...generation.prompt] : undefined;
   const choices = Array.from({ length: request.n }, () => newChoice(request, plan, thoughts));
   if (!request.stream) {
     for await (const deltas of run) {
@@ -48,7 +49,10 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
     }
     countThoughts(served, choices, tally);
     const figures = { usage: usageOf(tally), timings: timingsShown(tally) };
-    return Response.json(chatCompletion(head, choices, request.verbose ? { ...figures, prompt: text } : figures));
+    const shown = request.verbose ? { ...figures, prompt: text } : figures;
+    return Response.json(
+      chatCompletion(head, choices, { ...shown, ...(promptTokens === undefined ? {} : { promptTokens }) }),
+    );
   }
   const withUsage = request.stream_options?.include_usage === true;
   const timings = () => timingsShown(tally);
@@ -58,6 +62,7 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
     timings,
     each: request.timings_per_token,
     opening: exchange.isOfLlama ? null : "",
+    promptTokens,
   });
   return streamed(exchange, async (write) => {
     const begun = { chunks, write, exchange };
@@ -128,6 +133,7 @@ async function toGeneration(served: Served, request: PlainRequest, signal: Abort
     stop: [...request.stop, ...plan.stop, ...template.stop],
     ignoreEos: request.ignore_eos,
     fresh: !request.cache_prompt,
+    wantTokens: request.return_token_ids,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(plan.grammar === undefined ? {} : { grammar: plan.grammar }),
     ...(adapter === undefined ? {} : { adapter }),
@@ -173,10 +179,12 @@ async function relay(
         choice.begun = true;
         events += chunks.role(index);
       }
+      if (choice.tokens && delta.tokens?.length) chunks.bring(index, delta.tokens);
       const plain = !choice.parser && !choice.splitter;
       if (!plain) events += partEvents(choice, readDelta(choice, delta, exchange), { index, chunks });
       else if (delta.text !== "" || delta.logprobs?.length) events += chunks.content(index, delta.text, delta.logprobs);
       if (plain && delta.finish) readDelta(choice, delta, exchange);
+      events += chunks.rest(index);
       if (delta.finish)
         events += heldCall(choice, { index, chunks }) + chunks.finish(index, choice.finish, choice.stop);
     }

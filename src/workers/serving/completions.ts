@@ -40,6 +40,9 @@ type Choice = {
   /** The sum over its tokens, for best_of. */
   logprob: number;
   tokens: number;
+  /** Undefined: the client does not ask for them. */
+  prompt: Int32Array | undefined;
+  ids: number[] | undefined;
   reason: Reason | null;
 };
 type Reason = "stop" | "length";
@@ -63,7 +66,7 @@ export async function complete(served: Served, request: CompletionRequest, excha
   const choices = sources.flatMap((prompt, i) => {
     const text = typeof prompt === "string" ? prompt : engine.detokenize(prompts[i] as Int32Array);
     const echoed = request.echo ? text : "";
-    return Array.from({ length: samples }, () => newChoice(request, echoed));
+    return Array.from({ length: samples }, () => newChoice(request, echoed, prompts[i] as Int32Array));
   });
   if (request.echo && typeof request.logprobs === "number")
     await scorePrompts(served, prompts, choices, { alternatives: request.logprobs, samples, exchange });
@@ -83,12 +86,14 @@ export async function complete(served: Served, request: CompletionRequest, excha
       const choice = choices[index] as Choice;
       const text = choice.begun ? delta.text : choice.echoed + delta.text;
       const before = choice.begun ? null : choice.logprobs;
+      const ids = choice.begun ? idsOf(undefined, delta.tokens) : idsOf(choice.prompt, delta.tokens);
       choice.begun = true;
       const fresh = delta.logprobs && choice.logprobs ? legacyLogprobs(delta.logprobs, choice) : null;
       const logprobs = before?.tokens.length ? append(before, fresh ?? noLogprobs()) : fresh;
       const reason = delta.finish ? ended(delta, exchange) : null;
       const timings = reason || request.timings_per_token ? timingsShown(tally) : undefined;
-      return text !== "" || logprobs || reason ? event(index, text, { logprobs, reason, timings }) : "";
+      const isShown = text !== "" || logprobs || reason || Object.keys(ids).length > 0;
+      return isShown ? event(index, text, { logprobs, reason, timings, ids }) : "";
     };
     await eachFrame(runs, tally, (run, deltas) => {
       let events = "";
@@ -136,15 +141,23 @@ function settings({ engine, adapter }: Served, request: CompletionRequest, promp
     stop: request.stop,
     ignoreEos: request.ignore_eos,
     fresh: !request.cache_prompt,
+    wantTokens: request.return_token_ids,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(adapter === undefined ? {} : { adapter }),
   };
 }
 
-function newChoice(request: CompletionRequest, echoed: string): Choice {
+/** The fields of a choice about its tokens. */
+const idsOf = (prompt: Int32Array | undefined, drawn: ArrayLike<number> | undefined) => ({
+  ...(prompt === undefined ? {} : { prompt_token_ids: [...prompt] }),
+  ...(drawn === undefined ? {} : { token_ids: Array.from(drawn) }),
+});
+
+function newChoice(request: CompletionRequest, echoed: string, prompt: Int32Array): Choice {
   const wanted = typeof request.logprobs === "number" || Boolean(request.n_probs);
   const logprobs = wanted ? noLogprobs() : null;
-  const state = { begun: false, logprob: 0, tokens: 0, reason: null };
+  const ids = request.return_token_ids ? { prompt, ids: [] } : { prompt: undefined, ids: undefined };
+  const state = { begun: false, logprob: 0, tokens: 0, reason: null, ...ids };
   return { echoed, text: echoed, offset: echoed.length, logprobs, ...state };
 }
 
@@ -194,25 +207,28 @@ async function whole(
       choice.tokens++;
     }
     if (delta.logprobs && choice.logprobs) append(choice.logprobs, legacyLogprobs(delta.logprobs, choice));
+    if (delta.tokens) choice.ids?.push(...delta.tokens);
     if (delta.finish) choice.reason = ended(delta, exchange);
   });
   const shown = runs.flatMap((_, i) => best(choices.slice(i * samples, (i + 1) * samples), request.n));
   const answer: Completion = {
     ...headOf(head),
-    choices: shown.map(({ text, logprobs, reason }, index) => ({ index, text, logprobs, finish_reason: reason })),
+    choices: shown.map(({ text, logprobs, reason, prompt, ids }, index) => {
+      return { index, text, logprobs, finish_reason: reason, ...idsOf(prompt, ids) };
+    }),
     usage: usageOf(exchange.tally),
     timings: timingsShown(exchange.tally),
   };
   return Response.json(answer);
 }
 
-type Shown = { logprobs: CompletionLogprobs | null; reason: Reason | null; timings: Timings | undefined };
+type Shown = { logprobs: CompletionLogprobs | null; reason: Reason | null; timings: Timings | undefined; ids: object };
 
 function createEvents(head: Head, withUsage: boolean) {
   const open = `data: ${JSON.stringify(headOf(head)).slice(0, -1)},"choices":[{"index":`;
   const close = withUsage ? ',"usage":null}\n\n' : "}\n\n";
-  return (index: number, text: string, { logprobs, reason, timings }: Shown) =>
-    `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}}]${timings ? `,"timings":${JSON.stringify(timings)}` : ""}${close}`;
+  return (index: number, text: string, { logprobs, reason, timings, ids }: Shown) =>
+    `${open}${index},"text":${JSON.stringify(text)},"logprobs":${logprobs ? JSON.stringify(logprobs) : "null"},"finish_reason":${reason ? `"${reason}"` : "null"}${Object.keys(ids).length > 0 ? `,${JSON.stringify(ids).slice(1, -1)}` : ""}}]${timings ? `,"timings":${JSON.stringify(timings)}` : ""}${close}`;
 }
 
 type Tokenizer = Pick<Engine, "tokenize" | "facts">;

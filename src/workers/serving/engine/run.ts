@@ -161,7 +161,7 @@ class Sample {
     const { bytes, text } = this.#vocab.piece(token);
     const { text: shown, stop, tokens } = this.#text.push(bytes, text);
     const delta = this.#delta(shown, tokens);
-    if (stop !== undefined) return this.#close({ ...delta, stop }, "stop");
+    if (stop !== undefined) return this.#close(this.#whole({ ...delta, stop }), "stop");
     return shown === "" && !delta.tokens && !delta.logprobs ? null : delta;
   }
 
@@ -169,7 +169,16 @@ class Sample {
     const { text, tokens, stop } = this.#text.finish();
     const delta = this.#delta(text, tokens);
     if (this.#wantsTokens && end.token >= 0) withEnd(delta, end, this.#vocab);
-    return stop === undefined ? this.#close(delta, reason) : this.#close({ ...delta, stop }, "stop");
+    return stop === undefined ? this.#close(delta, reason) : this.#close(this.#whole({ ...delta, stop }), "stop");
+  }
+
+  /** The tokens of a stop string have no text, but they were drawn. */
+  #whole(delta: Delta): Delta {
+    const rest = this.#tokens.splice(0);
+    if (rest.length === 0) return delta;
+    const whole: Delta = { ...delta, tokens: Int32Array.from([...(delta.tokens ?? []), ...rest]) };
+    const scored = this.#scored.splice(0);
+    return scored.length === 0 ? whole : { ...whole, logprobs: [...(delta.logprobs ?? []), ...scored] };
   }
 
   #close(delta: Delta, finish: Finish): Delta {

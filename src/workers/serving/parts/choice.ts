@@ -46,6 +46,7 @@ export function newChoice(request: Request, plan: Plan, thoughts: Thoughts | und
     held: undefined,
     legacy: (request.functions?.length ?? 0) > 0,
     logprobs: request.logprobs || request.n_probs ? [] : undefined,
+    tokens: request.return_token_ids ? [] : undefined,
     finish: "stop",
     stop: undefined,
     stops: request.stop,
@@ -62,6 +63,7 @@ export function newChoice(request: Request, plan: Plan, thoughts: Thoughts | und
 /** Adds a delta to its choice and returns what is new. */
 export function readDelta(choice: Choice, delta: Delta, exchange: Exchange): Part[] {
   if (delta.logprobs) choice.logprobs?.push(...delta.logprobs);
+  if (delta.tokens) choice.tokens?.push(...delta.tokens);
   const parts = [partOf(choice, delta.text, false)];
   if (delta.finish) parts.push(partOf(choice, "", true));
   if (parts[0]) parts[0].logprobs = delta.logprobs;
