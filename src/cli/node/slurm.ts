@@ -68,12 +68,14 @@ const AWAY = /unable to contact slurm controller|connection refused|timed out|ze
 
 export async function runSlurm(argv: readonly string[], stdin = ""): Promise<string> {
   const [program = ""] = argv;
-  if (Bun.which(program) === null) throw new Error(`the login node has no ${program} on the PATH of this user`);
+  const env = ambientEnv();
+  if (Bun.which(program, { PATH: env["PATH"] ?? "" }) === null)
+    throw new Error(`the login node has no ${program} on the PATH of this user`);
   const child = Bun.spawn([...argv], {
     stdin: new Blob([stdin]),
     stdout: "pipe",
     stderr: "pipe",
-    env: { ...ambientEnv(), LC_ALL: "C" },
+    env: { ...env, LC_ALL: "C" },
   });
   const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   if ((await child.exited) === 0) return out;

@@ -25,17 +25,25 @@ export type Share = {
 /** The group of this process's jails; null: there is none on this machine. */
 let group: string | null | undefined;
 let count = 0;
+/** Groups of ended jails that could not be removed: the kernel had not let go of their last process. */
+const leftOver = new Set<string>();
 
 export function openShare(): Share | undefined {
   group ??= makeGroup();
   if (group === null) return undefined;
+  for (const path of leftOver) remove(path);
   const path = `${group}/${++count}`;
   try {
     mkdirSync(path);
   } catch {
     return undefined;
   }
-  return { procs: `${path}/cgroup.procs`, close: () => void removed(path) };
+  return { procs: `${path}/cgroup.procs`, close: () => remove(path) };
+}
+
+function remove(path: string) {
+  if (removed(path)) leftOver.delete(path);
+  else leftOver.add(path);
 }
 
 function makeGroup(): string | null {
