@@ -39,6 +39,7 @@ import { runExperiments } from "./resources/quality/experiments/running/runner.t
 import { sweep as sweepExperiments } from "./resources/quality/experiments/running/sweep.ts";
 import { observe as observeClock } from "./resources/server/system/clock.ts";
 import { reconcile as reconcileDeployments } from "./resources/serving/deployments/fleet/reconcile.ts";
+import { sweep as sweepPrefixes } from "./resources/serving/deployments/prefixes/blocks.ts";
 import { prune as pruneDeployments } from "./resources/serving/deployments/prune.ts";
 import { scan } from "./resources/serving/models/files/folder.ts";
 import { hashNew } from "./resources/serving/models/files/hash.ts";
@@ -77,6 +78,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "code_artifacts.sweep",
   "conversations.prune",
   "datasets.sweep",
+  "deployments.prefixes",
   "deployments.prune",
   "detection.prune",
   "events.prune",
@@ -125,6 +127,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   },
   "datasets.snapshots": cutDue,
   "datasets.sweep": (ctx) => sweepDatasets(ctx),
+  "deployments.prefixes": sweepPrefixes,
   "deployments.prune": pruneDeployments,
   "deployments.reconcile": reconcileDeployments,
   "detection.batches": runBatches,

@@ -22,6 +22,7 @@ import * as annotationQueues from "./resources/quality/annotation_queues/service
 import * as evaluators from "./resources/quality/evaluators/service.ts";
 import * as experiments from "./resources/quality/experiments/service.ts";
 import * as agents from "./resources/serving/agents/service.ts";
+import * as prefixes from "./resources/serving/deployments/prefixes/blocks.ts";
 import * as deployments from "./resources/serving/deployments/service.ts";
 import { removeAll as removeModels } from "./resources/serving/models/remove.ts";
 import * as codeArtifacts from "./resources/training/code_artifacts/service.ts";
@@ -47,6 +48,7 @@ const REMOVALS: readonly ((ctx: Ctx, workspaceId: string) => unknown)[] = [
   evals.removeAll,
   experiments.removeAll,
   deployments.stopAll,
+  prefixes.removeAll,
   detection.removeAll,
   sessions.removeAll,
   hubPushes.removeAll,

@@ -24,6 +24,7 @@ export const SCHEDULES = {
   "code_artifacts.sweep": "47 * * * *",
   "datasets.snapshots": every(5 * SECOND_MS),
   "datasets.sweep": every(HOUR_MS),
+  "deployments.prefixes": every(10 * MINUTE_MS),
   "deployments.prune": "27 3 * * *",
   "deployments.reconcile": every(SECOND_MS),
   "detection.batches": every(SECOND_MS),

@@ -122,13 +122,19 @@ export const ToServing = later(() =>
       batch_invariant: z.enum(INVARIANCE).optional(),
       /** The setting serving.guesses. */
       guesses: z.boolean().optional(),
+      /** The folder and the key of the workspace for blocks of prompts. `identity`: of the model file. */
+      prefixes: z.strictObject({ dir: z.string(), key: z.string(), identity: z.string() }).optional(),
     }),
+    /** Answers `prefix_room`: blocks of so many bytes may be written. 0: none for now. */
+    z.strictObject({ type: z.literal("prefix_room"), bytes: z.int().min(0) }),
     /** Sent after `loaded`: add an adapter. Requests name it in the header x-verk-adapter. */
     z.strictObject({
       type: z.literal("attach"),
       name: z.string(),
       path: z.string(),
       model_id: z.string().optional(),
+      /** Names the weights of the file in the same way in every process. */
+      identity: z.string().optional(),
     }),
     /** Sent after all parts are attached: requests can name them together, each with its scale. */
     z.strictObject({
@@ -142,6 +148,20 @@ export const ToServing = later(() =>
   ]),
 );
 export type ToServing = z.infer<typeof ToServing>;
+
+const PrefixCounts = later(() =>
+  z.strictObject({
+    stored_blocks: z.int().min(0),
+    stored_bytes: z.int().min(0),
+    read_blocks: z.int().min(0),
+    read_bytes: z.int().min(0),
+    read_tokens: z.int().min(0),
+    read_ms: z.number().min(0),
+    saved_ms: z.number().min(0),
+    bad_blocks: z.int().min(0),
+  }),
+);
+export type PrefixCounts = z.infer<typeof PrefixCounts>;
 
 export const FromServing = later(() =>
   fromWorker([
@@ -159,6 +179,10 @@ export const FromServing = later(() =>
       /** The model reads images. */
       vision: z.boolean().optional(),
     }),
+    /** Blocks of prompts need room on the disk. */
+    z.strictObject({ type: z.literal("prefix_room"), bytes: z.int().positive() }),
+    /** Counts of blocks that were read and written since the last message. `problem`: why the disk takes or gives none. */
+    z.strictObject({ type: z.literal("prefixes"), counts: PrefixCounts, problem: Text.nullable() }),
     z.strictObject({ type: z.literal("attached"), name: Text }),
     /** The file is no adapter of this model. Everything else keeps running. */
     z.strictObject({

@@ -96,6 +96,7 @@ const LOOPS: Record<LoopName, string> = {
   "datasets.snapshots": "one after the other; a large hash only delays automatic snapshots",
   "conversations.prune": "server",
   "datasets.sweep": "server",
+  "deployments.prefixes": "server",
   "deployments.prune": "server",
   "deployments.reconcile": "starts do not wait for each other; memory is leased by the ledger",
   "detection.batches": "turns: detection.items",

@@ -58,6 +58,7 @@ export function fakeEngine(script: Script, facts: Partial<ModelFacts> = {}): Fak
     embed: async (prompts) => prompts.map((prompt) => Float32Array.from([prompt.length, 0, 0.5, 0])),
     attach: async () => 0,
     combine: async () => {},
+    grantRoom: () => {},
     share: async () => {},
     detach: async () => {},
     clear: async () => {},

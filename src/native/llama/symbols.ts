@@ -59,6 +59,10 @@ const LLAMA = {
   llama_memory_seq_cp: { args: [P, I, I, I, I], returns: V },
   llama_memory_seq_pos_max: { args: [P, I], returns: I },
 
+  llama_state_seq_get_size: { args: [P, I], returns: U },
+  llama_state_seq_get_data: { args: [P, P, U, I], returns: U },
+  llama_state_seq_set_data: { args: [P, P, U, I], returns: U },
+
   llama_set_n_threads: { args: [P, I, I], returns: V },
   llama_set_causal_attn: { args: [P, B], returns: V },
   llama_synchronize: { args: [P], returns: V },

@@ -31,6 +31,13 @@ export const serving = section("Deployments.", {
     "Guess the next tokens of a lone answer from its text: fewer steps, the same distribution.",
     () => z.boolean(),
   ),
+  prefix_cache_bytes: live(
+    setting(
+      10_737_418_240,
+      "Beginnings of prompts that replicas keep on the disk, of all workspaces: what was read once is not read again after a park or a restart; 0 = none.",
+      () => z.int().min(0),
+    ),
+  ),
   standby: setting(
     true,
     "While a deployment is parked, keep one process (about 70 MB) ready for it: a wake is faster.",

@@ -9,6 +9,7 @@ const NAMES = [
   "checkpoint_bytes",
   "file_bytes",
   "chat_bytes",
+  "prefix_bytes",
   "volume_bytes",
   "dataset_rows",
   "running_jobs",
@@ -38,6 +39,7 @@ export const quotas = section("Limits of one workspace; volumes.quota_bytes is t
   checkpoint_bytes: live(quota("Checkpoints and exports of training jobs")),
   file_bytes: live(quota("Files of clients that were written for OpenAI")),
   chat_bytes: live(quota("Conversations, stored responses and stored chat completions")),
+  prefix_bytes: live(quota("Beginnings of prompts that replicas keep on the disk, within serving.prefix_cache_bytes,")),
   dataset_rows: live(setting(0, "Rows of all datasets of one workspace; 0 = no limit.", () => z.int().min(0))),
   running_jobs: live(
     setting(0, "Training jobs of one workspace that run at once; further ones wait; 0 = no limit.", () =>

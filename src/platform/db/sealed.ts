@@ -9,6 +9,7 @@ const SEALED = {
   sessions: "env", // empty where there is none, and once the session is over
   webhook_endpoints: "secrets", // empty once it is deleted
   second_factors: "sealed",
+  prefix_stores: "key_sealed",
   training_jobs: "env_sealed", // empty without variables
 } as const;
 

@@ -6,6 +6,7 @@ import { errorText } from "../../lib/error_text.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromServing, ToServing, WorkerError } from "../protocol.ts";
 import { openEngine, type Prepared, prepareEngine } from "./engine/engine.ts";
+import type { PrefixMessage } from "./engine/thread/messages.ts";
 import { type Engine, UnusableModel } from "./engine/types.ts";
 import { warm } from "./health.ts";
 import { createRequestHandler, listen, type RequestHandler } from "./http.ts";
@@ -58,6 +59,7 @@ async function serveModel(host: ServingHost, load: Load, prepared: Prepared | un
   });
   for await (const message of host.messages) {
     if (message.type === "attach" || message.type === "combine") host.send(await attach(served, handler, message));
+    if (message.type === "prefix_room") engine.grantRoom(message.bytes);
     if (message.type === "detach") await detach(served, handler, message.name);
   }
   await Promise.race([server.stop(), Bun.sleep(DRAIN_MS)]);
@@ -102,6 +104,9 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     guesses: load.guesses ?? true,
     images: load.projector_path !== undefined,
     fault: load.fault,
+    ...(load.prefixes ? { prefixes: load.prefixes } : {}),
+    onPrefixes: (message: PrefixMessage) =>
+      host.send(message.type === "wants_room" ? { type: "prefix_room", bytes: message.bytes } : message),
     onProgress(fraction: number) {
       if (fraction - shown < PROGRESS_STEP) return;
       shown = fraction;
@@ -118,7 +123,8 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
 async function attach({ engine, ids }: Served, handler: RequestHandler, message: Attach): Promise<FromServing> {
   const { name, model_id: id } = message;
   try {
-    if (message.type === "attach") await engine.attach(name, message.path);
+    if (message.type === "attach")
+      await engine.attach(name, message.path, { ...(message.identity ? { identity: message.identity } : {}) });
     else await engine.combine(name, message.parts);
   } catch (error) {
     return { type: "unattached", name, error: errorText(error) };

@@ -93,6 +93,7 @@ function Figures({ deployment: { cost_per_hour_usd: rate, total_cost_usd: cost }
   const { total } = traffic;
   const failed = total.requests === 0 ? null : total.failed_requests / total.requests;
   const { first_token_ms: first, answer_ms: answer } = total;
+  const kept = live?.prefix_cache;
   return (
     <div class="grid stats">
       <Stat label="Requests" value={count(total.requests)} change={`${number(total.requests / total.seconds)}/s`} />
@@ -108,7 +109,11 @@ function Figures({ deployment: { cost_per_hour_usd: rate, total_cost_usd: cost }
         change={answer ? `p95 ${time(answer.p95)}` : undefined}
       />
       <Stat label="Failed" value={percent(failed, 1)} tone={failed !== null && failed > 0.05 ? "bad" : undefined} />
-      <Stat label="From the cache" value={percent(cachedShare(total))} />
+      <Stat
+        label="From the cache"
+        value={percent(cachedShare(total))}
+        change={kept && kept.limit_bytes > 0 ? `${bytes(kept.bytes)} on the disk` : undefined}
+      />
       <Stat
         label="Requests now"
         value={count(live?.open_requests)}

@@ -775,6 +775,12 @@ CREATE TABLE power_readings (
   work_ms INTEGER NOT NULL, -- of all devices together
   updated_at INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE prefix_stores (
+  workspace_id TEXT NOT NULL PRIMARY KEY REFERENCES workspaces (id),
+  key_sealed   TEXT NOT NULL,
+  bytes        INTEGER NOT NULL, -- in the folder, as far as replicas have reported it
+  created_at   INTEGER NOT NULL
+) STRICT;
 CREATE TABLE public_run_likes (
   job_id TEXT NOT NULL REFERENCES training_jobs (id) ON DELETE CASCADE,
   client TEXT NOT NULL,
@@ -1616,6 +1622,21 @@ CREATE TRIGGER models_usage_update AFTER UPDATE OF status, size_bytes ON models 
     ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
   INSERT INTO storage_usage SELECT NEW.workspace_id, 'models', (CASE WHEN NEW.status = 'deleted' THEN 0 ELSE coalesce(NEW.size_bytes, 0) END) WHERE NEW.workspace_id IS NOT NULL
     ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER prefix_stores_usage_delete AFTER DELETE ON prefix_stores BEGIN
+  INSERT INTO storage_usage SELECT OLD.workspace_id, 'prefixes', -OLD.bytes WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER prefix_stores_usage_insert AFTER INSERT ON prefix_stores BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'prefixes', NEW.bytes WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER prefix_stores_usage_update AFTER UPDATE OF bytes ON prefix_stores BEGIN
+  INSERT INTO storage_usage SELECT NEW.workspace_id, 'prefixes', NEW.bytes - OLD.bytes WHERE true
+    ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER prefix_stores_workspace AFTER UPDATE OF status ON workspaces WHEN NEW.status = 'deleted' BEGIN
+  DELETE FROM prefix_stores WHERE workspace_id = NEW.id;
 END;
 CREATE TRIGGER responses_usage_delete AFTER DELETE ON responses BEGIN
   INSERT INTO storage_usage SELECT OLD.workspace_id, 'chats',

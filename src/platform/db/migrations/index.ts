@@ -59,6 +59,7 @@ import m0086 from "./0086_stored_chats.sql" with { type: "text" };
 import m0087 from "./0087_quantized_models.sql" with { type: "text" };
 import m0088 from "./0088_traffic.sql" with { type: "text" };
 import m0089 from "./0089_operator_settings.sql" with { type: "text" };
+import m0090 from "./0090_prefix_stores.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -124,11 +125,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 87, name: "0087_quantized_models", sql: m0087 },
   { version: 88, name: "0088_traffic", sql: m0088 },
   { version: 89, name: "0089_operator_settings", sql: m0089 },
+  { version: 90, name: "0090_prefix_stores", sql: m0090 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "09b7ce4f70aecad81a42b9346529651009045ef8527688bc991178efd0a80c2f";
-export const FRESH_TEXTS = "65b079beb8b6126a4c36e10fe2840648eca5f6882acf0d5f2a6537f7726a8fd6";
+export const SCHEMA = "ce447d1b75547d938074575c434cec79b164dd1ecf6a9d3b66f8c328a0aee824";
+export const FRESH_TEXTS = "45d5b49006807ce9558653ad0c2c69b0a07da5b3da2e25b9059a29ee5d83eaf6";

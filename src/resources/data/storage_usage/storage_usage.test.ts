@@ -90,6 +90,7 @@ function summed(app: TestApp): Record<Kind, number> {
       sum(
         "256 + octet_length(metadata) + octet_length(messages) + octet_length(completion)) AS n FROM client_completions WHERE workspace_id = ?",
       ),
+    prefixes: sum("bytes) AS n FROM prefix_stores WHERE workspace_id = ?"),
     files:
       sum("size_bytes) AS n FROM client_files WHERE workspace_id = ?") +
       sum(`p.size_bytes) AS n FROM upload_parts p JOIN uploads u ON u.id = p.upload_id
@@ -151,6 +152,10 @@ test("the sums follow what is kept, whichever way it comes and goes", async () =
   db.$client.run("UPDATE responses SET task = NULL, response = '{\"id\":1}'");
   db.$client.run("DELETE FROM responses WHERE status = 'completed'");
   same("chats");
+  const store = db.$client.query("INSERT INTO prefix_stores VALUES (?, 'sealed', 70, 1)");
+  store.run(app.workspaceA);
+  db.$client.run("UPDATE prefix_stores SET bytes = 50");
+  same("prefixes");
   const sent = await modelUpload(app, "m");
   await sent.send(model());
   same("datasets", "volumes", "code_artifacts", "models", "files");

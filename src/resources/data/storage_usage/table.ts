@@ -1,10 +1,19 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-export const KINDS = ["datasets", "models", "code_artifacts", "checkpoints", "volumes", "files", "chats"] as const;
+export const KINDS = [
+  "datasets",
+  "models",
+  "code_artifacts",
+  "checkpoints",
+  "volumes",
+  "files",
+  "chats",
+  "prefixes",
+] as const;
 export type Kind = (typeof KINDS)[number];
 
 /**
- * Sums that triggers update (0013_growth.sql, 0051_client_files.sql, 0079_file_parts.sql, 0086_stored_chats.sql) in the commit that changes
+ * Sums that triggers update (0013_growth.sql, 0051_client_files.sql, 0079_file_parts.sql, 0086_stored_chats.sql, 0090_prefix_stores.sql) in the commit that changes
  * their rows. No code writes here.
  */
 export const storageUsage = sqliteTable(

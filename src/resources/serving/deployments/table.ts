@@ -132,6 +132,18 @@ export const deploymentTraffic = sqliteTable(
 );
 export type TrafficRow = typeof deploymentTraffic.$inferSelect;
 
+/** Beginnings of prompts on the disk (prefixes/store.ts). A trigger removes the row of a deleted workspace. */
+export const prefixStores = sqliteTable("prefix_stores", {
+  workspaceId: text("workspace_id")
+    .primaryKey()
+    .references(() => workspaces.id),
+  keySealed: text("key_sealed").notNull(),
+  /** Bytes of the blocks in the folder, as far as replicas have reported them. */
+  bytes: integer("bytes").notNull(),
+  createdAt: integer("created_at").notNull(),
+});
+export type PrefixStoreRow = typeof prefixStores.$inferSelect;
+
 export const LOG_LEVELS = ["info", "warn", "error"] as const;
 
 export const deploymentLogs = sqliteTable("deployment_logs", {

@@ -15,6 +15,8 @@ export type Adapter = {
   /** Null: it has no file of its own here. */
   path: string | null;
   scale: number;
+  /** Names its weights in the same way in every process. Null: they have no such name. */
+  identity: string | null;
   users: number;
   named: boolean;
   /** True if this object frees it. Otherwise the engine that attached it does. */
@@ -28,11 +30,18 @@ const NOTHING: Omit<Adapter, "key" | "users" | "named"> = {
   own: undefined,
   path: null,
   scale: 1,
+  identity: null,
   owned: false,
   members: [],
 };
 
 type Member = { adapter: Adapter; scale: number };
+/** `identity`: names the weights of the file in the same way in every process. Null: it has no such name. */
+export type AdapterFile = { name: string; path: string; scale: number; identity: string | null };
+
+const scaled = (identity: string | null, scale: number) =>
+  identity === null ? null : JSON.stringify([identity, scale]);
+
 export type AdapterPart = { name: string; scale: number };
 
 export class Adapters {
@@ -43,7 +52,9 @@ export class Adapters {
   readonly #freeOwn: (own: number) => void;
   readonly #byName = new Map<string, Adapter>();
   readonly #live = new Set<Adapter>(); // those with a name or a user
-  readonly #none: Adapter = { key: 0, users: 0, named: true, ...NOTHING };
+  readonly #none: Adapter = { key: 0, users: 0, named: true, ...NOTHING, identity: "" };
+  /** By key, also of adapters that are gone: slots may hold what they computed. */
+  readonly #identities = new Map<number, string>([[0, ""]]);
   #lastKey = 0;
 
   /** `model` is called when the library attaches an adapter, `freeOwn` when our decoder is to free one. */
@@ -54,15 +65,15 @@ export class Adapters {
   }
 
   /** Returns the adapter's address: another context of the same model can share it. */
-  attach(name: string, path: string, scale: number): Ptr {
+  attach({ name, path, scale, identity }: AdapterFile): Ptr {
     const address = this.#open(path);
-    this.#put(name, { address, path, scale, owned: true });
+    this.#put(name, { address, path, scale, identity: scaled(identity, scale), owned: true });
     return address;
   }
 
   /** Names an adapter that our decoder has. */
-  attachOwn(name: string, own: number, path: string, scale: number) {
-    this.#put(name, { own, path, scale });
+  attachOwn({ name, path, scale, identity }: AdapterFile, own: number) {
+    this.#put(name, { own, path, scale, identity: scaled(identity, scale) });
   }
 
   /** The files of attached adapters, as one is made of them. */
@@ -100,7 +111,9 @@ export class Adapters {
   /** Gives attached adapters that are applied together a name. `own`: what our decoder made of them. */
   combine(name: string, parts: readonly AdapterPart[], own?: number) {
     const members = parts.map(({ name: part, scale }) => ({ adapter: this.use(part), scale }));
-    this.#put(name, { own, members });
+    const identities = members.map(({ adapter, scale }) => scaled(adapter.identity, scale));
+    const identity = identities.includes(null) ? null : JSON.stringify(identities);
+    this.#put(name, { own, members, identity });
   }
 
   #put(name: string, of: Partial<typeof NOTHING>) {
@@ -108,6 +121,11 @@ export class Adapters {
     const adapter: Adapter = { key: ++this.#lastKey, users: 0, named: true, ...NOTHING, ...of };
     this.#byName.set(name, adapter);
     this.#live.add(adapter);
+    if (adapter.identity !== null) this.#identities.set(adapter.key, adapter.identity);
+  }
+
+  identityOf(key: number): string | undefined {
+    return this.#identities.get(key);
   }
 
   detach(name: string) {

@@ -15,6 +15,8 @@ export type CacheOptions = {
   unified: boolean;
   /** True if a sequence can be cut back to a prefix. */
   reuse: boolean;
+  /** Called before the content of a slot beyond `keep` tokens is lost. */
+  beforeLoss?: (at: number, keep: number) => void;
 };
 
 /** `isSibling`: another sample of the same request has read the prompt. `isFresh`: nothing of a slot is kept. */
@@ -44,6 +46,9 @@ export class Cache {
     if (!placement) return null;
     const { slot: at, from, keep } = placement;
     const slot = this.slots[at]!;
+    this.#options.beforeLoss?.(at, from === at ? keep : 0);
+    slot.kept = Math.min(this.slots[from]!.kept, keep);
+    slot.stamp++;
     if (from !== at) this.#copy(from, at, keep);
     if (slot.length > keep || from !== at) this.#remove(at, keep);
     slot.tokens.set(prompt.subarray(0, keep));
@@ -91,12 +96,15 @@ export class Cache {
   }
 
   cut(at: number, length: number) {
-    this.slots[at]!.length = length;
+    const slot = this.slots[at]!;
+    slot.length = length;
+    slot.kept = Math.min(slot.kept, length);
     this.#remove(at, length);
   }
 
   clear() {
-    for (const slot of this.slots) Object.assign(slot, { length: 0, usedAt: 0, adapter: 0 });
+    for (const slot of this.slots)
+      Object.assign(slot, { length: 0, usedAt: 0, adapter: 0, kept: 0, stamp: slot.stamp + 1 });
     this.#options.llama.llama_memory_clear(this.#options.memory, true);
   }
 

@@ -8,7 +8,7 @@ import type { Device } from "../../../native/llama/load.ts";
 import { type Llama, openLlama } from "../../../native/llama/symbols.ts";
 import { headerOf } from "../../decoder/header.ts";
 import type { AdapterLoad } from "../../decoder/types.ts";
-import { type AdapterPart, Adapters } from "./adapters.ts";
+import { type AdapterFile, type AdapterPart, Adapters } from "./adapters.ts";
 import { forgetAhead, vocabularyFor } from "./backends/ahead.ts";
 import { type OpenedKernels, openKernels } from "./backends/choose.ts";
 import { memoryMeter, readFacts, type ThreadFacts } from "./backends/facts.ts";
@@ -26,6 +26,7 @@ import type { Embedder } from "./embedding/embedder.ts";
 import { Encoding } from "./embedding/encoding.ts";
 import { embeddingKindOf, openEmbedder } from "./embedding/open.ts";
 import { Pace } from "./pace.ts";
+import { PrefixFolder } from "./prefixes/folder.ts";
 import type { SamplerNative } from "./sampling/sampler.ts";
 import { Scheduler } from "./scheduler.ts";
 import { FramePost } from "./thread/frame_post.ts";
@@ -38,6 +39,7 @@ type Opened = { decoding: OpenModel; model: Ptr; facts: ThreadFacts };
 const MOST_SEQUENCES = 256; // limit of the library
 const ATTACH_MS = 10_000; // a large adapter on a slow disk
 const LOAD_MS = 300_000;
+const REPORT_MS = 1_000;
 
 export function openDecoding(wanted: OpenMessage, post: Post): Opened {
   let open = wanted;
@@ -96,6 +98,9 @@ export class Decoding implements OpenModel {
   readonly #pulse: Pulse;
   readonly #pace = new Pace();
   readonly #frames: FramePost;
+  readonly #prefixes: PrefixFolder | null;
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  #isKeeping = false;
   /** The library's model with weights; null while our kernels decode. */
   #weights: Ptr | null;
   #embedder: Embedder | null = null;
@@ -110,6 +115,7 @@ export class Decoding implements OpenModel {
     this.#options = options;
     this.#pulse = new Pulse(open.pulse);
     this.#frames = new FramePost(post, this.#pulse);
+    this.#prefixes = open.prefixes && new PrefixFolder(open.prefixes, (bytes) => post({ type: "wants_room", bytes }));
     this.#weights = kernels ? null : model;
     this.#native = samplerNative(llama, model, open.contextLength);
     this.#adapters = new Adapters(
@@ -130,7 +136,7 @@ export class Decoding implements OpenModel {
   }
 
   get idle() {
-    return this.#scheduler.idle && (this.#embedder?.idle ?? true) && this.#loads.length === 0;
+    return this.#scheduler.idle && (this.#embedder?.idle ?? true) && this.#loads.length === 0 && !this.#isKeeping;
   }
 
   /** Null while the library decodes. */
@@ -189,15 +195,15 @@ export class Decoding implements OpenModel {
     this.#embedder.submit(id, prompts, adapter);
   }
 
-  attach(name: string, path: string, scale: number): number {
-    const own = this.#takeCopied(name);
+  attach(file: AdapterFile): number {
+    const own = this.#takeCopied(file.name);
     if (own !== undefined) {
-      this.#adapters.attachOwn(name, own, path, scale);
+      this.#adapters.attachOwn(file, own);
       return 0;
     }
     this.#pulse.begin(ATTACH_MS);
     try {
-      return this.#adapters.attach(name, path, scale);
+      return this.#adapters.attach(file);
     } finally {
       this.#pulse.end(false);
     }
@@ -226,19 +232,43 @@ export class Decoding implements OpenModel {
     this.#frames.offer(this.#scheduler);
     if (this.#weights !== null) for (const act of this.#afterSwitch.splice(0)) act();
     if (this.#embedder?.idle === false) this.#embedStep(this.#embedder);
+    this.#isKeeping = this.#prefixes !== null && this.#scheduler.keep();
+    this.#report(REPORT_MS);
     return !this.idle;
+  }
+
+  grant(bytes: number) {
+    this.#prefixes?.grant(bytes);
+    this.#isKeeping = bytes > 0;
+  }
+
+  /** Reports what was done with blocks, if nothing else comes or the last report is old. */
+  #report(afterMs: number) {
+    const now = performance.now();
+    if (!this.idle && now - this.#reportedAt < afterMs) return;
+    const counted = this.#prefixes?.takeCounts();
+    if (!counted) return;
+    this.#reportedAt = now;
+    this.#options.post({ type: "prefixes", ...counted });
   }
 
   close() {
     const { llama, model, open } = this.#options;
     this.#scheduler.close();
+    this.#report(0);
     this.#embedder?.free();
     if (this.#weights !== null && this.#weights !== model) llama.llama_model_free(this.#weights);
     if (open.model === null) llama.llama_model_free(model);
   }
 
   #openLibrary(model: Ptr, results: Results) {
-    const shared = { native: this.#native, adapters: this.#adapters, pace: this.#pace, pulse: this.#pulse };
+    const shared = {
+      native: this.#native,
+      adapters: this.#adapters,
+      pace: this.#pace,
+      pulse: this.#pulse,
+      prefixes: this.#prefixes,
+    };
     return openLibrary(model, this.#options.open, shared, results);
   }
 

@@ -58,6 +58,7 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
   thread.onerror = (event) => reject(new Error(event.message));
   thread.onmessage = ({ data }: MessageEvent<FromThread>) => {
     if (data instanceof Float64Array) return;
+    if (data.type === "prefixes" || data.type === "wants_room") options.onPrefixes?.(data);
     if (data.type === "progress") options.onProgress?.(data.fraction);
     if (data.type === "opened") resolve(data);
     if (data.type === "unopened") reject(data.unusable ? new UnusableModel(data.error) : new Error(data.error));
@@ -69,7 +70,8 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
     const vocab = new Vocab(llama, address as Ptr);
     const facts = { ...some, bosToken: vocab.bosToken, eosToken: vocab.eosToken };
     const checkGrammar = (grammar: string) => llama.llama_sampler_free(openGrammar(llama, vocab.address, grammar));
-    return new ThreadedEngine(thread, { vocab, facts, model: address, pulse, checkGrammar });
+    const onPrefixes = options.onPrefixes ?? (() => {});
+    return new ThreadedEngine(thread, { vocab, facts, model: address, pulse, checkGrammar, onPrefixes });
   } catch (error) {
     thread.terminate();
     throw error;
@@ -78,13 +80,14 @@ async function open(options: EngineOptions, thread: Worker, model: number | null
 
 type ThreadParts = Pick<OpenMessage, "model" | "pulse">;
 
-function openMessage({ onProgress, ...options }: EngineOptions, parts: ThreadParts): OpenMessage {
+function openMessage({ onProgress, onPrefixes: _, ...options }: EngineOptions, parts: ThreadParts): OpenMessage {
   const off = {
     fault: "",
     unified: false,
     hurry: false,
     steady: false,
     images: false,
+    prefixes: null,
     guesses: true,
     deviceSampling: options.gpus.length > 0,
   };

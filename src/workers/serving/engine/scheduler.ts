@@ -67,6 +67,11 @@ export class Scheduler {
     this.#next = open;
   }
 
+  /** Writes a part of the cache to the disk. Returns true if there is more to write at once. */
+  keep(): boolean {
+    return this.#backend.keep(this.idle);
+  }
+
   step() {
     const before = performance.now();
     if (this.#next && this.#running.size === 0) {

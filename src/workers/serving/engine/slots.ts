@@ -12,6 +12,10 @@ export type Slot = {
   busy: boolean;
   /** The step of the last use; 0 = never. */
   usedAt: number;
+  /** Tokens at the beginning whose blocks are on the disk. */
+  kept: number;
+  /** Counts the prompts that the slot was taken for. */
+  stamp: number;
 };
 
 /** Take `slot` and keep its first `keep` tokens. They are there already, or in slot `from`. */
@@ -31,6 +35,8 @@ export function newSlots(count: number, contextLength: number): Slot[] {
     adapter: 0,
     busy: false,
     usedAt: 0,
+    kept: 0,
+    stamp: 0,
   }));
 }
 

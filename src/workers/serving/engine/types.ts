@@ -5,6 +5,8 @@
 
 import type { Pooling } from "../../../lib/gguf/pooling.ts";
 import type { AdapterPart } from "./adapters.ts";
+import type { PrefixOptions } from "./prefixes/folder.ts";
+import type { PrefixMessage } from "./thread/messages.ts";
 import type { RunningCall } from "./thread/pulse.ts";
 
 export type Sampling = {
@@ -180,6 +182,10 @@ export type EngineOptions = {
   /** For tests (thread/fault.ts). */
   fault?: string;
   onProgress?: (fraction: number) => void;
+  /** Keep the beginnings of prompts on the disk, too. */
+  prefixes?: PrefixOptions;
+  /** Called when blocks need room, or were read or written. */
+  onPrefixes?: (message: PrefixMessage) => void;
 };
 
 export type Engine = {
@@ -197,7 +203,9 @@ export type Engine = {
    * Loads an adapter under a name and returns its address in this process. It replaces an earlier one once no sequence
    * uses that.
    */
-  attach: (name: string, path: string, scale?: number) => Promise<number>;
+  attach: (name: string, path: string, how?: { scale?: number; identity?: string }) => Promise<number>;
+  /** Answers a message that asks for room for blocks. 0: there is none. */
+  grantRoom: (bytes: number) => void;
   /** Shares an adapter that another engine over the same weights attached. That engine must outlive this one. */
   share: (name: string, address: number) => Promise<void>;
   /** Gives attached adapters that are applied together a name. */

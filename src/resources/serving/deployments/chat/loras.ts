@@ -11,7 +11,7 @@ import { type ModelRow, models as modelTable } from "../../models/table.ts";
 import type { Host, Lora, Replica } from "../fleet/fleet.ts";
 import { payerOf } from "../fleet/hosts.ts";
 import { withoutPaths } from "../fleet/loss.ts";
-import { isAdapter, partsOf } from "../fleet/parts.ts";
+import { fileIdentity, isAdapter, partsOf } from "../fleet/parts.ts";
 import type { DeploymentRow } from "../table.ts";
 import { addLine } from "../traffic/log.ts";
 
@@ -200,6 +200,7 @@ async function bring(ctx: Ctx, row: DeploymentRow, host: Host, { lora, model }: 
     name: lora.name,
     path: worker.link(path) ?? (await worker.bring(path)),
     model_id: model.id,
+    identity: fileIdentity(model),
   });
 }
 

@@ -7,6 +7,7 @@ import type { AppError } from "../../../../lib/errors.ts";
 import type { RemoteWorker } from "../../../../platform/providers/remote_worker.ts";
 import type { FromServing, STAGES, ToServing } from "../../../../workers/protocol.ts";
 import type { Flight } from "../chat/flight.ts";
+import type { PrefixRoom } from "../prefixes/room.ts";
 import type { Load } from "../schema.ts";
 import type { DeploymentRow, ModelRef } from "../table.ts";
 import type { ServingWorker } from "./spare.ts";
@@ -45,6 +46,8 @@ export type Host = {
   readonly pendingUsage: Map<string, (usage: Usage | undefined) => void>;
   /** Adapters that requests have chosen, by file or by parts (chat/loras.ts). */
   readonly loras: Map<string, Lora>;
+  /** The room of its blocks on the disk, if prompts are kept there. */
+  readonly prefixes?: PrefixRoom | undefined;
   /** Memory of the model: first estimated, then measured. */
   bytes: number;
   parallel: number;
@@ -74,7 +77,7 @@ export class Replica {
   /** The model of the deployment that it answers with: another one than the row's during a switch. */
   readonly model: ModelRef;
   /** The adapter that its requests use beside the model. */
-  readonly adapter: { name: string; path: string; modelId: string } | null;
+  readonly adapter: { name: string; path: string; modelId: string; identity: string } | null;
   readonly adapterBytes: number;
   /** A load that lasts longer is hung. */
   loadUntil: number;

@@ -6,12 +6,15 @@ import type { ToServing } from "../../../../workers/protocol.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import * as models from "../../models/service.ts";
 import { loadDeadlineMs } from "../policy.ts";
+import { PrefixRoom } from "../prefixes/room.ts";
+import { type OpenStore, openStore } from "../prefixes/store.ts";
 import { onShortage, refOf, roleOf } from "../switch.ts";
 import type { DeploymentRow, ModelRef } from "../table.ts";
+import { addLine } from "../traffic/log.ts";
 import { type Host, type Live, liveOf, Replica, readyOf } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
-import { adapterBytes, bytesOf, keyOf, type Parts, sizeOf } from "./parts.ts";
+import { adapterBytes, bytesOf, fileIdentity, keyOf, type Parts, sizeOf } from "./parts.ts";
 import { attachOrServe, DRAIN_MS, handleExit, handleMessage, replicaLost, retireGently, unqueue } from "./replica.ts";
 import { obtain } from "./spare.ts";
 
@@ -88,7 +91,9 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
     if (fresh.status === "queued") moves.move(ctx, row.id, "place", { queueReason: null });
     const size = sizeOf(ctx, row, parts.base);
     const cards = grant.devices.length > 0 ? grant.deviceIds : [];
+    const store = openStore(ctx, row.workspaceId);
     const host = start(ctx, cards, {
+      store: store && { ...store, workspaceId: row.workspaceId },
       key: keyOf(ctx, row, parts),
       bytes: request.bytes - bytes,
       load: {
@@ -105,6 +110,10 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         decoder: ctx.config.serving.decoder,
         batch_invariant: ctx.config.serving.batch_invariant,
         guesses: ctx.config.serving.guesses,
+        // rotations depend on the length of the context
+        ...(store
+          ? { prefixes: { ...store, identity: JSON.stringify([fileIdentity(parts.base), size.contextLength]) } }
+          : {}),
       },
     });
     const loadUntil = ctx.clock.steady() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
@@ -153,14 +162,24 @@ export const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
   now.parallel === then.parallel;
 
 type LoadMessage = Extract<ToServing, { type: "load" }>;
-type Start = { key: string; bytes: number; load: LoadMessage };
+type Start = {
+  key: string;
+  bytes: number;
+  load: LoadMessage;
+  store: (OpenStore & { workspaceId: string }) | undefined;
+};
 
-function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start): Host {
+function start(ctx: Ctx, cards: readonly string[], { key, bytes, load, store }: Start): Host {
   const { projector_path: projector } = load;
-  const { worker, paths } = obtain(ctx, cards, [load.model_path, ...(projector === undefined ? [] : [projector])], {
-    onMessage: (message) => handleMessage(ctx, host, message),
-    onExit: (exit) => handleExit(ctx, host, exit),
-  });
+  const files = [load.model_path, ...(projector === undefined ? [] : [projector])];
+  const { worker, paths } = obtain(
+    ctx,
+    { cards, files, folder: store?.dir },
+    {
+      onMessage: (message) => handleMessage(ctx, host, message),
+      onExit: (exit) => handleExit(ctx, host, exit),
+    },
+  );
   const state = { parallel: load.parallel, loaded: false, ending: false, canSee: false };
   const host: Host = {
     key,
@@ -170,6 +189,7 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
     users: new Map(),
     pendingUsage: new Map(),
     loras: new Map(),
+    prefixes: store && new PrefixRoom(ctx, store.workspaceId, (text) => warn(ctx, host, text)),
     ...state,
   };
   hosts.open(ctx, host);
@@ -183,10 +203,15 @@ function start(ctx: Ctx, cards: readonly string[], { key, bytes, load }: Start):
   return host;
 }
 
-type AdapterFile = { path: string; modelId: string };
+function warn(ctx: Ctx, host: Host, text: string) {
+  ctx.log.warn(text, { workspace: host.prefixes?.workspaceId });
+  for (const live of new Set(host.users.values())) addLine(ctx, live.id, "warn", text);
+}
+
+type AdapterFile = { path: string; modelId: string; identity: string };
 
 export const adapterOf = (ctx: Ctx, { adapter }: Parts): AdapterFile | null =>
-  adapter && { path: models.pathOf(ctx, adapter), modelId: adapter.id };
+  adapter && { path: models.pathOf(ctx, adapter), modelId: adapter.id, identity: fileIdentity(adapter) };
 
 /** `bytes`: of its adapter. */
 type ReplicaSpec = { holder: string; model: ModelRef; adapter: AdapterFile | null; bytes: number; loadUntil: number };

@@ -1,3 +1,4 @@
+import type { PrefixRoom } from "../prefixes/room.ts";
 import type { Host, Live } from "./fleet.ts";
 import type { Guest } from "./hosts.ts";
 import type { Spare } from "./spare.ts";
@@ -21,4 +22,8 @@ export class DeploymentsState {
   cardNotBefore = Number.NEGATIVE_INFINITY;
   /** Bytes of decoded images in requests that are on their way to a replica. */
   pixelBytes = 0;
+  /** Processes that write beginnings of prompts to the disk. */
+  readonly prefixRooms = new Set<PrefixRoom>();
+  /** They get their room one after the other. */
+  prefixTurn: Promise<void> = Promise.resolve();
 }

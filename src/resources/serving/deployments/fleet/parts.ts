@@ -56,6 +56,10 @@ export function memoryOf(parts: Parts, size: { contextLength: number; parallel: 
 const WORKING_BYTES = 256 * MIB; // of the encoder: measured when the model is loaded
 const projectorBytes = ({ projector }: Parts) => (projector ? projector.sizeBytes + WORKING_BYTES : 0);
 
+/** Names the content of a model's file in the same way in every process. A hash comes too late: it takes minutes. */
+export const fileIdentity = ({ id, sizeBytes, fileMtimeMs }: ModelRow): string =>
+  JSON.stringify([id, sizeBytes, fileMtimeMs]);
+
 /** Replicas with the same key can share a process. Two workspaces never do. */
 export function keyOf(ctx: Ctx, row: DeploymentRow, { base, projector }: Parts): string {
   const { contextLength, parallel } = sizeOf(ctx, row, base);

@@ -29,6 +29,10 @@ export function handleMessage(ctx: Ctx, host: Host, message: FromServing) {
       }
   } else if (message.type === "served") {
     host.pendingUsage.get(message.request)?.(message);
+  } else if (message.type === "prefix_room") {
+    void host.prefixes?.grant(message.bytes).then((bytes) => host.worker.send({ type: "prefix_room", bytes }));
+  } else if (message.type === "prefixes") {
+    host.prefixes?.record(message.counts, message.problem);
   } else if (message.type === "loaded") {
     loaded(ctx, host, message);
   } else if (message.type === "attached" || message.type === "unattached") {
@@ -69,10 +73,16 @@ export function attachOrServe(ctx: Ctx, live: Live, replica: Replica) {
 
 type Adapter = NonNullable<Replica["adapter"]>;
 
-async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path, modelId }: Adapter) {
+async function attach(ctx: Ctx, live: Live, replica: Replica, { name, path, modelId, identity }: Adapter) {
   const { worker } = replica.host;
   try {
-    worker.send({ type: "attach", name, path: worker.link(path) ?? (await worker.bring(path)), model_id: modelId });
+    worker.send({
+      type: "attach",
+      name,
+      path: worker.link(path) ?? (await worker.bring(path)),
+      model_id: modelId,
+      identity,
+    });
   } catch (error) {
     void retire(ctx, replica, "its adapter cannot be read");
     const message = withoutPaths(errorText(error), ctx.config.data_dir);
@@ -100,6 +110,7 @@ function serve(ctx: Ctx, live: Live, replica: Replica) {
 export function handleExit(ctx: Ctx, host: Host, exit: Exit) {
   const { error, canRetry } = explainLoss(exit, ctx.config.data_dir);
   hosts.close(ctx, host);
+  host.prefixes?.[Symbol.dispose]();
   for (const report of host.pendingUsage.values()) report(undefined);
   for (const lora of [...host.loras.values()])
     lora.settle(new AppError("worker_failed", "The replica was lost: try again"));

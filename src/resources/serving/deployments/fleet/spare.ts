@@ -9,6 +9,7 @@ import type { Exit, Worker } from "../../../../platform/workers/types.ts";
 import { FromServing, type ToServing } from "../../../../workers/protocol.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
 import * as models from "../../models/service.ts";
+import { openStore } from "../prefixes/store.ts";
 import type { DeploymentRow } from "../table.ts";
 import { liveOf } from "./fleet.ts";
 import { usableParts } from "./parts.ts";
@@ -17,11 +18,15 @@ export type ServingWorker = Worker<FromServing, ToServing>;
 /** Handles the messages and the exit of a process. */
 export type Owner = { onMessage: (message: FromServing) => unknown; onExit: (exit: Exit) => unknown };
 
-/** `model`: the path of the only model that it may serve; undefined: any. `holder`: of its lease. */
+/**
+ * `model`: the path of the only model that it may serve; undefined: any. `folder`: the only one for blocks of prompts that it
+ * can use. `holder`: of its lease.
+ */
 export type Spare = {
   worker: ServingWorker;
   cards: string;
   model: string | undefined;
+  folder: string | undefined;
   owner: Owner | undefined;
   holder: string | undefined;
 };
@@ -34,17 +39,22 @@ type Obtained = { worker: ServingWorker; paths: string[] };
 
 /**
  * `cards`: UUIDs of the GPUs that the process sees, in this order, because the driver numbers them in another one; none:
- * the CPU. `files`: the model, then its projector. `paths` of the result are the paths under which the process may read them.
+ * the CPU. `files`: the model, then its projector. `folder`: where it keeps prompts.
  */
-export function obtain(ctx: Ctx, cards: readonly string[], files: readonly string[], owner: Owner): Obtained {
+type Needs = { cards: readonly string[]; files: readonly string[]; folder: string | undefined };
+
+/** `paths` of the result are the paths under which the process may read the files. */
+export function obtain(ctx: Ctx, { cards, files, folder }: Needs, owner: Owner): Obtained {
   const [modelPath] = files;
   const state = ctx.state.deployments;
   const { spare: ready } = state;
-  const fitting = ready?.cards === cards.join() && (ready.model ?? modelPath) === modelPath ? ready : undefined;
+  const isFitting =
+    ready?.cards === cards.join() && (ready.model ?? modelPath) === modelPath && ready.folder === folder;
+  const fitting = isFitting ? ready : undefined;
   const linked = files.map((file) => fitting?.worker.link(file)); // undefined: it is on another file system, so a new process gets access to it
   const isLinked = linked.every((path) => path !== undefined);
   if (isLinked) state.spare = undefined;
-  const spare = fitting && isLinked ? fitting : start(ctx, cards, undefined, files);
+  const spare = fitting && isLinked ? fitting : start(ctx, { cards, model: undefined, folder }, files);
   spare.owner = owner;
   letGo(ctx, spare); // the memory of a replica is leased without its context
   return { worker: spare.worker, paths: isLinked ? (linked as string[]) : [...files] };
@@ -54,12 +64,18 @@ export function obtain(ctx: Ctx, cards: readonly string[], files: readonly strin
 export function keepSpare(ctx: Ctx, purpose: Purpose | undefined) {
   const state = ctx.state.deployments;
   const { spare: old } = state;
-  if ((old && purpose && old.cards === purpose.cards.join() && old.model === purpose.model) || ctx.closing.aborted)
+  if (
+    (old &&
+      purpose &&
+      old.cards === purpose.cards.join() &&
+      old.model === purpose.model &&
+      old.folder === purpose.folder) ||
+    ctx.closing.aborted
+  )
     return;
   if (!old && !purpose) return;
   void old?.worker.stop("no deployment is parked, or another one");
-  state.spare =
-    purpose && ctx.clock.steady() >= state.spareNotBefore ? start(ctx, purpose.cards, purpose.model) : undefined;
+  state.spare = purpose && ctx.clock.steady() >= state.spareNotBefore ? start(ctx, purpose) : undefined;
   if (state.spare && purpose) void prepare(ctx, state.spare, purpose);
 }
 
@@ -115,13 +131,15 @@ export function registerStandby(ctx: Ctx) {
   });
 }
 
-function start(ctx: Ctx, cards: readonly string[], model: string | undefined, reads: readonly string[] = []): Spare {
+type SpareFor = { cards: readonly string[]; model: string | undefined; folder: string | undefined };
+
+function start(ctx: Ctx, { cards, model, folder }: SpareFor, reads: readonly string[] = []): Spare {
   const state = ctx.state.deployments;
-  const spare: Omit<Spare, "worker"> = { cards: cards.join(), model, owner: undefined, holder: undefined };
+  const spare: Omit<Spare, "worker"> = { cards: cards.join(), model, folder, owner: undefined, holder: undefined };
   const worker = ctx.supervisor.spawn<FromServing, ToServing>({
     kind: "serving",
     incoming: FromServing,
-    grants: { reads, gpu: cards.length > 0 },
+    grants: { reads, gpu: cards.length > 0, writes: folder === undefined ? [] : [folder] },
     extraEnv: { CUDA_VISIBLE_DEVICES: spare.cards },
     onMessage: (message) => spare.owner?.onMessage(message),
     onExit: (exit) => {
@@ -138,10 +156,11 @@ function start(ctx: Ctx, cards: readonly string[], model: string | undefined, re
 }
 
 /**
- * `cards`: UUIDs of the GPUs that the process sees; none: the CPU. `model`: the only model that may wake, or undefined. A
+ * `cards`: UUIDs of the GPUs that the process sees; none: the CPU. `model`: the only model that may wake, or undefined.
+ * `folder`: of the prompts of the sleeper's workspace, to which the process is confined; others start a process of their own. A
  * process that has read a model serves no other one: it may belong to another workspace.
  */
-type Purpose = { cards: readonly string[]; model: string | undefined; sleeper: DeploymentRow };
+type Purpose = SpareFor & { sleeper: DeploymentRow };
 
 /** `sleepers`: the parked deployments. Undefined: no standby process is needed, or nothing is known of its GPU yet. */
 export function wantedFor(ctx: Ctx, sleepers: readonly DeploymentRow[]): Purpose | undefined {
@@ -151,7 +170,8 @@ export function wantedFor(ctx: Ctx, sleepers: readonly DeploymentRow[]): Purpose
   if (!cards) return undefined;
   const isOwn = cards.length === 1 && ctx.config.serving.decoder !== "library"; // the library reads a model in one go
   const [path, ...others] = isOwn ? new Set(sleepers.map((row) => pathOf(ctx, row))) : [];
-  return { cards, model: others.length === 0 ? path : undefined, sleeper };
+  const folder = openStore(ctx, sleeper.workspaceId)?.dir;
+  return { cards, model: others.length === 0 ? path : undefined, folder, sleeper };
 }
 
 /** The base of an adapter. Undefined: the file is not here. */

@@ -6,6 +6,8 @@ import type { ModelRow } from "../../models/table.ts";
 import { adaptersOf } from "../chat/loras.ts";
 import { inflightOf, type Live, type Lora, peekLive, type Replica } from "../fleet/fleet.ts";
 import { payerOf } from "../fleet/hosts.ts";
+import { limitOf } from "../prefixes/room.ts";
+import { find as findStore } from "../prefixes/store.ts";
 import type { DeploymentRow } from "../table.ts";
 import type { DeploymentLive } from "./schema.ts";
 
@@ -17,6 +19,7 @@ export function liveView(ctx: Ctx, row: DeploymentRow): DeploymentLive {
     open_requests: inflightOf(live),
     waiting_requests: live.held.size,
     replicas: [...live.replicas].map(presentReplica),
+    prefix_cache: presentPrefixes(ctx, row, live),
     adapters: adapters(ctx, row, live),
   };
 }
@@ -35,6 +38,15 @@ function presentReplica(replica: Replica): DeploymentLive["replicas"][number] {
     model_bytes: payerOf(host) === replica ? host.bytes : 0,
     adapter_bytes: adapterBytes,
     shared_with: others.size - 1,
+  };
+}
+
+function presentPrefixes(ctx: Ctx, { workspaceId }: DeploymentRow, live: Live): DeploymentLive["prefix_cache"] {
+  const rooms = new Set([...live.replicas].map(({ host }) => host.prefixes));
+  return {
+    bytes: findStore(ctx, workspaceId)?.bytes ?? 0,
+    limit_bytes: limitOf(ctx, workspaceId),
+    read_tokens: [...rooms].reduce((sum, room) => sum + (room?.readTokens ?? 0), 0),
   };
 }
 

@@ -73,6 +73,13 @@ export const DeploymentLive = later(() =>
           shared_with: z.int().describe("Other deployments that use the same copy of the model"),
         }),
       ),
+      prefix_cache: z
+        .object({
+          bytes: z.int().describe("Blocks of prompts of the workspace, of all its deployments"),
+          limit_bytes: z.int().describe("0: no prompts are kept on the disk"),
+          read_tokens: z.int().describe("Tokens that the replicas above have read from blocks instead of prompts"),
+        })
+        .describe("Beginnings of prompts on the disk"),
       adapters: z
         .array(
           z.object({

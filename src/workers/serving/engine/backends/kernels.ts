@@ -85,6 +85,10 @@ export class KernelBackend implements Backend {
     this.#full = false;
   }
 
+  keep() {
+    return false;
+  }
+
   clear() {
     this.#options.decoder.clear();
   }

@@ -13,6 +13,8 @@ import type { Shapes } from "../batch_shapes.ts";
 import { Cache } from "../cache.ts";
 import { Composer } from "../composer.ts";
 import type { Pace } from "../pace.ts";
+import type { PrefixFolder } from "../prefixes/folder.ts";
+import { SlotPrefixes } from "../prefixes/slot_prefixes.ts";
 import { RowReader } from "../row_reader.ts";
 import { DeviceSampling } from "../sampling/device_sampling.ts";
 import { Grammars } from "../sampling/grammar.ts";
@@ -45,8 +47,12 @@ export type LibraryOptions = {
   steady: boolean;
   /** Set if a token must not depend on what is decoded beside it. */
   shapes: Shapes | null;
+  device: "cpu" | "gpu";
+  /** Null: prompts stay in memory only. */
+  prefixes: PrefixFolder | null;
 };
 
+const FLUSH_MS = 4_000; // the server kills a process that takes longer to end
 const TURN = 8; // batches with one adapter while another waits
 
 export class LibraryBackend implements Backend {
@@ -61,6 +67,7 @@ export class LibraryBackend implements Backend {
   readonly #owners: (Sequence | null)[];
   readonly #logits: Logits;
   readonly #rows: RowReader;
+  readonly #prefixes: SlotPrefixes | null;
   #turn = 0;
 
   constructor(options: LibraryOptions, results: Results) {
@@ -68,7 +75,12 @@ export class LibraryBackend implements Backend {
     this.#options = options;
     this.#results = results;
     this.#llama = native.llama;
-    this.#cache = new Cache({ ...native, ...options });
+    this.#cache = new Cache({
+      ...native,
+      ...options,
+      beforeLoss: (at, keep) => this.#prefixes?.beforeLoss(at, keep),
+    });
+    this.#prefixes = this.#openPrefixes();
     this.#owners = this.#cache.slots.map(() => null);
     this.#composer = new Composer({
       ...options,
@@ -96,7 +108,12 @@ export class LibraryBackend implements Backend {
     this.#turn = 0;
   }
 
+  keep(isIdle: boolean) {
+    return this.#prefixes?.step(isIdle) ?? false;
+  }
+
   close() {
+    this.#prefixes?.flush(FLUSH_MS);
     this.#grammars.free();
     this.#llama.llama_free(this.#options.native.context);
     this.#device?.free();
@@ -175,8 +192,10 @@ export class LibraryBackend implements Backend {
   #start(sequence: Sequence): boolean {
     const { prompt, sampling, seeds, grammar, ignoreEos, fresh, probe, sequence: first } = sequence.submit;
     const isSibling = sequence.leader !== null;
-    const taken = this.#cache.take(prompt, sequence.adapter.key, { isSibling, isFresh: fresh && !isSibling });
+    const isFresh = fresh && !isSibling;
+    const taken = this.#cache.take(prompt, sequence.adapter.key, { isSibling, isFresh });
     if (!taken) return false;
+    const cached = this.#prefixes && !isFresh ? this.#prefixes.restore(taken.at, prompt, taken.keep) : taken.keep;
     sequence.slot = taken.at;
     this.#owners[taken.at] = sequence;
     try {
@@ -189,8 +208,22 @@ export class LibraryBackend implements Backend {
       this.#results.failed(sequence, errorText(error));
       return false;
     }
-    this.#results.started(sequence, taken.keep);
+    this.#results.started(sequence, cached);
     return true;
+  }
+
+  #openPrefixes(): SlotPrefixes | null {
+    const { native, adapters, pace, prefixes: folder, reuse, unified } = this.#options;
+    if (folder === null || !reuse || unified) return null;
+    return new SlotPrefixes({
+      llama: this.#llama,
+      context: native.context,
+      slots: this.#cache.slots,
+      folder,
+      identityOf: (key) => adapters.identityOf(key),
+      promptMsPerToken: () => pace.promptMsPerToken,
+      device: this.#options.device,
+    });
   }
 
   #chooseAdapter(): number | undefined {

@@ -92,7 +92,7 @@ export function samplerNative(llama: Llama, model: Ptr, contextLength: number): 
   return { llama, vocab, vocabSize, contextLength, kinds: new TokenKinds(llama, vocab) };
 }
 
-type Shared = Pick<LibraryOptions, "adapters" | "pace" | "pulse"> & { native: SamplerNative };
+type Shared = Pick<LibraryOptions, "adapters" | "pace" | "pulse" | "prefixes"> & { native: SamplerNative };
 
 /** Null: an answer may depend on what is decoded beside it. */
 export function shapesFor(model: Ptr, open: OpenMessage): Shapes | null {
@@ -149,6 +149,7 @@ export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, resul
     shapes,
     threads: open.gpus.length > 0 || open.steady || threads < 2 ? null : new ThreadCount(threads),
     guesses: open.guesses,
+    device: open.gpus.length > 0 ? "gpu" : "cpu",
     fillMost: open.gpus.length > 0 ? GPU_FILL : CPU_FILL,
     reuse: !llama.llama_model_is_recurrent(model) && !llama.llama_model_is_hybrid(model),
   };

@@ -11,8 +11,14 @@ export type Backend = {
   release: (sequence: Sequence) => void;
   /** Returns the request by which a health probe decodes without loss of a cache. */
   probe: (submit: SubmitMessage) => SubmitMessage;
+  /**
+   * Writes a part of the cache to the disk. Returns true if there is more to write at once. `isIdle`: nothing else is to be
+   * done.
+   */
+  keep: (isIdle: boolean) => boolean;
   /** Forgets the cache. No sequence runs. */
   clear: () => void;
+  /** Writes to the disk what is not there yet, as far as time allows. */
   close: () => void;
 };
 

@@ -1,7 +1,7 @@
 /** An open encoder on the decoding thread: a model without a cache, which computes embeddings or scores and no text. */
 import type { Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
-import { type AdapterPart, Adapters } from "../adapters.ts";
+import { type AdapterFile, type AdapterPart, Adapters } from "../adapters.ts";
 import { Pace } from "../pace.ts";
 import type { BringMessage, FromThread, OpenMessage, OpenModel, SubmitMessage } from "../thread/messages.ts";
 import { Pulse } from "../thread/pulse.ts";
@@ -52,9 +52,11 @@ export class Encoding implements OpenModel {
     this.#embedder.submit(id, prompts, adapter);
   }
 
-  attach(name: string, path: string, scale: number): number {
-    return this.#adapters.attach(name, path, scale);
+  attach(file: AdapterFile): number {
+    return this.#adapters.attach(file);
   }
+
+  grant() {}
 
   share(name: string, address: number) {
     this.#adapters.share(name, address as Ptr);

@@ -1,7 +1,10 @@
 /**
  * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
  */
-import type { AdapterPart } from "../adapters.ts";
+
+import type { PrefixCounts } from "../../../protocol.ts";
+import type { AdapterFile, AdapterPart } from "../adapters.ts";
+import type { PrefixOptions } from "../prefixes/folder.ts";
 import type { DecoderChoice, InvarianceChoice, ModelFacts, PromptRows, Sampling } from "../types.ts";
 
 export type OpenMessage = {
@@ -22,6 +25,8 @@ export type OpenMessage = {
   decoder: DecoderChoice;
   batchInvariant: InvarianceChoice;
   images: boolean;
+  /** Null: prompts stay in memory only. */
+  prefixes: PrefixOptions | null;
   wantsProgress: boolean;
   /** The memory of a `Pulse`. */
   pulse: SharedArrayBuffer;
@@ -55,7 +60,7 @@ export type SubmitMessage = {
 /** A question has one answer, which names its id. */
 export type Question =
   | { type: "embed"; id: number; prompts: readonly Int32Array[]; adapter: string | null }
-  | { type: "attach"; id: number; name: string; path: string; scale: number }
+  | { type: "attach"; id: number; name: string; path: string; scale: number; identity: string | null }
   | { type: "share"; id: number; name: string; address: number }
   | { type: "combine"; id: number; name: string; parts: readonly AdapterPart[] }
   | { type: "detach"; id: number; name: string }
@@ -79,6 +84,8 @@ export type ToThread =
   | OpenMessage
   | SubmitMessage
   | { type: "cancel"; sequences: readonly number[] }
+  /** Blocks of so many bytes may be written to the disk. 0: none for now. */
+  | { type: "room"; bytes: number }
   | Question;
 
 export type FromThread =
@@ -89,7 +96,13 @@ export type FromThread =
   /** `unusable`: the file is no model that can be served here. */
   | { type: "unopened"; error: string; unusable: boolean }
   | { type: "failed"; sequence: number; error: string }
+  | PrefixMessage
   | { type: "answer"; id: number; error?: string; vectors?: Float32Array[]; address?: number };
+
+/** Room for blocks is needed, or what was done with blocks since the last message. */
+export type PrefixMessage =
+  | { type: "wants_room"; bytes: number }
+  | { type: "prefixes"; counts: PrefixCounts; problem: string | null };
 
 /** One open model on the decoding thread. */
 export type OpenModel = {
@@ -99,7 +112,8 @@ export type OpenModel = {
   bring: (message: BringMessage, done: (error?: unknown) => void) => void;
   withLibrary: (because: string, act: () => void) => void;
   embed: (id: number, prompts: readonly Int32Array[], adapter: string | null) => void;
-  attach: (name: string, path: string, scale: number) => number;
+  attach: (adapter: AdapterFile) => number;
+  grant: (bytes: number) => void;
   share: (name: string, address: number) => void;
   combine: (name: string, parts: readonly AdapterPart[]) => void;
   detach: (name: string) => void;

@@ -43,6 +43,7 @@ function open(message: OpenMessage) {
 function handle(open: OpenModel, message: Exclude<ToThread, { type: "open" | "prepare" }>) {
   if (message.type === "submit") return open.submit(message);
   if (message.type === "cancel") return open.cancel(message.sequences);
+  if (message.type === "room") return open.grant(message.bytes);
   if (message.type === "embed") return open.withLibrary("embeddings are computed", () => answer(open, message));
   if (message.type === "share") return open.withLibrary("an adapter is shared", () => answer(open, message));
   if (message.type === "attach" || message.type === "combine") return bring(open, message);
@@ -62,7 +63,7 @@ function answer(open: OpenModel, message: Question) {
   try {
     if (message.type === "embed") return open.embed(message.id, message.prompts, message.adapter);
     if (message.type === "attach") {
-      const address = open.attach(message.name, message.path, message.scale);
+      const address = open.attach(message);
       return post({ type: "answer", id: message.id, address });
     }
     if (message.type === "share") open.share(message.name, message.address);

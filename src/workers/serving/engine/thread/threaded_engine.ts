@@ -20,7 +20,7 @@ import {
 } from "../types.ts";
 import type { Vocab } from "../vocab.ts";
 import { type Counters, readFrame } from "./frame.ts";
-import type { FromThread, Question, ToThread } from "./messages.ts";
+import type { FromThread, PrefixMessage, Question, ToThread } from "./messages.ts";
 import type { Pulse } from "./pulse.ts";
 
 type ActiveSample = { run: ActiveRun; sample: number; started: boolean };
@@ -33,6 +33,7 @@ type Opened = {
   model: number;
   pulse: Pulse;
   checkGrammar: (grammar: string) => void;
+  onPrefixes: (message: PrefixMessage) => void;
 };
 
 export class ThreadedEngine implements Engine {
@@ -42,6 +43,7 @@ export class ThreadedEngine implements Engine {
   readonly #vocab: Vocab;
   readonly #pulse: Pulse;
   readonly #checkGrammar: (grammar: string) => void;
+  readonly #onPrefixes: (message: PrefixMessage) => void;
   readonly #samples = new Map<number, ActiveSample>();
   readonly #answers = new Map<number, Answer>();
   readonly #adapters = new Set<string>();
@@ -52,13 +54,14 @@ export class ThreadedEngine implements Engine {
   #lastId = 0;
   #broken: Error | null = null;
 
-  constructor(thread: Worker, { vocab, facts, model, pulse, checkGrammar }: Opened) {
+  constructor(thread: Worker, { vocab, facts, model, pulse, checkGrammar, onPrefixes }: Opened) {
     this.facts = facts;
     this.model = model;
     this.#thread = thread;
     this.#vocab = vocab;
     this.#pulse = pulse;
     this.#checkGrammar = checkGrammar;
+    this.#onPrefixes = onPrefixes;
     thread.onmessage = ({ data }: MessageEvent<FromThread>) => this.#receive(data);
     thread.onerror = (event) => this.#break(new Error(event.message));
   }
@@ -138,10 +141,15 @@ export class ThreadedEngine implements Engine {
     return answer.vectors ?? [];
   };
 
-  attach = async (name: string, path: string, scale = 1) => {
-    const { address } = await this.#ask((id) => ({ type: "attach", id, name, path, scale }));
+  attach = async (name: string, path: string, { scale = 1, identity }: { scale?: number; identity?: string } = {}) => {
+    const file = { name, path, scale, identity: identity ?? null };
+    const { address } = await this.#ask((id) => ({ type: "attach", id, ...file }));
     this.#adapters.add(name);
     return address as number;
+  };
+
+  grantRoom = (bytes: number) => {
+    if (!this.#broken) this.#post({ type: "room", bytes });
   };
 
   share = async (name: string, address: number) => {
@@ -202,7 +210,8 @@ export class ThreadedEngine implements Engine {
     if (message.type === "failed") {
       const place = this.#samples.get(message.sequence);
       place?.run.fail(new Error(message.error));
-    } else if (message.type === "answer") {
+    } else if (message.type === "prefixes" || message.type === "wants_room") this.#onPrefixes(message);
+    else if (message.type === "answer") {
       const answer = this.#answers.get(message.id);
       this.#answers.delete(message.id);
       if (message.vectors) this.#decodedAt = performance.now();

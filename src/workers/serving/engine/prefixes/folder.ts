@@ -1,0 +1,190 @@
+/**
+ * The folder with the blocks of one workspace, as a replica uses it. It blocks the decoding thread, as decoding does: a
+ * block is read faster than its tokens. The server counts and removes blocks; this side writes only into the room that
+ * the server granted. A fault of the disk costs blocks, never an answer.
+ */
+import { closeSync, existsSync, futimesSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { errorText } from "../../../../lib/error_text.ts";
+import { MIB, MINUTE_MS } from "../../../../lib/units.ts";
+import { errorCode, tempPath } from "../../../../platform/files.ts";
+import type { PrefixCounts } from "../../../protocol.ts";
+import { type BlockKeys, keysOf, namesOf, openBlock, rootOf, SEAL_BYTES, sealBlock } from "./block.ts";
+
+/** `identity`: of the model file and everything else that the numbers depend on, without the adapter. */
+export type PrefixOptions = { dir: string; key: string; identity: string };
+
+const NOTHING: PrefixCounts = {
+  stored_blocks: 0,
+  stored_bytes: 0,
+  read_blocks: 0,
+  read_bytes: 0,
+  read_tokens: 0,
+  read_ms: 0,
+  saved_ms: 0,
+  bad_blocks: 0,
+};
+
+const BLOCKS_AHEAD = 4;
+const BLOCKS_ASKED = 32;
+const MOST_ASKED = 64 * MIB;
+const FIRST_ASKED = 4 * MIB;
+const PAUSE_MS = MINUTE_MS;
+
+export class PrefixFolder {
+  readonly #dir: string;
+  readonly #keys: BlockKeys;
+  readonly #identity: string;
+  readonly #ask: (bytes: number) => void;
+  readonly #now: () => number;
+  #room = 0;
+  #isAsking = false;
+  #closedUntil = Number.NEGATIVE_INFINITY;
+  #counts = { ...NOTHING };
+  #problem: string | null = null;
+
+  constructor({ dir, key, identity }: PrefixOptions, ask: (bytes: number) => void, now = () => performance.now()) {
+    this.#dir = dir;
+    this.#keys = keysOf(Buffer.from(key, "hex"));
+    this.#identity = identity;
+    this.#ask = ask;
+    this.#now = now;
+    this.#want(FIRST_ASKED); // blocks may have to be written in a hurry
+  }
+
+  /** `by`: what computes the numbers, and the identity of the adapter. */
+  names(by: { decoder: string; adapter: string }, tokens: Int32Array, count: number): string[] {
+    const root = rootOf(this.#keys, JSON.stringify([this.#identity, by.decoder, by.adapter]));
+    return namesOf(this.#keys, root, tokens, count);
+  }
+
+  has(name: string): boolean {
+    return existsSync(join(this.#dir, name));
+  }
+
+  /** How many blocks of this list are there, from its beginning. */
+  count(names: readonly string[]): number {
+    const missing = names.findIndex((name) => !this.has(name));
+    return missing < 0 ? names.length : missing;
+  }
+
+  /** Null: there is no such block, or it is not whole. A bad one is removed. The time of its file says when it was used. */
+  read(name: string): Uint8Array | null {
+    const path = join(this.#dir, name);
+    let sealed: Uint8Array;
+    try {
+      sealed = readAndTouch(path);
+    } catch (error) {
+      if (errorCode(error) !== "ENOENT") this.#fail(error);
+      return null;
+    }
+    const content = openBlock(this.#keys, name, sealed);
+    if (content) {
+      this.#counts.read_blocks++;
+      this.#counts.read_bytes += sealed.length;
+    } else {
+      this.#counts.bad_blocks++;
+      this.drop(name);
+    }
+    return content;
+  }
+
+  /** For a block whose content is of no use. */
+  drop(name: string) {
+    try {
+      unlinkSync(join(this.#dir, name));
+    } catch {
+      // the server has removed it, or will
+    }
+  }
+
+  /** False: there is no room now. It comes with `grant`. */
+  hasRoom(bytes: number): boolean {
+    const needed = bytes + SEAL_BYTES;
+    if (this.#room < needed * BLOCKS_AHEAD) this.#want(Math.max(needed, Math.min(needed * BLOCKS_ASKED, MOST_ASKED)));
+    return this.#room >= needed;
+  }
+
+  #want(bytes: number) {
+    if (this.#isAsking || this.isClosed) return;
+    this.#isAsking = true;
+    this.#ask(bytes);
+  }
+
+  /** 0: the server has no room for now. */
+  grant(bytes: number) {
+    this.#isAsking = false;
+    this.#room += bytes;
+    if (bytes === 0) this.#closedUntil = this.#now() + PAUSE_MS;
+  }
+
+  /** Call `hasRoom` before. Returns false if the block is not on the disk. */
+  write(name: string, content: Uint8Array): boolean {
+    if (this.has(name)) return true;
+    const sealed = sealBlock(this.#keys, name, content);
+    const temp = tempPath(this.#dir);
+    try {
+      const fd = openSync(temp, "wx", 0o600);
+      try {
+        for (let at = 0; at < sealed.length; ) at += writeSync(fd, sealed, at);
+      } finally {
+        closeSync(fd);
+      }
+      renameSync(temp, join(this.#dir, name)); // not flushed: a block that a power failure damages does not open
+    } catch (error) {
+      this.#fail(error);
+      this.#closedUntil = this.#now() + PAUSE_MS;
+      try {
+        unlinkSync(temp);
+      } catch {
+        // it was never made
+      }
+      return false;
+    }
+    this.#room -= sealed.length;
+    this.#counts.stored_blocks++;
+    this.#counts.stored_bytes += sealed.length;
+    this.#problem = null;
+    return true;
+  }
+
+  /** True while writes make no sense. */
+  get isClosed(): boolean {
+    return this.#now() < this.#closedUntil;
+  }
+
+  restored(tokens: number, readMs: number, savedMs: number) {
+    this.#counts.read_tokens += tokens;
+    this.#counts.read_ms += readMs;
+    this.#counts.saved_ms += Math.max(0, savedMs - readMs);
+  }
+
+  /** Null: nothing has happened. `problem`: the reason why blocks cannot be used. */
+  takeCounts(): { counts: PrefixCounts; problem: string | null } | null {
+    if (this.#problem === null && Object.values(this.#counts).every((value) => value === 0)) return null;
+    const taken = { counts: this.#counts, problem: this.#problem };
+    this.#counts = { ...NOTHING };
+    this.#problem = null;
+    return taken;
+  }
+
+  #fail(error: unknown) {
+    this.#problem = errorText(error);
+  }
+}
+
+function readAndTouch(path: string): Uint8Array {
+  const fd = openSync(path, "r");
+  try {
+    const sealed = readFileSync(fd);
+    const now = Date.now() / 1000;
+    try {
+      futimesSync(fd, now, now);
+    } catch {
+      // it only counts as unused for longer
+    }
+    return sealed;
+  } finally {
+    closeSync(fd);
+  }
+}
