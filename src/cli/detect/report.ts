@@ -1,6 +1,6 @@
 /** Formats one line per file. The path is last, because its width is unknown. */
 import { signatureWords } from "../../lib/detection/signature_words.ts";
-import { PREDICTIONS } from "../../lib/detection/tiers.ts";
+import { EVEN, PREDICTIONS } from "../../lib/detection/tiers.ts";
 import { isoTime } from "../../lib/time.ts";
 import { present } from "../../resources/detection/schema.ts";
 import type { ModelName, Signals } from "../../workers/protocol_detector.ts";
@@ -83,6 +83,7 @@ const rowOf = ({ scored, hash, sizeBytes, ms }: Scored, threshold: number, nowMs
   imageHash: hash,
   cacheKey: null,
   threshold,
+  prior: EVEN,
   sizeBytes,
   scored,
   detectionMs: ms,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { randomFor } from "../../../test/sweep.ts";
-import { AI_NOT_PROVEN, ensembleOf, FRAMED, tierOf, UNLIKE_TRAINING } from "./tiers.ts";
+import { AI_NOT_PROVEN, BLANK, ensembleOf, FRAMED, tierOf, UNLIKE_TRAINING } from "./tiers.ts";
 
 const success = (score: number, more: object = {}) => ({ score, status: "success", ...more });
 
@@ -77,4 +77,34 @@ test("no score reaches the tier ai where it is not proven", () => {
   expect(at(0.88, 0.9)).toMatchObject({ prediction: "likely_ai", isFake: true, score: 0.8499, reason: AI_NOT_PROVEN });
   expect(at(0.98, null)).toMatchObject({ prediction: "likely_ai", reason: AI_NOT_PROVEN });
   expect(at(0.8, null)).toMatchObject({ score: 0.8, reason: null });
+});
+
+test("the share of generated files in the traffic moves a score by its log-odds", () => {
+  const at = (score: number, prior?: number, more: object = {}) =>
+    ensembleOf({ models: { a: success(score) }, ...more }, prior)!;
+  const logit = (score: number) => Math.log(score / (1 - score));
+  for (const score of [0.01, 0.2, 0.5, 0.7, 0.99])
+    for (const prior of [0.001, 0.1, 0.4, 0.9, 0.999])
+      expect(logit(at(score, prior).score)).toBeCloseTo(logit(score) + logit(prior), 9);
+  expect(at(0.7, 0.1)).toMatchObject({
+    prediction: "likely_real",
+    pixelScore: 0.7,
+    reason: "The account says that 10 % of its files are generated, so the score is lower",
+  });
+  expect(at(0.7, 0.9)).toMatchObject({ prediction: "ai", reason: expect.stringContaining("90 %") });
+  expect(at(0.7, 0.5)).toEqual(at(0.7));
+  for (const score of [0, 1]) expect(at(score, 0.1).score).toBe(score);
+});
+
+test("a prior neither decides an image of which nothing can be said nor outweighs a declaration", () => {
+  const models = { a: success(0.5) };
+  expect(ensembleOf({ models, layout: "blank" }, 0.999)).toMatchObject({ prediction: "uncertain", reason: BLANK });
+  const signals = {
+    c2pa: null,
+    metadata: { camera: null, generator: null },
+    watermark: { generator: "FLUX" },
+  };
+  expect(ensembleOf({ models, signals }, 0.001)).toMatchObject({ score: 0.95, declared: "watermark" });
+  const unproven = { a: success(0.8, { ai_from: null }) };
+  expect(ensembleOf({ models: unproven }, 0.9)).toMatchObject({ score: 0.8499, reason: AI_NOT_PROVEN });
 });

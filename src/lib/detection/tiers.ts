@@ -52,20 +52,24 @@ export const UNLIKE_TRAINING =
   "The file is unlike everything in the training data, so the score is moved into uncertain";
 export const AI_NOT_PROVEN = "The tier ai is not proven at this score, so the score stays below it";
 
+/** The prior that moves no score: as many generated files as real ones. */
+export const EVEN = 0.5;
+
 /**
- * The score of the models that succeeded, moved by what is known: first by doubt, then up to what the file declares.
- * Undefined: no model succeeded.
+ * The score of the models that succeeded, moved by what is known: by the share of generated files in the traffic, then by doubt, then
+ * up to what the file declares. Undefined: no model succeeded.
  */
-export function ensembleOf({ models, signals, media, layout }: Finding): Ensemble | undefined {
+export function ensembleOf({ models, signals, media, layout }: Finding, prior = EVEN): Ensemble | undefined {
   const results = Object.values(models);
   const succeeded = results.flatMap((each) => (each?.status === "success" && each.score !== null ? [each] : []));
   if (succeeded.length === 0) return undefined;
   const pixelScore = succeeded.reduce((sum, each) => sum + each.score!, 0) / succeeded.length;
   const doubt = doubtOf({ media, layout });
-  const doubted = doubt === null ? moved(pixelScore, succeeded) : { score: undecided(pixelScore), reason: doubt };
+  const shifted = withPrior(pixelScore, prior);
+  const doubted = doubt === null ? moved(shifted.score, succeeded) : { score: undecided(shifted.score), reason: doubt };
   const declaration = signals ? declarationOf(signals) : undefined;
   const { score, reason } = declaration && declaration.least > doubted.score ? raised(declaration) : doubted;
-  const note = layout === "framed" ? FRAMED : null;
+  const notes = [shifted.reason, layout === "framed" ? FRAMED : null].filter((each) => each !== null);
   const declared = declaration?.declared ?? "none";
   return {
     ...tierOf(score),
@@ -74,8 +78,17 @@ export function ensembleOf({ models, signals, media, layout }: Finding): Ensembl
     declared,
     succeeded: succeeded.length,
     total: results.length,
-    reason: reason ?? note,
+    reason: reason ?? (notes.length > 0 ? notes.join(". ") : null),
   };
+}
+
+/** Adds the log-odds of the prior to those of the score. */
+function withPrior(score: number, prior: number): { score: number; reason: string | null } {
+  if (prior === EVEN) return { score, reason: null };
+  const [ai, real] = [score * prior, (1 - score) * (1 - prior)];
+  const way = prior < EVEN ? "lower" : "higher";
+  const reason = `The account says that ${+(100 * prior).toFixed(1)} % of its files are generated, so the score is ${way}`;
+  return { score: ai / (ai + real), reason };
 }
 
 /** The networks know no image with a shorter side. */

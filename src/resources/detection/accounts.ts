@@ -5,6 +5,7 @@
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../context.ts";
 import { emit } from "../../events/emit.ts";
+import { EVEN } from "../../lib/detection/tiers.ts";
 import { AppError } from "../../lib/errors.ts";
 import { prepared, type Tx, write } from "../../platform/db/db.ts";
 import { preparedRow } from "../../platform/db/row.ts";
@@ -31,6 +32,7 @@ export const accountOf = (ctx: Pick<Ctx, "db" | "clock">, workspaceId: string): 
     workspaceId,
     defaultModels: ["detector_v0"],
     defaultThreshold: 0.5,
+    prior: EVEN,
     cacheEnabled: true,
     creditsSpent: 0,
     month: monthOf(ctx.clock.now()),

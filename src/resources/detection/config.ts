@@ -14,6 +14,7 @@ export function present(ctx: Ctx, workspaceId: string): Config {
     customerId,
     defaultModels: account.defaultModels,
     defaultThreshold: account.defaultThreshold,
+    prior: account.prior,
     webhookUrl: webhooks.servicePoint(ctx, workspaceId)?.url ?? null,
     cacheEnabled: account.cacheEnabled,
     plan,
@@ -23,10 +24,11 @@ export function present(ctx: Ctx, workspaceId: string): Config {
 
 /** Only the answer to a new address holds its secret. */
 export async function update(ctx: Ctx, workspaceId: string, input: ChangeConfig): Promise<Config> {
-  const { webhookUrl, defaultModels, defaultThreshold, cacheEnabled } = input;
+  const { webhookUrl, defaultModels, defaultThreshold, prior, cacheEnabled } = input;
   const changes = {
     ...(defaultModels === undefined ? {} : { defaultModels: namedModels(defaultModels) }),
     ...(defaultThreshold === undefined ? {} : { defaultThreshold }),
+    ...(prior === undefined ? {} : { prior }),
     ...(cacheEnabled === undefined ? {} : { cacheEnabled }),
   };
   if (typeof webhookUrl === "string") await requireReachable(ctx, webhookUrl, { field: "webhookUrl" });

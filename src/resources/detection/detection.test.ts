@@ -162,6 +162,21 @@ describe("the cache", () => {
     ]);
   });
 
+  test("the account's share of generated files moves the score of new and of cached results", async () => {
+    const app = open();
+    const json = { image: imageOf({ score: 0.6 }) };
+    const before = (await app.call("POST", "/api/detect", json)).body;
+    expect(before).toMatchObject({ ensemble_score: 0.6, prediction: "likely_ai", cached: false, reason: null });
+    expect((await app.call("PUT", "/v1/config", { prior: 0.1 })).body.prior).toBe(0.1);
+    const after = (await app.call("POST", "/api/detect", json)).body;
+    expect(after).toMatchObject({ cached: true, pixel_score: 0.6, prediction: "real", isFake: false });
+    expect(after.ensemble_score).toBeCloseTo(0.06 / (0.06 + 0.36), 9);
+    expect(after.reason).toContain("10 %");
+    const other = (await app.detect({ score: 0.7 })).body;
+    await app.call("PUT", "/v1/config", { prior: 0.5 });
+    expect((await app.call("GET", `/api/detect/${other.id}`)).body.ensemble_score).toBe(other.ensemble_score);
+  });
+
   test("DET2 is off where the account says so, follows the threshold of now, and ends with a model's version", async () => {
     const app = open({ lives: [{ version: "1" }, { version: "2" }], flags: { "detect.idle_seconds": 1 } });
     const json = { image: imageOf({ score: 0.6 }) };

@@ -12,8 +12,8 @@ const detections = counter("verk_detections_total", "Detections, by prediction a
 ]);
 const failed = counter("verk_detection_failures_total", "Files without a score, by error code", ["code"]);
 
-export function countMade(tx: Tx, { workspaceId, scored }: DetectionRow, cached: boolean) {
-  const prediction = ensembleOf(scored)?.prediction ?? "";
+export function countMade(tx: Tx, { workspaceId, scored, prior }: DetectionRow, cached: boolean) {
+  const prediction = ensembleOf(scored, prior)?.prediction ?? "";
   afterCommit(tx, () => detections.add(tx, workspaceId, [prediction, String(cached)]));
 }
 

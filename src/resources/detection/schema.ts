@@ -178,12 +178,19 @@ export const presentCrops = ({ id, scored }: DetectionRow): z.infer<typeof Crops
   crops: scored.crops ?? null,
 });
 
+const Prior = z
+  .number()
+  .min(0.001)
+  .max(0.999)
+  .describe("The share of generated files in your traffic, which moves every score by its log-odds; 0.5 moves none");
+
 export const Config = later(() =>
   z
     .object({
       customerId: z.string(),
       defaultModels: z.array(ModelName),
       defaultThreshold: z.number().min(0).max(1),
+      prior: Prior,
       webhookUrl: z.string().nullable(),
       cacheEnabled: z.boolean(),
       plan: z.enum(PLANS),
@@ -199,6 +206,7 @@ export const ChangeConfig = later(() =>
     .object({
       defaultModels: z.array(Name).min(1).max(16),
       defaultThreshold: z.number().min(0).max(1),
+      prior: Prior,
       webhookUrl: Url.nullable().describe("An https address; null turns notifications off"),
       cacheEnabled: z.boolean(),
     })
@@ -274,12 +282,12 @@ const presentFeedback = (feedback: FeedbackRow) => ({
   timestamp: isoTime(feedback.atMs),
 });
 
-type PresentOptions = { threshold?: number; cached?: boolean; processingMs?: number };
+type PresentOptions = { threshold?: number; prior?: number; cached?: boolean; processingMs?: number };
 
-/** A cached result is shown with the processing time and the threshold of this request. */
+/** A cached result is shown with the processing time, the threshold and the prior of this request. */
 export function present(row: DetectionRow, options: PresentOptions = {}): Detection {
   const { media, models, versions, signals } = row.scored;
-  const ensemble = ensembleOf(row.scored);
+  const ensemble = ensembleOf(row.scored, options.prior ?? row.prior);
   if (!ensemble) throw new Error(`Detection ${row.id} was kept without a score`);
   const { format } = media;
   const file = { format, sizeBytes: row.sizeBytes };

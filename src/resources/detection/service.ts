@@ -87,8 +87,8 @@ export async function examine(
   const keyOf = (versions: Versions) => cacheKeyOf({ hash, models, versions, robustness, heatmap });
   const cached = account.cacheEnabled && findCached(ctx, workspaceId, keyOf(await versionsOf(ctx)));
   pay(cached ? 0 : 1);
-  const threshold = account.defaultThreshold;
-  if (cached) return { row: cached, cached: true, threshold };
+  const { defaultThreshold: threshold, prior } = account;
+  if (cached) return { row: { ...cached, prior }, cached: true, threshold };
   const { fitting, unfit } = divide(media.kind, models);
   const begun = performance.now();
   const answer = await score(ctx, { workspaceId, bytes, hash, models: fitting, robustness, heatmap, signal }).catch(
@@ -108,6 +108,7 @@ export async function examine(
     imageHash: hash,
     cacheKey: (account.cacheEnabled && isWhole && keyOf(scored.versions)) || null,
     threshold,
+    prior,
     sizeBytes: bytes.length,
     scored,
     detectionMs: rounded(performance.now() - begun),

@@ -11,6 +11,8 @@ export const detectionAccounts = sqliteTable("detection_accounts", {
     .references(() => workspaces.id),
   defaultModels: text("default_models", { mode: "json" }).$type<ModelName[]>().notNull(),
   defaultThreshold: real("default_threshold").notNull(),
+  /** The share of generated files in the traffic. 0.5 moves no score. */
+  prior: real("prior").notNull(),
   cacheEnabled: integer("cache_enabled", { mode: "boolean" }).notNull(),
   creditsSpent: integer("credits_spent").notNull(),
   /** The month of `monthRequests`, in UTC, such as 2026-01. */
@@ -30,6 +32,7 @@ export const detections = sqliteTable("detections", {
   /** Null: not cached. */
   cacheKey: text("cache_key"),
   threshold: real("threshold").notNull(),
+  prior: real("prior").notNull(),
   sizeBytes: integer("size_bytes").notNull(),
   scored: text("scored", { mode: "json" }).$type<Scored>().notNull(),
   detectionMs: real("detection_ms").notNull(),
@@ -48,6 +51,7 @@ export const detectionBatches = sqliteTable("detection_batches", {
   /** Empty: the default models of the workspace that fit. */
   models: text("models", { mode: "json" }).$type<ModelName[]>().notNull(),
   threshold: real("threshold").notNull(),
+  prior: real("prior").notNull(),
   total: integer("total").notNull(),
   successCount: integer("success_count").notNull(),
   failureCount: integer("failure_count").notNull(),

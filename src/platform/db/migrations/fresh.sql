@@ -348,7 +348,7 @@ CREATE TABLE detection_accounts (
   month_requests    INTEGER NOT NULL,
   created_at        INTEGER NOT NULL,
   updated_at        INTEGER NOT NULL
-) STRICT;
+, prior REAL NOT NULL DEFAULT 0.5) STRICT;
 CREATE TABLE detection_batches (
   id             TEXT PRIMARY KEY,
   workspace_id   TEXT NOT NULL REFERENCES workspaces (id),
@@ -361,7 +361,7 @@ CREATE TABLE detection_batches (
   created_at     INTEGER NOT NULL,
   updated_at     INTEGER NOT NULL,
   finished_at    INTEGER
-, metadata TEXT NOT NULL DEFAULT '{}') STRICT;
+, metadata TEXT NOT NULL DEFAULT '{}', prior REAL NOT NULL DEFAULT 0.5) STRICT;
 CREATE TABLE detection_items (
   batch_id     TEXT NOT NULL REFERENCES detection_batches (id),
   number       INTEGER NOT NULL, -- from 0, in the order they were sent
@@ -388,7 +388,7 @@ CREATE TABLE detections (
   processing_ms       REAL NOT NULL,
   feedback            TEXT, -- JSON
   created_at          INTEGER NOT NULL
-) STRICT;
+, prior REAL NOT NULL DEFAULT 0.5) STRICT;
 CREATE TABLE eval_runs (
   id TEXT NOT NULL PRIMARY KEY REFERENCES experiments (id) ON DELETE CASCADE,
   workspace_id TEXT NOT NULL REFERENCES workspaces (id),

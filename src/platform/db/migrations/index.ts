@@ -60,6 +60,7 @@ import m0087 from "./0087_quantized_models.sql" with { type: "text" };
 import m0088 from "./0088_traffic.sql" with { type: "text" };
 import m0089 from "./0089_operator_settings.sql" with { type: "text" };
 import m0090 from "./0090_prefix_stores.sql" with { type: "text" };
+import m0091 from "./0091_detection_prior.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -126,11 +127,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 88, name: "0088_traffic", sql: m0088 },
   { version: 89, name: "0089_operator_settings", sql: m0089 },
   { version: 90, name: "0090_prefix_stores", sql: m0090 },
+  { version: 91, name: "0091_detection_prior", sql: m0091 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "ce447d1b75547d938074575c434cec79b164dd1ecf6a9d3b66f8c328a0aee824";
-export const FRESH_TEXTS = "45d5b49006807ce9558653ad0c2c69b0a07da5b3da2e25b9059a29ee5d83eaf6";
+export const SCHEMA = "2e24807d492110384f62fbcc73c9002d740ba4e06b90217964870e3fe389dcd7";
+export const FRESH_TEXTS = "0cebcd05bdc0544668ae8391ea09fd41bef5e1c9f014da741621bfdbf17f36d5";

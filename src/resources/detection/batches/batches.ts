@@ -121,12 +121,14 @@ type NewBatch = Pick<BatchRow, "workspaceId" | "id" | "metadata"> & { named: Mod
 function add(ctx: Ctx, tx: Tx, { workspaceId, id, named, items, metadata }: NewBatch): BatchRow {
   const now = ctx.clock.now();
   const failureCount = items.filter(({ finishedAt }) => finishedAt !== null).length;
+  const { defaultThreshold, prior } = accountOf(ctx, workspaceId);
   const row = insertBatch(tx, {
     id,
     workspaceId,
     status: machine.initial,
     models: named,
-    threshold: accountOf(ctx, workspaceId).defaultThreshold,
+    threshold: defaultThreshold,
+    prior,
     total: items.length,
     successCount: 0,
     failureCount,
@@ -187,7 +189,7 @@ export function results(ctx: Ctx, workspaceId: string, id: string, { limit, afte
   const shown = rows.slice(0, limit).map(({ detection_items: item, detections: row }) => ({
     id: item.name,
     status: itemStatus(batch, item),
-    result: row && present(row, { threshold: batch.threshold, cached: item.cached }),
+    result: row && present(row, { threshold: batch.threshold, prior: batch.prior, cached: item.cached }),
     error: item.error,
     code: item.errorCode,
   }));

@@ -187,6 +187,7 @@ test("the configuration says what it is, takes what may be changed and leaves th
     customerId: expect.stringMatching(/^cus_/),
     defaultModels: ["detector_v0"],
     defaultThreshold: 0.5,
+    prior: 0.5,
     webhookUrl: null,
     cacheEnabled: true,
     plan: "pro",
@@ -194,7 +195,14 @@ test("the configuration says what it is, takes what may be changed and leaves th
   });
   const changed = await app.call("PUT", "/v1/config", { defaultModels: ["detector_v1"], plan: "free", credits: 99 });
   expect(changed.body).toEqual({ ...body, defaultModels: ["detector_v1"] });
-  for (const bad of [{ defaultModels: [] }, { defaultModels: ["x"] }, { defaultThreshold: 2 }, { cacheEnabled: "no" }])
+  for (const bad of [
+    { defaultModels: [] },
+    { defaultModels: ["x"] },
+    { defaultThreshold: 2 },
+    { prior: 0 },
+    { prior: 1 },
+    { cacheEnabled: "no" },
+  ])
     expect((await app.call("PUT", "/v1/config", bad)).status).toBe(400);
   expect((await app.call("GET", "/v1/config")).body).toEqual(changed.body);
   write(app.ctx.db, (tx) => void pointService(app.ctx, tx, app.workspaceB, null)); // nothing to end
