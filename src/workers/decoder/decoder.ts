@@ -20,6 +20,7 @@ import { GuessSlots } from "./guessing/guess_slots.ts";
 import { canGuess, countDrawn, GuessedText, MOST_DECODED } from "./guessing/text.ts";
 import type { DecoderModel } from "./model.ts";
 import { withOwnMemory } from "./own_memory.ts";
+import { PageBlocks } from "./page_blocks.ts";
 import { PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
 import { bucketOf, chunksOf, wideFor } from "./plan.ts";
@@ -59,6 +60,7 @@ class GraphDecoder implements Decoder {
   readonly #room: Room;
   readonly #guessSlots: GuessSlots | null;
   readonly #adapters: AdapterStore | null;
+  readonly #blocks: PageBlocks | null;
   #ids = 0;
   #steps = 0;
   #drawn = 0;
@@ -103,12 +105,15 @@ class GraphDecoder implements Decoder {
       const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading, begins, adapters });
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
+      const poolAt = { pool, layers, layerBytes, pageBytes: pageNumbers * 2 };
+      this.#blocks = options.blocks ? new PageBlocks(device, poolAt, this.#pages, options.blocks) : null;
       this.#prompts = open(
         openPromptReader(device, promptPasses, {
           rows: promptTokens,
           spanRows: chunkRows,
           headsPerKey: model.architecture.heads / keyHeads,
           lines: options.exact ? EXACT_LINES : PROMPT_LINES,
+          blocks: this.#blocks,
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),
       );
@@ -125,10 +130,10 @@ class GraphDecoder implements Decoder {
     if (this.#free.length === 0) return null;
     const beginning = prompt.subarray(0, -1);
     const adapter = this.#adapters?.placeOf(admission.adapter) ?? -1;
-    const lease = this.#pages.admit(beginning, total, {
-      isFresh: admission.fresh ?? false,
-      owner: admission.adapter ?? 0,
-    });
+    const how = { isFresh: admission.fresh ?? false, owner: admission.adapter ?? 0 };
+    let lease = this.#pages.admit(beginning, total, how);
+    if (!lease) this.#blocks?.forget();
+    lease ??= this.#pages.admit(beginning, total, how);
     if (!lease) return null;
     const slot = this.#free.pop()!;
     const state = { position: beginning.length, left: maxTokens, over: false, maskedOnce: false };
@@ -198,7 +203,12 @@ class GraphDecoder implements Decoder {
     this.#adapters?.detach(adapter);
   }
 
+  keep() {
+    return this.#blocks?.keep() ?? false;
+  }
+
   clear() {
+    this.#blocks?.forget();
     if (this.#sequences.size > 0) throw new Error("Shared beginnings cannot be forgotten while sequences run");
     this.#pages.clear();
   }
@@ -226,7 +236,9 @@ class GraphDecoder implements Decoder {
   #read(most: number) {
     if (this.#prompts.stats().waiting === 0) return;
     this.#graphs.sendBoard(); // page tables of new sequences
-    this.#rows.push(...this.#prompts.read(most));
+    const ready = this.#prompts.read(most);
+    this.#rows.push(...ready);
+    for (const { admission, lease } of ready) this.#blocks?.add(admission.blocks ?? [], lease.table);
   }
 
   #setMasked(sequence: Sequence, masked: boolean) {

@@ -96,3 +96,15 @@ test("no page is lost or used twice over random lives", () => {
   for (const { lease } of live) pages.release(lease);
   expect(pages.available).toBe(40);
 });
+
+test("held pages keep their content after their sequence has ended, until they are dropped", () => {
+  const pages = new PageTable(2);
+  const lease = pages.admit(tokens(2 * PAGE), 2 * PAGE)!;
+  const held = [...lease.table];
+  pages.hold(held);
+  pages.release(lease);
+  expect([pages.available, pages.admit(tokens(PAGE, 1), PAGE)]).toEqual([0, null]);
+  expect(pages.admit(tokens(2 * PAGE), 2 * PAGE)?.cached).toBe(2 * PAGE); // others may still share them
+  pages.drop(held);
+  expect(pages.available).toBe(0);
+});

@@ -88,6 +88,15 @@ export class PageTable {
     lease.reserved = 0;
   }
 
+  /** Keeps the content of these pages, which a sequence uses now. */
+  hold(pages: readonly number[]) {
+    for (const page of pages) this.#use(page);
+  }
+
+  drop(pages: readonly number[]) {
+    for (const page of pages) this.#leave(page);
+  }
+
   /** Forgets what idle pages hold, for example because the weights have changed. */
   clear() {
     for (const page of this.#idle) this.#free.push(page);

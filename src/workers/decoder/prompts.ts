@@ -5,6 +5,7 @@
 import { type Device, PAGE, TILE_WORDS } from "../../native/cuda/decode/kernels.ts";
 import type { AdaptersAt } from "./adapters/added.ts";
 import { adapterTiles } from "./adapters/plan.ts";
+import type { PageBlocks } from "./page_blocks.ts";
 import type { Lease } from "./pages.ts";
 import type { Passes } from "./passes.ts";
 import { attentionTiles, spansOf } from "./plan.ts";
@@ -17,10 +18,13 @@ type Waiting = {
   done: number;
   copies: Lease["copies"];
   after: readonly Waiting[];
+  /** Names of the blocks that may be brought instead of read. */
+  blocks: readonly string[];
 };
 type Row = { slot: number; token: number; position: number; adapter: number };
 
 const SHORT = 256; // tokens
+const BRING_MS = 10; // running sequences wait for so long while blocks come
 const isRead = ({ done, tokens }: Waiting) => done === tokens.length;
 const pagesOf = ({ table, copies }: Lease) => [...table, ...copies.map(([from]) => from)];
 
@@ -31,16 +35,17 @@ export type PromptOptions = {
   headsPerKey: number;
   /** Lines of a tile of attention. */
   lines: number;
+  blocks: PageBlocks | null;
   copies: { pool: number; pageNumbers: number; layers: number; pages: number; most: number };
 };
 
 export function openPromptReader(device: Device, passes: Passes, options: PromptOptions) {
-  const { rows: most, spanRows, headsPerKey, lines, copies } = options;
+  const { rows: most, spanRows, headsPerKey, lines, blocks, copies } = options;
   const inputs = device.allocate(3 * most * 4); // slots, tokens, positions
   const tilesAt = device.allocate(2 * most * 4);
   const adaptersAt = device.allocate((1 + TILE_WORDS) * most * 4); // of rows, then their tiles
   const copiesAt = device.allocate(2 * copies.most * 4);
-  const waiting: Waiting[] = [];
+  const all: Waiting[] = [];
   let [promptTokens, cachedTokens] = [0, 0];
 
   /**
@@ -60,13 +65,30 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
         one.done++;
       }
     };
+    const waiting = all.filter((one) => !isBringing(one));
     for (const one of waiting)
       if (one.tokens.length - one.done <= SHORT && one.after.every(isRead)) take(one, Math.ceil(limit / 2));
     for (const one of waiting) if (one.after.every(isRead)) take(one, limit);
     return rows;
   }
 
+  const isBringing = ({ blocks: names, done }: Waiting) => blocks?.isNext(names, done) ?? false;
+
+  /** Brings blocks of the oldest prompts. */
+  function bring() {
+    const until = performance.now() + BRING_MS;
+    for (const one of all) {
+      while (isBringing(one)) {
+        if (performance.now() >= until) return;
+        const done = blocks!.bring(one.blocks, one.sequence.lease.table, one.done);
+        if (done === one.done) one.blocks = [];
+        one.done = done;
+      }
+    }
+  }
+
   function pass(wanted: number) {
+    if (blocks) bring();
     const rows = next(wanted);
     if (rows.length === 0) return;
     const keys = rows.reduce((highest, { position }) => Math.max(highest, position + 1), 1);
@@ -110,23 +132,25 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
   return {
     add(sequence: Sequence, tokens: Int32Array) {
       const { cached, copies } = sequence.lease;
-      cachedTokens += cached;
+      const { blocks: names = [], fresh } = sequence.admission;
+      const own = fresh || copies.length > 0 || cached % PAGE !== 0 ? [] : names;
+      cachedTokens += cached + (blocks?.ahead(own, cached) ?? 0);
       const shares = cached > 0 ? new Set(pagesOf(sequence.lease)) : new Set<number>();
-      const after = waiting.filter((one) => !isRead(one) && one.sequence.lease.table.some((page) => shares.has(page)));
-      waiting.push({ sequence, tokens, done: cached, copies, after });
+      const after = all.filter((one) => !isRead(one) && one.sequence.lease.table.some((page) => shares.has(page)));
+      all.push({ sequence, tokens, done: cached, copies, after, blocks: own });
     },
     /**
      * Returns how many tokens of the sequence are in its pages. Prompts that share pages with one that is not read to
      * its end read them on.
      */
     remove(sequence: Sequence): number {
-      const at = waiting.findIndex((one) => one.sequence === sequence);
+      const at = all.findIndex((one) => one.sequence === sequence);
       if (at < 0) return sequence.position;
-      const [left] = waiting.splice(at, 1) as [Waiting];
+      const [left] = all.splice(at, 1) as [Waiting];
       const filled = left.done;
       if (filled === left.tokens.length) return filled;
       const pages = new Set(sequence.lease.table.slice(Math.floor(filled / PAGE)));
-      for (const other of waiting.slice(at)) {
+      for (const other of all.slice(at)) {
         if (!pagesOf(other.sequence.lease).some((page) => pages.has(page))) continue;
         other.after = other.after.filter((one) => one !== left);
         other.done = Math.min(other.done, filled);
@@ -137,12 +161,12 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     /** One pass of up to `wanted` tokens. Returns the sequences whose prompt is complete, in the order of their admission. */
     read(wanted: number): Sequence[] {
       pass(wanted);
-      const ready = waiting.filter((one) => isRead(one) && one.after.every(isRead));
-      for (const one of ready) waiting.splice(waiting.indexOf(one), 1);
+      const ready = all.filter((one) => isRead(one) && one.after.every(isRead));
+      for (const one of ready) all.splice(all.indexOf(one), 1);
       copyPages(ready);
       return ready.map(({ sequence }) => sequence);
     },
-    stats: () => ({ waiting: waiting.length, promptTokens, cachedTokens }),
+    stats: () => ({ waiting: all.length, promptTokens, cachedTokens }),
     free() {
       device.free(inputs);
       device.free(tilesAt);

@@ -12,8 +12,24 @@ export type Admission = {
   checked?: boolean;
   /** Read the whole prompt, also where the pages have its start. */
   fresh?: boolean;
+  /** Names of the blocks of the prompt without its last token, from its beginning. */
+  blocks?: readonly string[];
   /** The number of an attached adapter. Without one, the model's own weights decode. */
   adapter?: number | undefined;
+};
+
+/** Keeps pages outside the device, as blocks of so many `tokens`, a multiple of a page. */
+export type BlockStore = {
+  readonly tokens: number;
+  has: (name: string) => boolean;
+  /** Null: there is none, or it is not whole. */
+  read: (name: string) => Uint8Array | null;
+  /** For a block whose content is of no use. */
+  drop: (name: string) => void;
+  hasRoom: (bytes: number) => boolean;
+  write: (name: string, content: Uint8Array) => boolean;
+  /** So many tokens were brought, in this time. */
+  restored: (tokens: number, readMs: number) => void;
 };
 
 /** An adapter on its way to the device. */
@@ -78,6 +94,8 @@ export type Decoder = {
   attach: (sources: readonly AdapterSource[]) => AdapterLoad | string;
   /** Frees an adapter that no sequence uses. Its number is not used again. */
   detach: (adapter: number) => void;
+  /** Writes a block of a prompt that was read. Returns false if there is none, or no room for it. */
+  keep: () => boolean;
   /** Forgets shared beginnings, because the weights have changed. */
   clear: () => void;
   stats: () => DecoderStats;
@@ -95,6 +113,8 @@ export type DecoderOptions = {
   ahead?: boolean;
   /** Room for adapters. Default: none can be attached. */
   adapters?: StoreOptions;
+  /** Where blocks of prompts are kept. Default: nowhere. */
+  blocks?: BlockStore | null;
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;
   /**

@@ -126,6 +126,7 @@ export function openEmulation({ isExact = false } = {}): TestDevice {
       const copy = bytes(at, length).slice();
       return { wait: () => copy };
     },
+    gather: (places) => new Uint8Array(Buffer.concat(places.map((place) => bytes(place.at, place.bytes)))),
     launch,
     wide,
     exact: () => (isExact ? wide() : null),

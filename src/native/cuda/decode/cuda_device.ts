@@ -112,6 +112,7 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
   const config = launchConfig(stream, early && driver.major >= 9);
   const timers = [0, 1].map(() => written("cuEventCreate", (to) => cuda.cuEventCreate(to, 0))) as [Ptr, Ptr];
   const reads = Array.from({ length: READS }, () => newPinned());
+  const gathered = newPinned();
   const pieces = Array.from({ length: PIECES }, () => newPinned());
   let turn = 0;
   let filled = 0; // pieces
@@ -177,6 +178,21 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
           return new Uint8Array(toArrayBuffer(pinned.at, 0, bytes));
         },
       };
+    },
+    gather(places) {
+      const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
+      grow(gathered, bytes);
+      let to: number = gathered.at;
+      for (const place of places) {
+        check(
+          cuda.cuMemcpyDtoHAsync_v2(to as Ptr, place.at as Ptr, BigInt(place.bytes), stream),
+          "A copy from the GPU",
+        );
+        to += place.bytes;
+      }
+      check(cuda.cuEventRecord(gathered.done, stream), "cuEventRecord");
+      check(cuda.cuEventSynchronize(gathered.done), "The computation");
+      return new Uint8Array(toArrayBuffer(gathered.at, 0, bytes)).slice();
     },
     launch(name, start, values) {
       const of = packed.get(name) as Arguments;

@@ -194,6 +194,8 @@ export type Device = {
   /** Copies `bytes` bytes. `read` writes the piece that begins at `done` while the piece before it is on its way. */
   fill: (at: number, bytes: number, read: (into: Uint8Array, done: number) => void) => void;
   read: (at: number, bytes: number) => Read;
+  /** Waits for all work before, and returns a copy of these places, one behind the other. Reads that are queued stay valid. */
+  gather: (places: readonly { at: number; bytes: number }[]) => Uint8Array;
   launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
   /** Null where there is no cuBLAS. The first call opens it, so it must not be inside `record`. */
   wide: () => WideKernels | null;

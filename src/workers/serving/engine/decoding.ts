@@ -47,7 +47,8 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
   const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
   const devices = chooseDevices(llama, open.gpus);
   const used = memoryMeter(llama, devices);
-  const kernels = openKernels(open);
+  const prefixes = open.prefixes && new PrefixFolder(open.prefixes, (bytes) => post({ type: "wants_room", bytes }));
+  const kernels = openKernels(open, prefixes);
   const isOwn = typeof kernels !== "string";
   const progress = (fraction: number) => post({ type: "progress", fraction });
   const model =
@@ -64,7 +65,7 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
     if (isEncoder) open = withinPositions(llama, model, open);
     const decoding = isEncoder
       ? new Encoding({ llama, model, open, post })
-      : new Decoding({ llama, model, open, post, devices, kernels: isOwn ? kernels : null });
+      : new Decoding({ llama, model, open, post, devices, prefixes, kernels: isOwn ? kernels : null });
     const header = isOwn ? kernels.header : null;
     return { decoding, model, facts: readFacts(llama, model, open, { devices, memoryBytes: used(), decoder, header }) };
   } catch (error) {
@@ -88,6 +89,7 @@ type DecodingOptions = {
   post: Post;
   devices: readonly Device[];
   kernels: OpenedKernels | null;
+  prefixes: PrefixFolder | null;
 };
 
 export class Decoding implements OpenModel {
@@ -111,11 +113,11 @@ export class Decoding implements OpenModel {
   readonly #copied = new Map<string, number>();
 
   constructor(options: DecodingOptions) {
-    const { llama, model, open, post, kernels } = options;
+    const { llama, model, open, post, kernels, prefixes } = options;
     this.#options = options;
     this.#pulse = new Pulse(open.pulse);
     this.#frames = new FramePost(post, this.#pulse);
-    this.#prefixes = open.prefixes && new PrefixFolder(open.prefixes, (bytes) => post({ type: "wants_room", bytes }));
+    this.#prefixes = prefixes;
     this.#weights = kernels ? null : model;
     this.#native = samplerNative(llama, model, open.contextLength);
     this.#adapters = new Adapters(
@@ -130,7 +132,7 @@ export class Decoding implements OpenModel {
     };
     this.#scheduler = new Scheduler(scheduling, (results) =>
       kernels
-        ? new KernelBackend({ ...kernels, native: this.#native, pulse: this.#pulse }, results)
+        ? new KernelBackend({ ...kernels, native: this.#native, pulse: this.#pulse, prefixes }, results)
         : this.#openLibrary(model, results),
     );
   }

@@ -7,7 +7,7 @@ import { openReader } from "../../../../native/shim/read.ts";
 import { openDecoder } from "../../../decoder/decoder.ts";
 import { loadModel, reasonAgainst } from "../../../decoder/model.ts";
 import { dependsOnBatch, wideFor } from "../../../decoder/plan.ts";
-import type { Decoder } from "../../../decoder/types.ts";
+import type { BlockStore, Decoder } from "../../../decoder/types.ts";
 import type { OpenMessage } from "../thread/messages.ts";
 import { deviceFor, headerFor } from "./ahead.ts";
 
@@ -18,14 +18,14 @@ const MOST_ADAPTERS = 256; // places in a table; their memory is taken when they
 const PROMPT_TOKENS = 2048; // of one pass; more need larger buffers
 
 /** Returns our kernels for this model, or the reason why the library decodes it. `own` makes the reason an error. */
-export function openKernels(open: OpenMessage): OpenedKernels | string {
-  const opened = tryKernels(open);
+export function openKernels(open: OpenMessage, blocks: BlockStore | null): OpenedKernels | string {
+  const opened = tryKernels(open, blocks);
   if (typeof opened === "string" && open.decoder === "own")
     throw new Error(`serving.decoder is "own", but the library must decode this model: ${opened}`);
   return opened;
 }
 
-function tryKernels(open: OpenMessage): OpenedKernels | string {
+function tryKernels(open: OpenMessage, blocks: BlockStore | null): OpenedKernels | string {
   if (open.decoder === "library") return 'serving.decoder is "library"';
   if (open.images) return "it reads images";
   if (open.model !== null || open.unified || open.steady) return "its weights or its cache are shared";
@@ -34,7 +34,7 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
   try {
     const header = headerFor(open.modelPath);
     const reason = reasonAgainst(header);
-    if (reason === null) return load(device, open, header);
+    if (reason === null) return load(device, { open, blocks }, header);
     device.close();
     return `Verk's kernels do not decode ${reason}`;
   } catch (error) {
@@ -44,7 +44,9 @@ function tryKernels(open: OpenMessage): OpenedKernels | string {
   }
 }
 
-function load(device: Device, open: OpenMessage, header: Header): OpenedKernels {
+type Opening = { open: OpenMessage; blocks: BlockStore | null };
+
+function load(device: Device, { open, blocks }: Opening, header: Header): OpenedKernels {
   const { dataDir, modelPath, contextLength, parallel, guesses, batchInvariant } = open;
   const read = openReader(dataDir);
   const model = loadModel(device, { path: modelPath, header, read }, contextLength);
@@ -58,6 +60,7 @@ function load(device: Device, open: OpenMessage, header: Header): OpenedKernels 
       promptTokens: PROMPT_TOKENS,
       ahead: true,
       guesses,
+      blocks,
       wide,
       adapters: { most: MOST_ADAPTERS, read },
     });

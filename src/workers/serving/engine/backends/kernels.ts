@@ -7,6 +7,8 @@ import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
 import { PLAIN } from "../../../decoder/drawing.ts";
 import type { Decoder, DrawnToken } from "../../../decoder/types.ts";
 import { END } from "../kinds.ts";
+import type { PrefixFolder } from "../prefixes/folder.ts";
+import { Share } from "../prefixes/share.ts";
 import { type GrammarState, Grammars } from "../sampling/grammar.ts";
 import { Candidates, NOTHING_LEFT, type SamplerNative } from "../sampling/sampler.ts";
 import type { Sequence } from "../sequence.ts";
@@ -20,6 +22,8 @@ export type KernelOptions = {
   native: SamplerNative;
   decoder: Decoder;
   pulse: Pulse;
+  /** Null: prompts stay in memory only. */
+  prefixes: PrefixFolder | null;
   /** Called when the backend closes: frees the decoder, its weights and the device. */
   close: () => void;
 };
@@ -27,17 +31,22 @@ export type KernelOptions = {
 /** `always`: the grammar's mask is set for every token, not only after one that the grammar rejects. */
 type Running = { sequence: Sequence; grammar: GrammarState | null; always: boolean };
 
+const DECODER = "own 1"; // of the numbers in pages: a kernel that computes others gets another name
+const FLUSH_MS = 4_000; // the server kills a process that takes longer to end
+
 export class KernelBackend implements Backend {
   readonly #options: KernelOptions;
   readonly #results: Results;
   readonly #running = new Map<number, Running>();
   readonly #pace = new StepPace();
   readonly #grammars: Grammars;
+  readonly #share = new Share();
   #full = false; // true from a failed admission to the next release
 
   constructor(options: KernelOptions, results: Results) {
     this.#options = options;
     this.#results = results;
+    if (options.prefixes) options.prefixes.promptMsPerToken = () => this.#pace.promptMsPerToken;
     this.#grammars = new Grammars(options.native, new Candidates(options.native.vocabSize));
   }
 
@@ -85,8 +94,11 @@ export class KernelBackend implements Backend {
     this.#full = false;
   }
 
-  keep() {
-    return false;
+  keep(isIdle: boolean) {
+    const { decoder, prefixes } = this.#options;
+    if (!prefixes || prefixes.isClosed) return false;
+    if (isIdle) return decoder.keep();
+    return this.#share.isOpen() && this.#share.spend(() => decoder.keep());
   }
 
   clear() {
@@ -94,6 +106,8 @@ export class KernelBackend implements Backend {
   }
 
   close() {
+    const until = performance.now() + FLUSH_MS;
+    while (this.#options.decoder.keep() && performance.now() < until);
     this.#grammars.free();
     this.#options.close();
   }
@@ -116,6 +130,7 @@ export class KernelBackend implements Backend {
         checked: grammar !== null && !always,
         adapter: sequence.adapter.own,
         fresh: submit.fresh && sequence.leader === null,
+        blocks: this.#blocksOf(sequence),
       });
       if (id === null) {
         grammar?.free();
@@ -131,6 +146,14 @@ export class KernelBackend implements Backend {
     }
     this.#results.started(sequence, decoder.stats().cachedTokens - cachedBefore);
     return true;
+  }
+
+  /** The last token of a prompt is not in its pages. */
+  #blocksOf({ submit: { prompt }, adapter }: Sequence): string[] {
+    const { prefixes } = this.#options;
+    if (!prefixes || adapter.identity === null) return [];
+    const by = { decoder: DECODER, adapter: adapter.identity };
+    return prefixes.names(by, prompt, Math.floor((prompt.length - 1) / prefixes.tokens));
   }
 
   #drawing({ id, submit }: Sequence, masked: boolean) {

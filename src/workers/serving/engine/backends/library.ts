@@ -215,13 +215,13 @@ export class LibraryBackend implements Backend {
   #openPrefixes(): SlotPrefixes | null {
     const { native, adapters, pace, prefixes: folder, reuse, unified } = this.#options;
     if (folder === null || !reuse || unified) return null;
+    folder.promptMsPerToken = () => pace.promptMsPerToken;
     return new SlotPrefixes({
       llama: this.#llama,
       context: native.context,
       slots: this.#cache.slots,
       folder,
       identityOf: (key) => adapters.identityOf(key),
-      promptMsPerToken: () => pace.promptMsPerToken,
       device: this.#options.device,
     });
   }

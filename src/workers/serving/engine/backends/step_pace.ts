@@ -17,6 +17,11 @@ export class StepPace {
   #promptMsPerToken = 0;
   #readBefore = 0; // with a step in flight, the time of a prompt shows in the call after its own
 
+  /** 0 before the first prompt. */
+  get promptMsPerToken(): number {
+    return this.#promptMsPerToken;
+  }
+
   /** The longest time that a healthy step may take. */
   get expectedMs(): number {
     return GRACE_MS + 4 * this.#stepMs;

@@ -9,7 +9,7 @@ import { errorText } from "../../../../lib/error_text.ts";
 import { MIB, MINUTE_MS } from "../../../../lib/units.ts";
 import { errorCode, tempPath } from "../../../../platform/files.ts";
 import type { PrefixCounts } from "../../../protocol.ts";
-import { type BlockKeys, keysOf, namesOf, openBlock, rootOf, SEAL_BYTES, sealBlock } from "./block.ts";
+import { BLOCK, type BlockKeys, keysOf, namesOf, openBlock, rootOf, SEAL_BYTES, sealBlock } from "./block.ts";
 
 /** `identity`: of the model file and everything else that the numbers depend on, without the adapter. */
 export type PrefixOptions = { dir: string; key: string; identity: string };
@@ -32,6 +32,9 @@ const FIRST_ASKED = 4 * MIB;
 const PAUSE_MS = MINUTE_MS;
 
 export class PrefixFolder {
+  readonly tokens = BLOCK;
+  /** The measured speed of reading prompts; 0: not measured. */
+  promptMsPerToken: () => number = () => 0;
   readonly #dir: string;
   readonly #keys: BlockKeys;
   readonly #identity: string;
@@ -153,10 +156,10 @@ export class PrefixFolder {
     return this.#now() < this.#closedUntil;
   }
 
-  restored(tokens: number, readMs: number, savedMs: number) {
+  restored(tokens: number, readMs: number) {
     this.#counts.read_tokens += tokens;
     this.#counts.read_ms += readMs;
-    this.#counts.saved_ms += Math.max(0, savedMs - readMs);
+    this.#counts.saved_ms += Math.max(0, tokens * this.promptMsPerToken() - readMs);
   }
 
   /** Null: nothing has happened. `problem`: the reason why blocks cannot be used. */

@@ -19,7 +19,6 @@ export type SlotPrefixOptions = {
   folder: PrefixFolder;
   /** The identity of an adapter by its key. Undefined: its blocks have no name. */
   identityOf: (adapter: number) => string | undefined;
-  promptMsPerToken: () => number;
   /** Other devices compute other bits. */
   device: string;
 };
@@ -73,8 +72,7 @@ export class SlotPrefixes {
     slot.tokens.set(prompt.subarray(0, brought));
     slot.length = brought;
     slot.kept = brought;
-    const saved = (brought - keep) * this.#options.promptMsPerToken();
-    if (brought > keep) folder.restored(brought - keep, performance.now() - begun, saved);
+    if (brought > keep) folder.restored(brought - keep, performance.now() - begun);
     return brought;
   }
 
