@@ -28,6 +28,12 @@ test("a short file is enough: omitted prices are zero", () => {
   expect(pricing.local).toMatchObject({ storage_usd_per_gib_month: 0, overhead_share: 0, rates: {} });
 });
 
+test("prices of tokens are zero where the file has none", () => {
+  expect(parsePricing(file(), "p.toml").tokens).toEqual({ prompt_usd: 0, cached_usd: 0, completion_usd: 0 });
+  const some = parsePricing(file(undefined, "[tokens]\nprompt_usd = 0.5\ncached_usd = 0.05"), "p.toml");
+  expect(some.tokens).toEqual({ prompt_usd: 0.5, cached_usd: 0.05, completion_usd: 0 });
+});
+
 test.each([
   ["no TOML", "a = = 1", /^p\.toml: .*Expected a value/],
   [

@@ -44,11 +44,18 @@ const Local = later(() =>
   }),
 );
 
+const PerMillion = () => Usd.default(0);
+/** Dollars for a million tokens. */
+const Tokens = later(() =>
+  z.strictObject({ prompt_usd: PerMillion(), cached_usd: PerMillion(), completion_usd: PerMillion() }),
+);
+
 const Pricing = later(() =>
   z
     .strictObject({
       default_provider: z.string(),
       disk_gib: z.number().min(0).max(1_000_000),
+      tokens: Tokens.prefault({}),
       local: Local,
       providers: z.record(Key, Provider).default({}),
     })
@@ -79,7 +86,8 @@ export function parsePricing(text: string, origin: string): Pricing {
   throw new UsageError(`${origin}: ${faultOf(result.error.issues[0]!, table)}`);
 }
 
-const knownKeys = () => [Pricing, Local, Provider, Device].flatMap((schema) => Object.keys(schema.unwrap().shape));
+const knownKeys = () =>
+  [Pricing, Tokens, Local, Provider, Device].flatMap((schema) => Object.keys(schema.unwrap().shape));
 
 function faultOf(issue: z.core.$ZodIssue, table: unknown): string {
   const path = issue.path.map(String);

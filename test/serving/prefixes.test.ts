@@ -123,11 +123,11 @@ describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const
     await answer(full, ask(LONG));
     await full.engine.close();
     expect(blocks(dir)).toEqual([]);
-    const gone = await keeping(dir);
+    const bare = await keeping(dir);
     rmSync(dir, { recursive: true });
-    const { tokens: said } = await answer(gone, ask(LONG));
+    const { tokens: said } = await answer(bare, ask(LONG));
     expect(said.length).toBeGreaterThan(0);
-    const problems = () => gone.messages.filter((message) => message.type === "prefixes" && message.problem !== null);
+    const problems = () => bare.messages.filter((message) => message.type === "prefixes" && message.problem !== null);
     await until("the problem is reported", () => problems().length > 0);
   });
 

@@ -86,10 +86,10 @@ export class PageBlocks {
     if (!this.store.has(name)) {
       if (!this.store.hasRoom(layers * this.#perBlock * pageBytes)) return false;
       const own = job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock);
-      const places = Array.from({ length: layers }, (_, layer) =>
+      const pieces = Array.from({ length: layers }, (_, layer) =>
         own.map((page) => ({ at: pool + layer * layerBytes + page * pageBytes, bytes: pageBytes })),
       );
-      if (!this.store.write(name, this.#device.gather(places.flat()))) return false;
+      if (!this.store.write(name, this.#device.gather(pieces.flat()))) return false;
     }
     if (++job.next === job.names.length) this.#end(job);
     return true;

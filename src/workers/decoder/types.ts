@@ -113,7 +113,7 @@ export type DecoderOptions = {
   ahead?: boolean;
   /** Room for adapters. Default: none can be attached. */
   adapters?: StoreOptions;
-  /** Where blocks of prompts are kept. Default: nowhere. */
+  /** The store for blocks of prompts. Default: none. */
   blocks?: BlockStore | null;
   /** Guess the next tokens of a lone sequence from its text. A step then returns several tokens of it. */
   guesses?: boolean;

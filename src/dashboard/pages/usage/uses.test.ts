@@ -9,6 +9,7 @@ const figures = (requests: number) => ({
   jobs: 0,
   device_hours: 0,
   cost_usd: requests / 100,
+  tokens_usd: 0,
 });
 const group = (name: string | null, days: readonly [string, number][], isOthers = false): Group => ({
   group: name,
@@ -48,9 +49,9 @@ test("the file has one line for each day and group, and no formula of a user", (
   const data = [group("key_2", [["2026-01-31", 2]]), group(null, [["2026-01-30", 1]])];
   expect(csvOf(data, "key", ({ group: id }) => (id === null ? "No key" : "=1+1"))).toBe(
     [
-      "day,key,name,requests,prompt_tokens,cached_tokens,completion_tokens,jobs,device_hours,cost_usd",
-      "2026-01-30,,No key,1,10,0,1,0,0,0.01",
-      "2026-01-31,key_2,'=1+1,2,20,0,2,0,0,0.02",
+      "day,key,name,requests,prompt_tokens,cached_tokens,completion_tokens,jobs,device_hours,cost_usd,tokens_usd",
+      "2026-01-30,,No key,1,10,0,1,0,0,0.01,0",
+      "2026-01-31,key_2,'=1+1,2,20,0,2,0,0,0.02,0",
       "",
     ].join("\r\n"),
   );

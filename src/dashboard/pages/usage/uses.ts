@@ -72,6 +72,7 @@ const COLUMNS = [
   "jobs",
   "device_hours",
   "cost_usd",
+  "tokens_usd",
 ] as const;
 
 /** One line for each day and group with use. */

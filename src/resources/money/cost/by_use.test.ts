@@ -6,6 +6,7 @@ import { write } from "../../../platform/db/db.ts";
 import * as deploying from "../../serving/deployments/fleet/moves.ts";
 import * as training from "../../training/training_jobs/state/moves.ts";
 import { currentJob } from "../../training/training_jobs/state/rows.ts";
+import { tokensUsd } from "./by_use.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -52,4 +53,10 @@ test("use of jobs and deployments is the same sum as the cost, by the day of its
   expect([mine.group, others]).toEqual([expect.stringMatching(/^key_/), []]);
   expect((await get(`by_use?key_id=${mine.group}`)).total).toEqual(byKind.total);
   expect((await app.call("GET", "/v1/cost/by_use?by=day")).status).toBe(422);
+});
+
+test("tokens from the cache have a price of their own", () => {
+  const use = { requests: 1, jobs: 0, deviceMs: 0, costMicros: 0 };
+  const tokens = { promptTokens: 3_000_000, cachedTokens: 2_000_000, completionTokens: 500_000 };
+  expect(tokensUsd({ ...use, ...tokens }, { prompt_usd: 1, cached_usd: 0.1, completion_usd: 4 })).toBe(3.2);
 });

@@ -62,16 +62,20 @@ export async function byUse(ctx: Ctx, workspaceId: string, query: UseQuery): Pro
       b.total.costMicros - a.total.costMicros || b.total.requests - a.total.requests || (a.name < b.name ? -1 : 1),
   );
   const rest = ranked.slice(MOST_GROUPS);
+  const prices = ctx.pricing.tokens;
   return {
     object: "cost_by_use",
     period_days: period,
     by,
     first_day: dayText(today - period + 1),
     last_day: dayText(today),
-    total: present(ranked.reduce((sum, { total }) => plus(sum, total), NONE)),
+    total: present(
+      ranked.reduce((sum, { total }) => plus(sum, total), NONE),
+      prices,
+    ),
     data: [
-      ...ranked.slice(0, MOST_GROUPS).map(({ name, days, total }) => presentGroup(name, days, total)),
-      ...(rest.length === 0 ? [] : [presentOthers(rest)]),
+      ...ranked.slice(0, MOST_GROUPS).map(({ name, days, total }) => presentGroup(name, { days, total }, prices)),
+      ...(rest.length === 0 ? [] : [presentOthers(rest, prices)]),
     ],
   };
 }
@@ -156,7 +160,16 @@ function servedModels({ db }: Ctx, workspaceId: string): Map<string, string> {
 const totalOf = (days: ReadonlyMap<number, Figures>): Figures => [...days.values()].reduce(plus, NONE);
 const dayText = (day: number) => isoTime(day * DAY_MS).slice(0, 10);
 
-const present = (figures: Figures) => ({
+type Prices = Ctx["pricing"]["tokens"];
+
+/** Tokens from the cache are a part of those of prompts. */
+export function tokensUsd({ promptTokens, cachedTokens, completionTokens }: Figures, prices: Prices): number {
+  const { prompt_usd: prompt, cached_usd: cached, completion_usd: completion } = prices;
+  const micros = (promptTokens - cachedTokens) * prompt + cachedTokens * cached + completionTokens * completion;
+  return usdOf(Math.round(micros));
+}
+
+const present = (figures: Figures, prices: Prices) => ({
   requests: figures.requests,
   prompt_tokens: figures.promptTokens,
   cached_tokens: figures.cachedTokens,
@@ -164,18 +177,23 @@ const present = (figures: Figures) => ({
   jobs: figures.jobs,
   device_hours: Number((figures.deviceMs / HOUR_MS).toFixed(6)),
   cost_usd: usdOf(figures.costMicros),
+  tokens_usd: tokensUsd(figures, prices),
 });
 
-const presentGroup = (name: string | null, days: ReadonlyMap<number, Figures>, total: Figures) => ({
+type Group = { days: ReadonlyMap<number, Figures>; total: Figures };
+
+const presentGroup = (name: string | null, { days, total }: Group, prices: Prices) => ({
   group: name === "" ? null : name,
   is_others: false,
-  ...present(total),
-  days: [...days].sort(([a], [b]) => a - b).map(([day, figures]) => ({ day: dayText(day), ...present(figures) })),
+  ...present(total, prices),
+  days: [...days]
+    .sort(([a], [b]) => a - b)
+    .map(([day, figures]) => ({ day: dayText(day), ...present(figures, prices) })),
 });
 
-function presentOthers(groups: readonly { days: ReadonlyMap<number, Figures>; total: Figures }[]) {
+function presentOthers(groups: readonly Group[], prices: Prices) {
   const days = new Map<number, Figures>();
   for (const group of groups)
     for (const [day, figures] of group.days) days.set(day, plus(days.get(day) ?? NONE, figures));
-  return { ...presentGroup(null, days, totalOf(days)), is_others: true };
+  return { ...presentGroup(null, { days, total: totalOf(days) }, prices), is_others: true };
 }

@@ -122,6 +122,11 @@ const useFigures = () => ({
   jobs: z.int().describe("Jobs that ended, and for today those that have not"),
   device_hours: z.number(),
   cost_usd: z.number(),
+  tokens_usd: z
+    .number()
+    .describe(
+      "The tokens at the prices of [tokens] in the price file, cached ones at their own. Nothing is charged by it",
+    ),
 });
 
 export const UseQuery = later(() =>
