@@ -35,6 +35,7 @@ import { authenticateSession } from "./resources/access/browser_sessions/authent
 import * as setup from "./resources/access/setup/service.ts";
 import * as gpu from "./resources/machines/gpu/service.ts";
 import { applyKept } from "./resources/server/settings/service.ts";
+import { authenticate as authenticateRollout } from "./resources/serving/rollouts/service.ts";
 import { createConfinement } from "./sandbox/confinement/confine.ts";
 import { hurryEnd } from "./sandbox/confinement/hurry.ts";
 import { createRewardPool } from "./sandbox/reward/pool.ts";
@@ -186,7 +187,7 @@ export function openContext(config: Config, db: Db, log: Log, clock: Clock): Run
       givenDir: join(config.data_dir, "models", ".given"), // models are hard-linked into it, not copied
     }),
     rewards: createRewardPool({ settings: config.sandbox, dataDir: config.data_dir }),
-    authenticate: (key) => authenticate({ db, clock, state }, key),
+    authenticate: (key) => authenticate({ db, clock, state }, key, (hash) => authenticateRollout({ db, clock }, hash)),
     authenticateSession: (token) => authenticateSession({ db, clock, state }, token),
     wake: (loop) => loops.get(loop)?.wake(),
     closing: closing.signal,

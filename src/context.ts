@@ -24,6 +24,8 @@ export type Principal = {
   readonly scopes: readonly Scope[];
   /** The user that the key belongs to; null: a service. */
   readonly userId?: string | null;
+  /** The key is that of a rollout, whose requests go to this model. */
+  readonly rollout?: { readonly id: string; readonly model: string };
 };
 
 /** The caller of a request with the cookie of a browser session. `csrf`: the token that its writes must carry. */

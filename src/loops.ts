@@ -45,6 +45,7 @@ import { scan } from "./resources/serving/models/files/folder.ts";
 import { hashNew } from "./resources/serving/models/files/hash.ts";
 import { pullAll } from "./resources/serving/models/hub/pull.ts";
 import { startNextQuantizations } from "./resources/serving/models/registry/quantize.ts";
+import { expire as expireRollouts } from "./resources/serving/rollouts/service.ts";
 import { removeAbandoned } from "./resources/training/code_artifacts/upload.ts";
 import { run as runPushes } from "./resources/training/hub_pushes/run.ts";
 import { track } from "./resources/training/tracker/send.ts";
@@ -86,6 +87,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "idempotency.prune",
   "monitors.prune",
   "responses.prune",
+  "rollouts.expire",
   "sessions.prune",
   "tracker.send",
   "traces.prune",
@@ -159,6 +161,7 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
     await pruneCompletions(ctx, before);
   },
   "responses.run": runResponses,
+  "rollouts.expire": (ctx) => expireRollouts(ctx),
   "sessions.prune": (ctx) => pruneSessions(ctx, daysAgo(ctx, ctx.config.sessions.retention_days)),
   "sessions.reconcile": reconcileSessions,
   "storage.sweep": (ctx) => (ctx.state.trustedClock.isSuspect ? undefined : ctx.storage.sweep(STORAGE_GRACE_MS)),

@@ -25,6 +25,7 @@ import * as agents from "./resources/serving/agents/service.ts";
 import * as prefixes from "./resources/serving/deployments/prefixes/blocks.ts";
 import * as deployments from "./resources/serving/deployments/service.ts";
 import { removeAll as removeModels } from "./resources/serving/models/remove.ts";
+import * as rollouts from "./resources/serving/rollouts/service.ts";
 import * as codeArtifacts from "./resources/training/code_artifacts/service.ts";
 import * as hubPushes from "./resources/training/hub_pushes/service.ts";
 import * as rewardFunctions from "./resources/training/reward_functions/service.ts";
@@ -40,6 +41,7 @@ const take = consumer("workspaces.purge", { wanted: eq(events.type, "workspace.d
 const REMOVALS: readonly ((ctx: Ctx, workspaceId: string) => unknown)[] = [
   monitors.removeAll,
   agents.removeAll,
+  rollouts.removeAll,
   responses.removeAll,
   conversations.removeAll,
   completions.removeAll,

@@ -57,7 +57,7 @@ const GROUPS: readonly RouteGroup[] = [
   },
   {
     at: [
-      ...v1("models", "deployments", "chat", "completions", "embeddings", "agents", "hub_pushes"),
+      ...v1("models", "deployments", "chat", "completions", "embeddings", "agents", "rollouts", "hub_pushes"),
       ...under("/", ...OF_LLAMA),
     ],
     load: async () => (await import("./route_groups/serving.ts")).group,

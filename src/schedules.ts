@@ -52,6 +52,7 @@ export const SCHEDULES = {
   "regions.observe": every(5 * SECOND_MS),
   "responses.prune": "17 4 * * *",
   "responses.run": every(5 * SECOND_MS),
+  "rollouts.expire": every(5 * SECOND_MS),
   "sessions.prune": "17 4 * * *",
   "sessions.reconcile": every(2 * SECOND_MS),
   "storage.sweep": "37 3 * * *",

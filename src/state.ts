@@ -31,6 +31,7 @@ import { DashboardState } from "./resources/server/dashboard/live.ts";
 import { ChecksState, ClockNote } from "./resources/server/system/live.ts";
 import { DeploymentsState } from "./resources/serving/deployments/fleet/live.ts";
 import { ModelsState } from "./resources/serving/models/live.ts";
+import { RolloutsState } from "./resources/serving/rollouts/live.ts";
 import { CodeArtifactsState } from "./resources/training/code_artifacts/live.ts";
 import { HubPushesState } from "./resources/training/hub_pushes/live.ts";
 import { RewardsState } from "./resources/training/reward_functions/live.ts";
@@ -70,6 +71,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   regions: new RegionsState(),
   responses: new ResponsesState(),
   rewards: new RewardsState(ctx.config),
+  rollouts: new RolloutsState(),
   sessions: new SessionsState(ctx.config),
   storageUsage: new StorageUsageState(ctx),
   traces: new TracesState(),

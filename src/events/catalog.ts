@@ -45,6 +45,13 @@ const deploymentSwitchFailed = subject("deployment", () => ({
   error: z.string(),
 }));
 
+const rollout = subject("rollout", () => ({
+  status: z.string(),
+  ended_by: z.string().nullable(),
+  turns: z.int(),
+  reward: z.number().nullable(),
+}));
+
 const dataset = subject("dataset", () => ({ name: z.string(), source_type: z.string(), head_row: z.int() }));
 const rowsAppended = subject("dataset", () => ({
   name: z.string(),
@@ -230,6 +237,10 @@ export const CATALOG = {
   "monitor.deleted": { webhook: false, data: monitor },
   "monitor.triggered": { webhook: true, data: monitor },
   "monitor.recovered": { webhook: true, data: monitor },
+  "rollout.created": { webhook: false, data: rollout },
+  "rollout.ended": { webhook: false, data: rollout },
+  "rollout.finished": { webhook: false, data: rollout },
+  "rollout.deleted": { webhook: false, data: rollout },
   "agent.created": { webhook: false, data: agent },
   "agent.deleted": { webhook: false, data: agent },
   "webhook_endpoint.created": { webhook: false, data: webhookEndpoint },

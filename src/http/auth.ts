@@ -13,6 +13,7 @@ import { checkFields, nameUnknown } from "./body/unknown_fields.ts";
 import { requireOwnPage, sessionTokenOf } from "./browser_session.ts";
 import { type BodyKind, bodyLimits } from "./limits/body_limits.ts";
 import { type Caller, type RequestState, setCaller, stateOf } from "./request_state.ts";
+import { confine, forceModel } from "./rollouts.ts";
 import { warn } from "./warnings.ts";
 
 const SCHEME = /^Bearer +(\S+)$/i;
@@ -90,6 +91,12 @@ type Authenticators = Pick<Ctx, "authenticate" | "authenticateSession">;
 
 /** The caller by the key of the request or, without a key, by the cookie of a browser session. */
 function principalOf(ctx: Authenticators, request: Request, keyRules: KeyRules): Principal {
+  const principal = callerOf(ctx, request, keyRules);
+  confine(request, principal);
+  return principal;
+}
+
+function callerOf(ctx: Authenticators, request: Request, keyRules: KeyRules): Principal {
   const token = sessionTokenOf(request);
   if (token === undefined) {
     const key = keyRules.keyOf(request);
@@ -200,6 +207,7 @@ export function area(ctx: Ctx, name: Area, keyRules: KeyRules = bearer) {
       state.route = route;
       admit(entry, request, state);
       const value = await readAs(ctx, request, reading);
+      if (state.principal?.rollout) forceModel(value, state.principal);
       if (INFERENCE.has(reading.kind ?? "small")) {
         state.body = value;
         nameUnknown(request, body, value);

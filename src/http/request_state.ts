@@ -33,6 +33,8 @@ export class RequestState {
   isRecorded = false;
   /** The path was one that clients of llama.cpp alone use, as /chat/completions without /v1. */
   isOfLlama = false;
+  /** The request came to the base URL of this rollout. */
+  rolloutId: string | undefined;
   /** Parts of the request that the server ignored. */
   readonly warnings: string[] = [];
   /** Memory reserved for the body of this request. */

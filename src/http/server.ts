@@ -17,6 +17,7 @@ import { announceLength, TLS_HOST_LENGTH } from "./elysia.ts";
 import { requireHost } from "./host.ts";
 import { createMeter } from "./request_metrics.ts";
 import { requestIdOf, stateOf } from "./request_state.ts";
+import { followRollout } from "./rollouts.ts";
 import { type AllRoutes, openGroups, type Port } from "./route_groups.ts";
 import { showWarnings } from "./warnings.ts";
 
@@ -83,6 +84,7 @@ export function createHandler(ctx: Ctx, port: Port): Served {
     enter(request, meter.nameOf);
     try {
       admissible(ctx, request);
+      followRollout(request);
       followAlias(request);
       shareSnapshot(ctx.db);
       const group = groups.at(pathOf(request));

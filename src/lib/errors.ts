@@ -16,6 +16,7 @@ export const ERRORS = {
   upload_incomplete: [400, "invalid_request_error"],
   context_length_exceeded: [400, "invalid_request_error"],
   invalid_image: [400, "invalid_request_error"],
+  rollout_ended: [400, "invalid_request_error"],
   unknown_model: [400, "invalid_request_error"],
   missing_api_key: [401, "authentication_error"],
   invalid_api_key: [401, "authentication_error"],

@@ -163,6 +163,25 @@ const PrefixCounts = later(() =>
 );
 export type PrefixCounts = z.infer<typeof PrefixCounts>;
 
+/** Numbers are base64 of their bytes: 32 bits each, little-endian. */
+const Numbers = z.string().max(64 * MIB);
+/** The tokens that a model read and drew, for the rollout that records them. Numbers of the prompt below 0 stand for an image. */
+export const DrawnTokens = later(() =>
+  z.strictObject({
+    prompt: Numbers,
+    tokens: Numbers,
+    /** Log-probabilities of `tokens` by the model as it is: before temperature, grammars and other settings. */
+    logprobs: Numbers,
+    /** The last token is the end token. */
+    has_end: z.boolean(),
+    /** The stop string that ended the answer. */
+    stop: z.string().max(10_000).nullable(),
+    /** Names the weights, as `system_fingerprint` of an answer. */
+    weights: Text.nullable(),
+  }),
+);
+export type DrawnTokens = z.infer<typeof DrawnTokens>;
+
 export const FromServing = later(() =>
   fromWorker([
     z.strictObject({ type: z.literal("loading"), stage: z.enum(STAGES), progress: z.number().min(0).max(1) }),
@@ -201,6 +220,8 @@ export const FromServing = later(() =>
       error: Text.nullable(),
       /** How long each stage took, one after the other. */
       timings: z.strictObject({ template_ms: z.number(), prompt_ms: z.number(), decode_ms: z.number() }).optional(),
+      /** If the request has the header x-verk-tokens. */
+      drawn: DrawnTokens.unwrap().optional(),
     }),
   ]),
 );

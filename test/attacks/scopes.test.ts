@@ -28,9 +28,10 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   ],
   [/^\/v1\/account$/, "any"],
   [/^\/v1\/models\/[^/]+\/(template|push)$/, "training"],
+  [/^\/v1\/rollouts\/dataset$/, "training"],
   [/^\/v1\/annotation_queues\/[^/]+\/(items\/|next$)/, "annotate"],
   [
-    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|traces|conversations|otlp)/,
+    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|rollouts|traces|conversations|otlp)/,
     "inference",
   ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],

@@ -38,6 +38,11 @@ const LAST_EVENT: Record<string, Record<string, string[]>> = {
     failed: ["session.failed"],
     expired: ["session.expired"],
   },
+  rollouts: {
+    open: ["rollout.created"],
+    ended: ["rollout.ended"],
+    finished: ["rollout.finished"],
+  },
   experiments: {
     queued: ["experiment.created"],
     running: ["experiment.created"],
@@ -107,6 +112,7 @@ export function violations(dir: string): string[] {
     webhook_endpoint: "webhook_endpoints",
     monitor: "monitors",
     agent: "agents",
+    rollout: "rollouts",
     experiment: "experiments",
   };
   for (const [object, table] of Object.entries(tables)) {

@@ -69,9 +69,17 @@ const MAY: Record<string, string[]> = {
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
   agents: ["apply", "listed"],
-  api_keys: ["authenticate"],
+  api_keys: ["authenticate", "key_text"],
   billing: ["budget", "months", "run_time", "usage"],
-  other_apis: ["batches/service", "completions/storing", "evals/service", "files/service", "responses/service"],
+  other_apis: [
+    "batches/service",
+    "completions/collect",
+    "completions/storing",
+    "evals/service",
+    "files/service",
+    "responses/service",
+    "translated",
+  ],
   clouds: ["key"],
   code_artifacts: ["unpack"],
   cost: ["charge", "history", "requests"],
@@ -106,6 +114,7 @@ const PUBLIC: Record<string, string[]> = {
   people: ["policy"],
   regions: ["clouds", "provider"],
   reward_functions: ["check", "processes", "resolve", "run"],
+  rollouts: ["record"],
   statistics: ["agreement", "describe", "drift", "paired"],
   traces: ["new_trace", "rollouts"],
   training_jobs: [

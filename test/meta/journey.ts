@@ -20,6 +20,7 @@ import { AGENTS, evaluateMonitors, MONITORS } from "./journey_monitors.ts";
 import { PEOPLE } from "./journey_people.ts";
 import { PUBLICITY } from "./journey_publicity.ts";
 import { REWARDS } from "./journey_rewards.ts";
+import { endRollout, ROLLOUTS } from "./journey_rollouts.ts";
 import { endSessions, SESSIONS } from "./journey_sessions.ts";
 import { TRACES } from "./journey_traces.ts";
 import { VOLUMES } from "./journey_volumes.ts";
@@ -228,6 +229,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
   ...clientSteps(nothing),
   ...TRACES,
+  ...ROLLOUTS,
   ...MONITORS,
   ...AGENTS,
   { operation: "GET /v1/gpu" },
@@ -246,6 +248,7 @@ export async function meanwhile(app: TestApp) {
   await endExperiments(app);
   await runDetection(app);
   await evaluateMonitors(app);
+  await endRollout(app);
   useMachine(app, (await region(app)).id);
   endPushes(app, (await pushed(app)).id, (await pushed(app)).id);
   const { id } = await deployment(app);

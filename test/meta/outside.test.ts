@@ -87,6 +87,8 @@ const PARSED: Record<string, [count: number, author: string]> = {
   "src/resources/serving/deployments/chat/captured_output.ts": [2, ANSWER],
   "src/resources/serving/deployments/chat/error_message.ts": [1, ANSWER],
   "src/resources/serving/deployments/chat/send.ts": [1, ANSWER],
+  "src/resources/serving/rollouts/policy.ts": [1, ANSWER],
+  "src/resources/serving/rollouts/turns.ts": [4, OWN_ROWS],
   "src/resources/detection/adaptation.ts": [1, OWN_FILES],
   "src/resources/detection/answer.ts": [1, WORKER],
   "src/resources/detection/worker.ts": [1, WORKER],

@@ -123,6 +123,7 @@ const LOOPS: Record<LoopName, string> = {
   "regions.observe": "regions are asked side by side, each with a timeout",
   "responses.prune": "server",
   "responses.run": "turns: responses.permits",
+  "rollouts.expire": "server",
   "sessions.prune": "server",
   "sessions.reconcile": "short reads; sessions.max_per_workspace",
   "storage.sweep": "server",

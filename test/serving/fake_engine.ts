@@ -105,7 +105,17 @@ async function* play(
         }
       }
       const finish = signal?.aborted ? "cancelled" : tokens >= generation.maxTokens ? "length" : "stop";
-      yield [{ sample, text: "", finish, completionTokens: tokens }];
+      const ends = finish === "stop" && generation.wantTokens === true;
+      yield [
+        {
+          sample,
+          text: "",
+          finish,
+          completionTokens: tokens,
+          ...(ends ? { tokens: engine.tokenize(engine.facts.eosToken, { addBos: false, special: true }) } : {}),
+          ...(ends && generation.topLogprobs !== undefined ? { logprobs: [logprobOf("")] } : {}),
+        },
+      ];
     }
   } finally {
     engine.open--;

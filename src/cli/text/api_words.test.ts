@@ -164,6 +164,7 @@ const ONLY_IN_THE_API = [
   "/code_artifacts",
   "/v1/config",
   "/hub_pushes",
+  "/v1/rollouts",
   "/v1/messages",
   "/responses/compact",
   "/responses with conversation",

@@ -6,7 +6,7 @@ import { tokenLimit } from "../../lib/chat/sampling.ts";
 import { type PlainTools, plainTools } from "../../lib/chat/tools.ts";
 import { SSE_DONE } from "../../lib/net/sse.ts";
 import { type ChunkWriter, chatCompletion, createChunkWriter, type ToolCallOut } from "./answer.ts";
-import type { Generation, Run } from "./engine/types.ts";
+import type { Delta, Generation, Run } from "./engine/types.ts";
 import { type Choice, newChoice, readDelta } from "./parts/choice.ts";
 import { thoughtState, thoughtTags } from "./parts/thoughts.ts";
 import { roomFor } from "./prompt.ts";
@@ -29,10 +29,12 @@ import { takePictures, withPictures } from "./vision/prompt.ts";
 
 export async function chat(served: Served, input: ChatCompletionRequest, exchange: Exchange): Promise<Response> {
   const request = withTools(input);
-  const { text, plan, thoughts, generation } = await toGeneration(served, request, exchange.signal);
+  const { text, plan, thoughts, generation } = await toGeneration(served, request, exchange);
   exchange.signal.throwIfAborted();
   const { tally } = exchange;
   countPrompt(generation.prompt.length, tally);
+  const { drawn } = exchange;
+  if (drawn) Object.assign(drawn, { prompt: generation.prompt, weights: fingerprintOf(served) });
   const run = countCached(startRun(served, generation, plan.grammarOf, exchange.signal), tally);
   const head = {
     id: `chatcmpl-${exchange.id}`,
@@ -45,7 +47,10 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
   if (!request.stream) {
     for await (const deltas of run) {
       countTokens(deltas, tally);
-      for (const delta of deltas) readDelta(choices[delta.sample] as Choice, delta, exchange);
+      for (const delta of deltas) {
+        const choice = choices[delta.sample] as Choice;
+        readDelta(choice, shownOf(choice, delta, exchange), exchange);
+      }
     }
     countThoughts(served, choices, tally);
     const figures = { usage: usageOf(tally), timings: timingsShown(tally) };
@@ -119,11 +124,12 @@ async function promptOf(served: Served, request: PlainRequest, signal: AbortSign
   return { plan, thoughts, ...(await withPictures(served, text, { pictures, tokenize, signal })) };
 }
 
-async function toGeneration(served: Served, request: PlainRequest, signal: AbortSignal) {
+async function toGeneration(served: Served, request: PlainRequest, { signal, drawn }: Exchange) {
   const { engine, template, adapter } = served;
   const { text, plan, thoughts, prompt, images } = await promptOf(served, request, signal);
   const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
-  const alternatives = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
+  const shown = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
+  const alternatives = shown ?? (drawn ? 0 : undefined);
   const generation: Generation = {
     prompt,
     images,
@@ -133,7 +139,7 @@ async function toGeneration(served: Served, request: PlainRequest, signal: Abort
     stop: [...request.stop, ...plan.stop, ...template.stop],
     ignoreEos: request.ignore_eos,
     fresh: !request.cache_prompt,
-    wantTokens: request.return_token_ids,
+    wantTokens: request.return_token_ids || drawn !== undefined,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(plan.grammar === undefined ? {} : { grammar: plan.grammar }),
     ...(adapter === undefined ? {} : { adapter }),
@@ -172,9 +178,10 @@ async function relay(
       const { promptTokens: total, cachedTokens: cache } = tally;
       events += chunks.progress(0, { total, cache, processed: total, time_ms: timingsShown(tally).prompt_ms });
     }
-    for (const delta of deltas) {
-      const index = delta.sample;
+    for (const each of deltas) {
+      const index = each.sample;
       const choice = choices[index] as Choice;
+      const delta = shownOf(choice, each, exchange);
       if (!choice.begun) {
         choice.begun = true;
         events += chunks.role(index);
@@ -191,6 +198,10 @@ async function relay(
     if (events !== "") write(events);
   }
 }
+
+/** The part of a delta that the client asks for. A rollout records all of it. */
+const shownOf = ({ logprobs, tokens }: Choice, delta: Delta, { drawn }: Exchange): Delta =>
+  drawn ? drawn.take(delta, { logprobs: logprobs !== undefined, tokens: tokens !== undefined }) : delta;
 
 type At = { index: number; chunks: ChunkWriter };
 

@@ -21,6 +21,7 @@ import { complete } from "./completions.ts";
 import { ContextOverflow } from "./engine/types.ts";
 import { checkHealth } from "./health.ts";
 import { abortReason, type Exchange, newTally, type Served, type Tally, timingsOf } from "./request.ts";
+import { Drawn } from "./tokens/drawn.ts";
 import { applyTemplate, detokenize, props, tokenize } from "./tokens/utilities.ts";
 import { embed } from "./vectors/embeddings.ts";
 import { rerank } from "./vectors/rerank.ts";
@@ -146,13 +147,16 @@ async function exchanged(
 ): Promise<Response> {
   const name = request.headers.get("x-verk-request") ?? crypto.randomUUID();
   const tally = newTally();
-  const over = (status: number, error: string | null) => report({ ...reportOf(name, tally), status, error });
+  const drawn = request.headers.has("x-verk-tokens") ? new Drawn() : undefined;
+  const over = (status: number, error: string | null) =>
+    report({ ...reportOf(name, tally), status, error, ...(drawn ? { drawn: drawn.report() } : {}) });
   const failed = (error: unknown) => over(...outcome(error, signal));
   let stream: Promise<void> | undefined;
   const exchange: Exchange = {
     id: name.replace(/^req_/, ""),
     signal,
     tally,
+    drawn,
     isOfLlama: request.headers.has("x-verk-llama"),
     streamed: (ends) => {
       stream = ends;

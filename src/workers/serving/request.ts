@@ -6,6 +6,7 @@ import { ClientLeft } from "../../lib/net/client_left.ts";
 import { BadGrammar, type Delta, type Engine, type Generation, type Run, type Sampling } from "./engine/types.ts";
 import { createQuoting, type Quotes } from "./prompt.ts";
 import { type ChatTemplate, createChatTemplate } from "./template.ts";
+import type { Drawn } from "./tokens/drawn.ts";
 import type { Vision } from "./vision/vision.ts";
 
 export type ModelIds = { base: string | undefined; adapters: Map<string, string> };
@@ -127,6 +128,8 @@ export type Exchange = {
   /** Aborts when the client leaves or the worker stops. */
   signal: AbortSignal;
   tally: Tally;
+  /** Undefined: no rollout records the tokens. */
+  drawn?: Drawn | undefined;
   /** The client is one of llama.cpp: a streamed chat begins with the content null, where OpenAI sends "". */
   isOfLlama: boolean;
   /** Must be called for a streamed answer. Other answers are over when they are returned. */

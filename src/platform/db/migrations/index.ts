@@ -61,6 +61,7 @@ import m0088 from "./0088_traffic.sql" with { type: "text" };
 import m0089 from "./0089_operator_settings.sql" with { type: "text" };
 import m0090 from "./0090_prefix_stores.sql" with { type: "text" };
 import m0091 from "./0091_detection_prior.sql" with { type: "text" };
+import m0092 from "./0092_rollouts.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -128,11 +129,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 89, name: "0089_operator_settings", sql: m0089 },
   { version: 90, name: "0090_prefix_stores", sql: m0090 },
   { version: 91, name: "0091_detection_prior", sql: m0091 },
+  { version: 92, name: "0092_rollouts", sql: m0092 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "2e24807d492110384f62fbcc73c9002d740ba4e06b90217964870e3fe389dcd7";
-export const FRESH_TEXTS = "0cebcd05bdc0544668ae8391ea09fd41bef5e1c9f014da741621bfdbf17f36d5";
+export const SCHEMA = "3706a7c6846ef1f36f1a9f93c2382422d5901695ddf1918b2778aeb6be97bcd0";
+export const FRESH_TEXTS = "143973289ee014e62ca7efd6949b7913246c5d4717e167aa6349251655814599";

@@ -29,7 +29,12 @@ const byId = prepared((db) => owners(db, eq(apiKeys.id, sql.placeholder("id"))))
 export type KeyOwner = Principal & { status: string; workspace: string; expiresAt: number | null };
 type KeysCtx = Pick<Ctx, "db" | "clock"> & { state: Pick<Ctx["state"], "apiKeys"> };
 
-export function authenticate(ctx: KeysCtx, key: string | undefined): Principal {
+/** `otherwise`: the caller of a key that is no API key, by its hash. */
+export function authenticate(
+  ctx: KeysCtx,
+  key: string | undefined,
+  otherwise: (hash: string) => Principal | undefined = () => undefined,
+): Principal {
   if (key === undefined)
     throw new AppError(
       "missing_api_key",
@@ -37,7 +42,11 @@ export function authenticate(ctx: KeysCtx, key: string | undefined): Principal {
     );
   const now = ctx.clock.now();
   const owner = lookUp(ctx, key, now);
-  if (!owner) throw new AppError("invalid_api_key", "This API key does not exist on this server");
+  if (!owner) {
+    const other = looksLikeKey(key) ? otherwise(hashKey(key)) : undefined;
+    if (other) return other;
+    throw new AppError("invalid_api_key", "This API key does not exist on this server");
+  }
   requireUsable(owner, now);
   return owner;
 }

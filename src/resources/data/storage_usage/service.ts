@@ -21,7 +21,7 @@ const QUOTAS: Record<Kind, { label: string; name: QuotaName }> = {
   code_artifacts: { label: "code artifacts", name: "code_artifact_bytes" },
   checkpoints: { label: "checkpoints and exports of training jobs", name: "checkpoint_bytes" },
   files: { label: "files", name: "file_bytes" },
-  chats: { label: "conversations, stored responses and stored chats", name: "chat_bytes" },
+  chats: { label: "conversations, stored responses, stored chats and rollouts", name: "chat_bytes" },
   prefixes: { label: "prompts on the disk", name: "prefix_bytes" },
   volumes: { label: "volumes", name: "volume_bytes" },
 };

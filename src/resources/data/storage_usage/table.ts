@@ -13,7 +13,7 @@ export const KINDS = [
 export type Kind = (typeof KINDS)[number];
 
 /**
- * Sums that triggers update (0013_growth.sql, 0051_client_files.sql, 0079_file_parts.sql, 0086_stored_chats.sql, 0090_prefix_stores.sql) in the commit that changes
+ * Sums that triggers update (0013_growth.sql, 0051_client_files.sql, 0079_file_parts.sql, 0086_stored_chats.sql, 0090_prefix_stores.sql, 0092_rollouts.sql) in the commit that changes
  * their rows. No code writes here.
  */
 export const storageUsage = sqliteTable(

@@ -4,9 +4,11 @@ import { clientErrorResponse, clientFormatOf } from "../../../../http/answer/cli
 import { jsonResponse } from "../../../../http/answer/compressed.ts";
 import { keepOpen } from "../../../../http/connection.ts";
 import { skipFlush, stateOf } from "../../../../http/request_state.ts";
+import type { ChatCompletionRequest } from "../../../../lib/chat/chat_completion.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { pathOf } from "../../../../lib/net/request_target.ts";
 import { SSE_HEADERS } from "../../../../lib/net/sse.ts";
+import { record } from "../../rollouts/record.ts";
 import type { DeploymentRow } from "../table.ts";
 import { errorOf } from "./error_message.ts";
 import { type InferenceRequest, infer, type Whole } from "./infer.ts";
@@ -16,6 +18,22 @@ export type HttpCall = Omit<InferenceRequest, "signal" | "background" | "onBegin
 
 /** `isLast`: the client reads this answer itself, so a long one may be compressed. */
 export async function answer(
+  ctx: Ctx,
+  row: DeploymentRow,
+  request: Request,
+  call: HttpCall,
+  { isLast = false } = {},
+): Promise<Response> {
+  const { rollout } = stateOf(request).principal ?? {};
+  if (!rollout || call.path !== "/chat/completions") return answerOnce(ctx, row, request, call, { isLast });
+  const { workspaceId } = row;
+  const recorded = { workspaceId, rolloutId: rollout.id, request, body: call.body as ChatCompletionRequest };
+  return record(ctx, recorded, (body, recording) =>
+    answerOnce(ctx, row, request, { ...call, body: { ...call.body, ...body }, recording }),
+  );
+}
+
+async function answerOnce(
   ctx: Ctx,
   row: DeploymentRow,
   request: Request,

@@ -10,7 +10,7 @@ import { CapturedOutput } from "./captured_output.ts";
 import { withPixels } from "./images.ts";
 import { chosenLoras, type LoraChoice, releaseLora, useLoras } from "./loras.ts";
 import { type Outcome, saveRequest } from "./records.ts";
-import { type Timeline, toTrace, ttftOf } from "./trace.ts";
+import { costOf, type Timeline, toTrace, ttftOf } from "./trace.ts";
 
 export type ModelPath = "/chat/completions" | "/completions" | "/embeddings" | "/rerank";
 /** They need the loaded model but generate nothing, and leave no record. */
@@ -39,6 +39,24 @@ export type InferenceCall = {
   isOfLlama?: boolean;
   /** Called once the request has a record of its own. */
   onBegin?: () => void;
+  /** A rollout records the tokens of the answer. */
+  recording?: Recording;
+};
+
+/** The end of a request that a rollout records. */
+export type Recorded = Pick<Outcome, "status"> & {
+  traceId: string;
+  /** Undefined: no replica has reported. */
+  used: Usage | undefined;
+  latencyMs: number;
+  firstTokenMs: number | null;
+  costMicros: number;
+};
+
+export type Recording = {
+  /** Fields for the worker that no client can send. */
+  fields: object;
+  onEnd: (end: Recorded) => void;
 };
 
 const USAGE_MS = 5_000;
@@ -154,7 +172,7 @@ export class Flight {
     }
     const adapter = this.#lora ?? replica.adapter;
     const reader = { ctx: this.ctx, workspaceId: this.row.workspaceId, canSee: host.canSee, signal: this.signal };
-    const { body, release } = await withPixels(this.call.body, reader);
+    const { body, release } = await withPixels({ ...this.call.body, ...this.call.recording?.fields }, reader);
     this.#timeline.sentMs = this.elapsedMs;
     this.#usage = new Promise((resolve) => host.pendingUsage.set(this.id, resolve));
     const headers = {
@@ -163,6 +181,7 @@ export class Flight {
       "x-verk-checked": "1",
       ...(adapter === null ? {} : { "x-verk-adapter": adapter.name }),
       ...(this.call.isOfLlama ? { "x-verk-llama": "1" } : {}),
+      ...(this.call.recording ? { "x-verk-tokens": "1" } : {}),
     };
     const answer = await fetch(`http://worker${this.call.path}`, {
       unix: host.worker.socketPath,
@@ -209,6 +228,10 @@ export class Flight {
     this.#replica?.host.pendingUsage.delete(this.id);
     const { id, ctx, row } = this;
     if (UTILITIES.includes(this.call.path)) return;
+    const firstTokenMs = ttftOf(this.call, this.#timeline, used);
+    const cost = together === undefined ? 0 : costOf(row, latencyMs - (this.#timeline.attachedMs ?? 0), together);
+    const ended = { traceId: this.traceId, used, latencyMs, firstTokenMs };
+    this.call.recording?.onEnd({ ...ended, status: outcome.status, costMicros: cost });
     const model = this.#replica?.model.model ?? row.model;
     const { waitsFor, attachedMs } = this.#timeline;
     saveRequest(ctx, row, {
@@ -222,7 +245,7 @@ export class Flight {
       prompt: used?.prompt_tokens ?? 0,
       cached: used?.cached_tokens ?? 0,
       completion: used?.completion_tokens ?? 0,
-      firstTokenMs: ttftOf(this.call, this.#timeline, used),
+      firstTokenMs,
       waitedMs: waitsFor === undefined ? 0 : (attachedMs ?? latencyMs),
     });
     traces.record(

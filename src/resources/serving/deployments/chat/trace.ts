@@ -98,7 +98,7 @@ export function toTrace({
 }
 
 /** The request's part of the replica's price. Finer than a micro-dollar: many requests cost less. */
-const costOf = ({ costPerHourMicros }: DeploymentRow, ms: number, together: number): number =>
+export const costOf = ({ costPerHourMicros }: DeploymentRow, ms: number, together: number): number =>
   ((costPerHourMicros ?? 0) * Math.max(0, ms)) / HOUR_MS / Math.max(1, together);
 
 /** A trace without content does not keep its request in memory. */
