@@ -29,20 +29,24 @@ export type OpenStore = { dir: string; key: string };
 export function openStore(ctx: Ctx, workspaceId: string): OpenStore | undefined {
   if (ctx.config.serving.prefix_cache_bytes === 0) return undefined;
   const dir = dirOf(ctx, workspaceId);
+  const row = find(ctx, workspaceId) ?? create(ctx, workspaceId);
+  if (!row) return undefined;
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
   } catch (error) {
     ctx.log.warn("prompts are not kept on the disk", { folder: dir, error });
     return undefined;
   }
-  const row = write(ctx.db, (tx) => {
-    const stored = find({ db: tx }, workspaceId);
-    if (stored || !workspaces.find({ db: tx }, workspaceId)) return stored; // a deleted workspace gets no new key
-    const keySealed = ctx.secrets.seal(randomBytes(32), aadOf(workspaceId));
+  return { dir, key: Buffer.from(ctx.secrets.open(row.keySealed, aadOf(workspaceId))).toString("hex") };
+}
+
+function create(ctx: Ctx, workspaceId: string): PrefixStoreRow | undefined {
+  const keySealed = ctx.secrets.seal(randomBytes(32), aadOf(workspaceId));
+  return write(ctx.db, (tx) => {
+    if (!workspaces.find({ db: tx }, workspaceId)) return undefined; // a deleted workspace gets no new key
     const values = { workspaceId, keySealed, bytes: 0, createdAt: ctx.clock.now() };
     return tx.insert(prefixStores).values(values).returning().get();
   });
-  return row && { dir, key: Buffer.from(ctx.secrets.open(row.keySealed, aadOf(workspaceId))).toString("hex") };
 }
 
 /** `bytes` more are in the folder; below 0: less. */
