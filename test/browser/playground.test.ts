@@ -64,7 +64,7 @@ async function train(): Promise<string> {
 /** The texts of the turns of each column. */
 const turns = (page: Dashboard) =>
   page.run<string[][]>(`[...document.querySelectorAll(".playground-column")].map((column) =>
-    [...column.querySelectorAll(".playground-turn")].map((turn) => [...turn.querySelectorAll("pre")].map((at) => at.textContent).join("|")))`);
+    [...column.querySelectorAll(".playground-turn")].map((turn) => [...turn.querySelectorAll("pre, .markdown")].map((at) => at.textContent).join("|")))`);
 
 const isAnswered = (page: Dashboard, count: number) =>
   page.waitFor(`${count} turns that are complete`, async () => {

@@ -185,7 +185,7 @@ async function compare(page: Dashboard, job: string, tuned: string) {
     .every((each) => each.querySelector(".playground-proof"))`;
   await page.waitFor("both answers", () => page.run<boolean>(proofs));
   const answered = `[...document.querySelectorAll(".playground-column")].slice(0, 2).map((each) =>
-    ["h2", ".playground-answer pre", ".playground-proof"].map((part) => each.querySelector(part)).map((at) => at.title || at.textContent))`;
+    ["h2", ".playground-answer .markdown", ".playground-proof"].map((part) => each.querySelector(part)).map((at) => at.title || at.textContent))`;
   const [plain, trained] = await page.run<[string, string, string][]>(answered);
   const modelOf = async (id = "") => (await world.server.call("GET", `/v1/models/${id}`)).body;
   const [, base, none] = /^system_fingerprint: (mdl_\w+)(\+mdl_\w+)?$/.exec(plain?.[2] ?? "") ?? [];

@@ -1,15 +1,21 @@
-/** An answer as it grows: thoughts, words coloured by probability, calls of tools, and what went wrong. */
+/** An answer as it grows: thoughts, Markdown coloured by probability, calls of tools, and what went wrong. */
+import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
+import { Markdown, type Painting } from "../../kit/markdown/markdown.tsx";
 import type { Answer } from "./answer.ts";
-import { spansOf, toneOf, wordsOf } from "./tokens.ts";
+import { spanReader, spansBetween, type Token, toneOf, wordsOf } from "./tokens.ts";
 
-export function AnswerText({ answer, isColoured }: { answer: Answer; isColoured: boolean }) {
+/** How answers are shown. `isPlain`: the text as the model wrote it, without Markdown. */
+export type Look = { isColoured: boolean; isPlain: boolean };
+
+export function AnswerText({ answer, look }: { answer: Answer; look: Look }) {
   const { state, thinking, text, calls, error, note } = answer;
   const isBusy = state === "waiting" || state === "streaming";
   return (
     <div class="playground-answer" aria-live="polite" aria-busy={isBusy ? true : undefined}>
       {thinking !== "" && <Thinking text={thinking} isOpen={isBusy && text === ""} />}
       {state === "waiting" && <p class="playground-wait">{note === "" ? "Waits for the first token" : words(note)}</p>}
-      <Text answer={answer} isColoured={isColoured} />
+      <Text answer={answer} look={look} />
       {calls.map(({ id, name, text: args }) => (
         <div key={id} class="playground-call">
           <small>{`Calls ${name}`}</small>
@@ -35,18 +41,29 @@ const Thinking = ({ text, isOpen }: { text: string; isOpen: boolean }) => (
   </details>
 );
 
-function Text({ answer: { text, tokens, calls }, isColoured }: { answer: Answer; isColoured: boolean }) {
+function Text({ answer: { text, tokens, calls }, look }: { answer: Answer; look: Look }) {
+  const painting = usePainting(text, look.isColoured && calls.length === 0 ? tokens : []);
   if (text === "") return null;
-  if (!isColoured || tokens.length === 0 || calls.length > 0) return <pre class="text">{text}</pre>;
-  return (
-    <pre class="text">
-      {spansOf(tokens).map((span, i) => (
-        <span key={i} class={`playground-token ${toneOf(span.share)}`} title={wordsOf(span)}>
-          {span.text}
-        </span>
-      ))}
-    </pre>
-  );
+  if (!look.isPlain) return <Markdown text={text} painting={painting} />;
+  return <pre class="text">{painting ? painting.paint(0, text.length) : text}</pre>;
+}
+
+/** Words in the colour of their probability. Text without tokens stays as it is. */
+function usePainting(text: string, tokens: readonly Token[]): Painting | undefined {
+  const kept = useRef<{ first: Token | undefined; read: ReturnType<typeof spanReader> }>(undefined);
+  const [first] = tokens;
+  if (!kept.current || kept.current.first !== first) kept.current = { first, read: spanReader() };
+  const { spans, text: painted } = kept.current.read(tokens);
+  if (painted === "" || !text.startsWith(painted)) return undefined;
+  const paint = (from: number, to: number): ComponentChildren => {
+    const parts = spansBetween(spans, from, to).map(({ span, text: part }) => (
+      <span key={span.from} class={`playground-token ${toneOf(span.share)}`} title={wordsOf(span)}>
+        {part}
+      </span>
+    ));
+    return [...parts, text.slice(Math.max(from, painted.length), Math.max(to, painted.length))];
+  };
+  return { upTo: painted.length, paint };
 }
 
 /** Arguments in the middle of a stream are no JSON yet. */

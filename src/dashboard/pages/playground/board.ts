@@ -141,6 +141,9 @@ export function newBoard(start: { fields: Fields; draft: Draft }) {
       return true;
     },
 
+    /** True if something was said that only this page has. */
+    isUnsaved: () => saved.value === undefined && [...trees.value.values()].some(({ turns }) => turns.size > 0),
+
     /** Answers the last turn of a column. */
     answer: (key: string) => void answer(key),
     stop() {
@@ -226,15 +229,6 @@ export function newBoard(start: { fields: Fields; draft: Draft }) {
       trees.value = opened.trees;
       saved.value = opened.saved;
       fields.value = { ...DEFAULTS, ...opened.fields };
-      draft.value = NO_DRAFT;
-    },
-
-    /** An empty conversation with the same columns and settings. */
-    clear() {
-      for (const aborting of running.value.values()) aborting.abort();
-      running.value = new Map();
-      trees.value = new Map();
-      saved.value = undefined;
       draft.value = NO_DRAFT;
     },
   };

@@ -16,7 +16,7 @@ import { ChatColumn } from "./column.tsx";
 import { type Column, keyOf } from "./columns.ts";
 import { Composer } from "./composer.tsx";
 import { useVision } from "./facts.ts";
-import { noteAddress } from "./opened.ts";
+import { hasEarlier, noteAddress } from "./opened.ts";
 import { Picker } from "./picker.tsx";
 import { wrongOf } from "./request.ts";
 import { areSettingsKept, type Entry, entryOf, open, store } from "./saved.ts";
@@ -34,15 +34,19 @@ type ChatProps = {
   columns: readonly Column[];
   deployments: readonly Deployment[];
   agents: readonly Agent[];
+  /** An empty conversation with the same settings. This one is kept in memory if it is not saved. */
+  onBegin: () => Board;
+  onBack: () => void;
 };
 
-export function Chat({ board, columns, deployments, agents }: ChatProps) {
+export function Chat({ board, columns, deployments, agents, onBegin, onBack }: ChatProps) {
   const [picking, setPicking] = useState<string>();
   const [editing, setEditing] = useState<string>();
   const [isSharing, setSharing] = useState(false);
   const fields = board.fields.value;
   const saved = board.saved.value;
   const isColoured = queryOf("colour") !== "off";
+  const isPlain = queryOf("markdown") === "off";
   const keys = columns.map(keyOf);
   const wrong = wrongOf(fields);
   const hasTurns = keys.some((key) => board.treeOf(key).turns.size > 0);
@@ -54,7 +58,8 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
     const timer = setTimeout(() => place.value.path === "/playground" && writeAddress(fields), WRITE_MS);
     return () => clearTimeout(timer);
   }, [fields]);
-  useEffect(() => warnOnLeave(hasTurns && saved === undefined), [hasTurns, saved]);
+  const isUnsaved = (hasTurns && saved === undefined) || hasEarlier();
+  useEffect(() => warnOnLeave(isUnsaved), [isUnsaved]);
   useEnd(board, isBusy);
 
   const show = (next: readonly Column[]) => setQuery({ cols: next.map(keyOf).join(",") || ",", models: undefined });
@@ -92,13 +97,13 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
     const [own] = [...opened.trees].filter(([key]) => key === "");
     if (own) opened.trees = new Map([[keys[0] ?? "", own[1]]]);
     if (own) opened.saved.parts = new Map([...opened.saved.parts].map(([, part]) => [keys[0] ?? "", part]));
-    board.show(opened);
+    onBegin().show(opened);
     setEditing(undefined);
     const cols = [...opened.trees.keys()].filter((key) => key !== "").join(",");
     setQuery({ cols: cols || queryOf("cols"), models: undefined, prompt: undefined, conversation: entry.ids[0] });
   };
   const begin = () => {
-    board.clear();
+    onBegin();
     setEditing(undefined);
     setQuery({ conversation: undefined, prompt: undefined });
     document.getElementById("playground-message")?.focus();
@@ -111,6 +116,11 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
       purpose={saved ? saved.name : "Talk to one model or several. Checkpoints and adapters answer by themselves."}
       actions={
         <>
+          {hasEarlier() && (
+            <Button icon="left" onClick={onBack}>
+              Back to the earlier conversation
+            </Button>
+          )}
           <Button icon="plus" onClick={begin} disabled={!hasTurns}>
             New conversation
           </Button>
@@ -154,6 +164,11 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
               checked={isColoured}
               onChange={(on) => setQuery({ colour: on ? undefined : "off" })}
             />
+            <CheckField
+              label="Markdown"
+              checked={!isPlain}
+              onChange={(on) => setQuery({ markdown: on ? undefined : "off" })}
+            />
             <Copy text={location.href} label="Copy a link with these models and settings" />
           </div>
           {columns.length === 0 ? (
@@ -170,7 +185,7 @@ export function Chat({ board, columns, deployments, agents }: ChatProps) {
                   board={board}
                   column={column}
                   deployments={deployments}
-                  isColoured={isColoured}
+                  look={{ isColoured, isPlain }}
                   from={keys.find((key) => key !== keys[i] && board.treeOf(key).turns.size > 0)}
                   editing={editing}
                   onEdit={setEditing}

@@ -11,6 +11,7 @@ import { Button, IconButton } from "../../kit/button.tsx";
 import { State } from "../../kit/pill.tsx";
 import { attempt } from "../../shell/toasts.tsx";
 import { type Answer, isUnderWay, speedOf } from "./answer.ts";
+import type { Look } from "./answer_text.tsx";
 import type { Board } from "./board.ts";
 import { CallResults } from "./call_results.tsx";
 import { answeredBy, type Column, isExpected, keyOf } from "./columns.ts";
@@ -25,7 +26,7 @@ type ColumnProps = {
   board: Board;
   column: Column;
   deployments: readonly Deployment[];
-  isColoured: boolean;
+  look: Look;
   /** A column with a conversation that this empty one can take over. */
   from: string | undefined;
   editing: string | undefined;
@@ -34,13 +35,13 @@ type ColumnProps = {
   onRemove: (() => void) | undefined;
 };
 
-export function ChatColumn({ board, column, deployments, isColoured, from, ...rest }: ColumnProps) {
+export function ChatColumn({ board, column, deployments, look, from, ...rest }: ColumnProps) {
   const key = keyOf(column);
   const facts = useFacts(column, deployments);
   const { title, note } = titleOf(column, facts);
   board.name(key, title);
   const host = awake(facts.deployment);
-  useEffect(() => board.setHost(key, host), [key, host]);
+  useEffect(() => board.setHost(key, host), [board, key, host]);
   const tree = board.treeOf(key);
   const path = pathOf(tree);
   const isBusy = board.running.value.has(key);
@@ -72,7 +73,7 @@ export function ChatColumn({ board, column, deployments, isColoured, from, ...re
               turn={turn}
               tree={tree}
               number={i + 1}
-              isColoured={isColoured}
+              look={look}
               isBusy={board.running.value.size > 0}
               isEditing={rest.editing === `${key} ${turn.id}`}
               onEdit={(id) => rest.onEdit(id === undefined ? undefined : `${key} ${id}`)}

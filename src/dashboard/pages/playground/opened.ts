@@ -1,4 +1,5 @@
 /** The conversation with which the page opens: of a handover, of a link, or the one that was left for another page. */
+import { signal } from "@preact/signals";
 import { session } from "../../data/session.ts";
 import { navigate, place, queryOf } from "../../shell/router.ts";
 import { fieldsOfAddress } from "./address.ts";
@@ -8,8 +9,13 @@ import { conversationOf } from "./sent.ts";
 import { EMPTY_TREE, type Tree } from "./tree.ts";
 
 /** In memory only: what was said needs no storage of the browser. */
-let left: { board: Board; key: string; address: string } | undefined;
+type Left = { board: Board; key: string; address: string };
+
+let left: Left | undefined;
 let address = "";
+/** Conversations that another one replaced before they were saved, the newest last. */
+const earlier = signal<readonly Left[]>([]);
+const MOST_EARLIER = 5;
 
 const sessionKey = () => (session.value.is === "in" ? session.value.session.key.id : "");
 
@@ -22,6 +28,29 @@ export function keepOpen(board: Board) {
   left = { board, key: sessionKey(), address };
 }
 
+/** True if a conversation waits that this key can go back to. */
+export const hasEarlier = (): boolean => earlier.value.some(({ key }) => key === sessionKey());
+
+/** Another conversation takes the place of this one, which can be opened again until the page is loaded anew. */
+export function leave({ board, ...rest }: Left) {
+  board.stop();
+  if (board.isUnsaved()) earlier.value = [...earlier.value, { board, ...rest }].slice(-MOST_EARLIER);
+}
+
+export const leaveShown = (board: Board) => leave({ board, key: sessionKey(), address });
+
+/** Opens the newest conversation that was left. The one that is shown is kept in its stead. */
+export function goBack(shown: Board): Board {
+  const mine = earlier.value.filter(({ key }) => key === sessionKey());
+  const last = mine.pop();
+  if (!last) return shown;
+  earlier.value = mine;
+  leaveShown(shown);
+  if (earlier.value.length > mine.length) earlier.value = [...earlier.value.slice(-1), ...mine];
+  navigate(`/playground${last.address === "" ? "" : `?${last.address}`}`, { replace: true });
+  return last.board;
+}
+
 /** `given`: the conversation of a handover, for every column. */
 export function openBoard(): { board: Board; given: Tree } {
   const handover = takeHandover();
@@ -30,7 +59,7 @@ export function openBoard(): { board: Board; given: Tree } {
     if (now === "" && left.address !== "") navigate(`/playground?${left.address}`, { replace: true });
     return { board: left.board, given: EMPTY_TREE };
   }
-  left?.board.stop();
+  if (left) leave(left);
   left = undefined;
   const fields = fieldsOfAddress();
   const { system, tree } = conversationOf(handover?.messages ?? [], newId);

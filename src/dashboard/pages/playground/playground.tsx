@@ -1,5 +1,5 @@
 /** Conversations with one model or several. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Agent } from "../../../resources/serving/agents/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { Model } from "../../../resources/serving/models/schema.ts";
@@ -7,13 +7,26 @@ import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
+import { type Board, NO_DRAFT, newBoard } from "./board.ts";
 import { Chat } from "./chat.tsx";
 import { type Column, columnsOf, firstColumns, isActive, keyOf, namedColumns } from "./columns.ts";
-import { keepOpen, openBoard } from "./opened.ts";
+import { goBack, keepOpen, leaveShown, openBoard } from "./opened.ts";
+import { EMPTY_TREE } from "./tree.ts";
 
 export function Page() {
-  const [opened] = useState(openBoard);
-  useEffect(() => () => keepOpen(opened.board), []);
+  const [opened, setOpened] = useState(openBoard);
+  const shown = useRef(opened.board);
+  shown.current = opened.board;
+  useEffect(() => () => keepOpen(shown.current), []);
+  const show = (board: Board) => {
+    setOpened({ board, given: EMPTY_TREE });
+    return board;
+  };
+  const onBegin = () => {
+    leaveShown(opened.board);
+    return show(newBoard({ fields: opened.board.fields.value, draft: NO_DRAFT }));
+  };
+  const onBack = () => show(goBack(opened.board));
   const deployments = useResource<ListPage<Deployment>>("/v1/deployments?limit=100", {
     events: ["deployment."],
     everyMs: 5_000,
@@ -27,7 +40,8 @@ export function Page() {
     <Loaded of={{ ...deployments, data: isReady ? deployments.data : undefined }} skeleton={<Waiting />}>
       {({ data }) => {
         const columns = shownColumns(data, agents.data?.data ?? [], models.data?.data ?? []);
-        return <Shown {...opened} columns={columns} deployments={data} agents={agents.data?.data ?? []} />;
+        const shared = { deployments: data, agents: agents.data?.data ?? [], onBegin, onBack };
+        return <Shown {...opened} {...shared} columns={columns} />;
       }}
     </Loaded>
   );
@@ -43,6 +57,8 @@ type ShownProps = ReturnType<typeof openBoard> & {
   columns: readonly Column[];
   deployments: readonly Deployment[];
   agents: readonly Agent[];
+  onBegin: () => Board;
+  onBack: () => void;
 };
 
 /** The address names the columns, so that a link and a return show the same. */

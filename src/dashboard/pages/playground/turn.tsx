@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { IconButton } from "../../kit/button.tsx";
 import { Copy } from "../../kit/copy.tsx";
 import type { Answer } from "./answer.ts";
-import { AnswerText } from "./answer_text.tsx";
+import { AnswerText, type Look } from "./answer_text.tsx";
 import type { Board, Draft } from "./board.ts";
 import { branchesOf, type Tree, type Turn } from "./tree.ts";
 import { TurnEditor } from "./turn_editor.tsx";
@@ -19,14 +19,14 @@ type TurnProps = {
   tree: Tree;
   /** The place of the turn in the conversation, for names of buttons. */
   number: number;
-  isColoured: boolean;
+  look: Look;
   isBusy: boolean;
   isEditing: boolean;
   onEdit: (id: string | undefined) => void;
 };
 
 export function TurnView(props: TurnProps) {
-  const { board, of, title, turn, number, isColoured, isEditing, onEdit } = props;
+  const { board, of, title, turn, number, look, isEditing, onEdit } = props;
   const name =
     turn.role === "assistant" ? (turn.by ?? title) : turn.role === "tool" ? `Result of ${turn.name}` : NAMES[turn.role];
   const text = turn.role === "assistant" ? turn.answer.text : turn.text;
@@ -46,7 +46,7 @@ export function TurnView(props: TurnProps) {
           onClose={() => onEdit(undefined)}
         />
       ) : turn.role === "assistant" ? (
-        <AnswerText answer={turn.answer} isColoured={isColoured} />
+        <AnswerText answer={turn.answer} look={look} />
       ) : (
         <Said text={text} images={images} />
       )}
