@@ -74,6 +74,12 @@ describe.skipIf(CHROMIUM === null)("the data loop", () => {
     await page.waitForText("p 0.25");
     await page.waitForText("0 better, 3 worse");
     await page.waitForText("1 → 0");
+    await page.run("document.querySelector('.experiments-table').closest('.card').querySelector('.plot').focus()");
+    await page.press("End");
+    const spoken = `[...document.querySelectorAll(".chart [role=status]")].map((at) => at.textContent).join()`;
+    await page.waitFor("the interval, read by a key", async () =>
+      /bad, Compared with it 0/.test(await page.run<string>(spoken)),
+    );
     const shown = await page.run<string>("document.querySelector('.experiments-pair ins').textContent");
     expect(shown).toContain("wrong");
   }, 60_000);

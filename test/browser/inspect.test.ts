@@ -43,6 +43,16 @@ describe.skipIf(CHROMIUM === null)("detect and webhooks", () => {
     expect(await page.run<string>("document.title")).toBe("Detect · Verk");
     await page.click("button", "Re-encode");
     await page.waitFor("all copies", async () => /the answer (stays|flips)/.test(await page.text()), 30_000);
+    await page.waitFor("the scores of the models and of the copies", () =>
+      page.run<boolean>(`document.querySelectorAll(".chart canvas").length === 2`),
+    );
+    const report = await page.run<[string, number]>(`(async () => {
+      const link = [...document.querySelectorAll("a")].find((at) => at.innerText === "Report");
+      const answer = await fetch(link.href);
+      return [await answer.text(), answer.status];
+    })()`);
+    expect(report[1]).toBe(200);
+    expect(report[0]).toContain("<h1>Detection report</h1>");
     await page.click("button", "It was real");
     await page.waitForText("You said real");
     expect(await page.axe()).toEqual([]);

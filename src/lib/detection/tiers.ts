@@ -17,6 +17,11 @@ const TIERS = [
   [0,    "real",        "real",         false],
 ] as const;
 
+/** The lowest score of each prediction, the highest first. */
+export const TIER_STARTS: readonly (readonly [start: number, prediction: Prediction])[] = TIERS.map(
+  ([start, prediction]) => [start, prediction],
+);
+
 export function tierOf(score: number): Tier {
   const tier = TIERS.find(([from]) => score >= from);
   if (!tier) throw new Error(`${score} is no score`);

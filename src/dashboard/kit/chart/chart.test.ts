@@ -3,7 +3,7 @@ import { stacked } from "./bars.ts";
 import { csvOf, fileName, pathOf, pictureOf, svgOf } from "./save.ts";
 import type { Content } from "./series.ts";
 import { hasPositive, positive, smoothed } from "./smooth.ts";
-import { noteLines, ticksOf } from "./words.ts";
+import { nameTexts, noteLines, ticksOf } from "./words.ts";
 
 test("ticks are round numbers inside the range", () => {
   expect(ticksOf(0, 1, 4)).toEqual([0, 0.5, 1]);
@@ -99,4 +99,39 @@ test("bars stand on each other, a hidden series takes no room, and days are date
     .map(([, y]) => Number(y))
     .filter((_, i) => i % 2 === 0);
   expect(top).toBeLessThan(under);
+});
+
+test("names have a place each, their intervals are strokes, and levels have words, also in a saved picture", () => {
+  const names: Content = {
+    label: "scores",
+    kind: "name",
+    names: ["base", EVIL, "=tuned"],
+    x: [0, 1, 2],
+    yRange: [0, 1],
+    levels: [{ y: 0.5, label: EVIL }],
+    series: [
+      {
+        label: "mean",
+        dots: true,
+        values: [0.2, null, 0.9],
+        band: { low: [0.1, null, null], high: [0.3, null, null] },
+      },
+    ],
+  };
+  expect(noteLines(names, 0, new Set())).toEqual(["base", "mean 0.2 (0.1 to 0.3)"]);
+  expect(noteLines(names, 1, new Set())).toEqual([EVIL]);
+  const svg = pictureOf(names, { width: 600, height: 300 }, (token) => token);
+  expect(svg.match(/<circle /g)).toHaveLength(2);
+  expect(svg.match(/stroke-width="2"/g)).toHaveLength(1);
+  expect(svg).not.toContain(EVIL);
+  expect(svg).toContain(">base</text>");
+  expect(csvOf(names).split("\r\n").slice(0, 2)).toEqual(["x,mean,mean low,mean high", "base,0.2,0.1,0.3"]);
+  expect(csvOf(names)).toContain("'=tuned,0.9");
+  expect(nameTexts(["a long name of a model", "b"], 200)).toEqual([
+    { at: 0, text: "a long name o…" },
+    { at: 1, text: "b" },
+  ]);
+  expect(nameTexts(Array.from({ length: 40 }, String), 560).map(({ at }) => at)).toEqual([
+    0, 4, 8, 12, 16, 20, 24, 28, 32, 36,
+  ]);
 });

@@ -58,6 +58,8 @@ export function Chart(props: ChartProps) {
       yLabel,
       props.bars,
       props.fromZero,
+      props.yRange,
+      props.names,
       props.sync,
       [...hidden],
     ],

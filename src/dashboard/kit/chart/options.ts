@@ -3,9 +3,9 @@ import type uPlot from "uplot";
 import { number } from "../../data/format.ts";
 import { stacked, stepOf } from "./bars.ts";
 import type { ChartProps } from "./chart.tsx";
-import type { Content, Mark } from "./series.ts";
+import type { Content, Level, Mark } from "./series.ts";
 import { hasPositive, positive, smoothed } from "./smooth.ts";
-import { dayTexts, spanTexts, timeTexts } from "./words.ts";
+import { dayTexts, nameTexts, spanTexts, timeTexts } from "./words.ts";
 
 /** The chart as it is shown now. */
 export type View = ChartProps & { hidden: ReadonlySet<string> };
@@ -42,7 +42,7 @@ export function optionsOf(
     lines.push({ ...line, label, stroke, width: 1.8, points, ...(dots ? { paths: () => null } : {}) });
     if (smoothing > 0)
       lines.push({ ...line, label: "", stroke: faded(stroke, 0.3), width: 1, points: { show: false } });
-    if (!band) continue;
+    if (!band || dots) continue;
     const edge = { stroke: "transparent", width: 0, show, points: { show: false } };
     bands.push({ series: [lines.length, lines.length + 1], fill: faded(stroke, 0.14) });
     lines.push({ ...edge, label: "" }, { ...edge, label: "" });
@@ -59,10 +59,14 @@ export function optionsOf(
       drag: { x: true, y: false },
       points: { size: 7 },
     },
-    scales: { x: xScale(view), y: view.bars || view.fromZero ? FROM_ZERO : isLog(view) ? { distr: 3 } : {} },
+    scales: { x: xScale(view), y: yScale(view) },
     axes: axesOf(view, colour),
     hooks: {
-      draw: [(plot) => drawMarks(plot, latest.current.marks ?? [], colour)],
+      draw: [
+        (plot) => drawMarks(plot, latest.current.marks ?? [], colour),
+        (plot) => drawLevels(plot, latest.current.levels ?? [], colour),
+        (plot) => drawStrokes(plot, latest.current, colour),
+      ],
       setCursor: [onCursor],
       setScale: [(plot, key) => key === "x" && onScale(plot)],
     },
@@ -74,17 +78,17 @@ export function dataOf(view: View): uPlot.AlignedData {
   const { x, series, smoothing = 0, hidden } = view;
   if (view.bars) return [x, ...stacked(series, hidden)] as uPlot.AlignedData;
   const shown = isLog(view) ? positive : (values: Content["series"][number]["values"]) => values;
-  const columns = series.flatMap(({ values, band }) => [
+  const columns = series.flatMap(({ values, band, dots }) => [
     shown(smoothed(values, smoothing)),
     ...(smoothing > 0 ? [shown(values)] : []),
-    ...(band ? [shown(band.high), shown(band.low)] : []),
+    ...(band && !dots ? [shown(band.high), shown(band.low)] : []),
   ]);
   return [x, ...columns] as uPlot.AlignedData; // uPlot reads the columns and changes none
 }
 
 /** A run that still grows has its last step at the right: the axis does not move. A chosen part is shown as it is. */
 function xScale({ kind, xMax, bars, x }: View): uPlot.Scale {
-  if (bars)
+  if (bars || kind === "name")
     return {
       time: false,
       range: (plot, min, max) => {
@@ -103,6 +107,12 @@ function xScale({ kind, xMax, bars, x }: View): uPlot.Scale {
   };
 }
 
+function yScale(view: View): uPlot.Scale {
+  const { yRange, bars, fromZero } = view;
+  if (yRange) return { range: () => [...yRange] };
+  return bars || fromZero ? FROM_ZERO : isLog(view) ? { distr: 3 } : {};
+}
+
 const FROM_ZERO: uPlot.Scale = { range: (_, _min, max) => [0, max > 0 ? max * 1.05 : 1] };
 
 /** One value has no line: it is a point. */
@@ -117,22 +127,28 @@ const faded = (rgb: string, share: number) => rgb.replace(/^rgb\((.*)\)$/, `rgba
 const FONT = "11px system-ui, sans-serif";
 const NAME_PX = 15;
 
-function axesOf({ kind, x: places, xLabel, yLabel, format }: View, colour: Colour): uPlot.Axis[] {
+function axesOf({ kind, x: places, xLabel, yLabel, format, names = [] }: View, colour: Colour): uPlot.Axis[] {
   const common = { stroke: colour("--muted"), font: FONT, labelFont: FONT, labelGap: 0, ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
   const shown = format ?? ((value: number) => number(value));
   const values = (_: uPlot, all: number[]) => all.map((value) => (value === null ? "" : shown(value)));
   const numbers = (_: uPlot, all: number[]) => all.map((value) => number(value, 6));
-  const texts = { time: timeTexts, span: spanTexts, day: dayTexts, number: undefined }[kind ?? "number"];
+  const texts = { time: timeTexts, span: spanTexts, day: dayTexts, number: undefined, name: undefined }[
+    kind ?? "number"
+  ];
   const incrs = kind === "span" ? SPANS : kind === "day" ? DAYS : places.every(Number.isInteger) ? WHOLE : undefined;
-  const x = {
+  const named = ({ bbox }: uPlot) => nameTexts(names, bbox.width / devicePixelRatio);
+  const x: uPlot.Axis = {
     values: texts ? (_: uPlot, all: number[]) => texts(all) : numbers,
     ...(kind !== "time" && incrs ? { incrs } : {}),
+    ...(kind === "name"
+      ? { splits: (of) => named(of).map(({ at }) => at), values: (of) => named(of).map(({ text }) => text) }
+      : {}),
   };
-  const named = (name: string | undefined) => (name === undefined ? {} : { label: name, labelSize: NAME_PX });
+  const titled = (name: string | undefined) => (name === undefined ? {} : { label: name, labelSize: NAME_PX });
   return [
-    { ...common, ...x, ...named(xLabel), grid: { show: false }, size: 22, space: 60 },
-    { ...common, ...named(yLabel), grid, values, size: widthOf, space: 34 },
+    { ...common, ...x, ...titled(xLabel), grid: { show: false }, size: 22, space: 60 },
+    { ...common, ...titled(yLabel), grid, values, size: widthOf, space: 34 },
   ];
 }
 
@@ -178,6 +194,56 @@ function drawMarks({ ctx, bbox, valToPos }: uPlot, marks: readonly Mark[], colou
       ctx.fillText(label, from, bbox.top + 12 * devicePixelRatio);
       free = from + width + 8;
     }
+    ctx.restore();
+  }
+}
+
+const CAP_PX = 7;
+
+/** From the low to the high value of each point, with a cap at both ends. */
+function drawStrokes({ ctx, valToPos, bbox }: uPlot, { x, series, hidden }: View, colour: Colour) {
+  const cap = CAP_PX * devicePixelRatio;
+  for (const { label, token = "--c1", band, dots } of series) {
+    if (!dots || !band || hidden.has(label)) continue;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.strokeStyle = colour(token);
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.beginPath();
+    for (const [i, at] of x.entries()) {
+      const [low, high] = [band.low[i], band.high[i]];
+      if (low == null || high == null) continue;
+      const middle = valToPos(at, "x", true);
+      ctx.moveTo(middle, valToPos(low, "y", true));
+      ctx.lineTo(middle, valToPos(high, "y", true));
+      for (const end of [low, high]) {
+        ctx.moveTo(middle - cap, valToPos(end, "y", true));
+        ctx.lineTo(middle + cap, valToPos(end, "y", true));
+      }
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
+/** Horizontal dashed lines with their words at the right end. */
+function drawLevels({ ctx, bbox, valToPos }: uPlot, levels: readonly Level[], colour: Colour) {
+  for (const { y, label } of levels) {
+    const at = valToPos(y, "y", true);
+    if (at < bbox.top || at > bbox.top + bbox.height) continue;
+    ctx.save();
+    ctx.strokeStyle = colour("--line-strong");
+    ctx.fillStyle = colour("--muted");
+    ctx.setLineDash([4, 4]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, at);
+    ctx.lineTo(bbox.left + bbox.width, at);
+    ctx.stroke();
+    ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.textAlign = "right";
+    ctx.fillText(label, bbox.left + bbox.width - 4, at - 4 * devicePixelRatio);
     ctx.restore();
   }
 }

@@ -1,8 +1,8 @@
 /** A chart as a file: a picture (SVG) or figures (CSV). The texts are made here, without a browser. */
 import { number } from "../../data/format.ts";
 import { stacked, stepOf } from "./bars.ts";
-import type { Content, Mark, Values } from "./series.ts";
-import { dayTexts, spanTexts, ticksOf, timeTexts } from "./words.ts";
+import type { Content, Level, Mark, Values } from "./series.ts";
+import { dayTexts, nameTexts, spanTexts, ticksOf, timeTexts } from "./words.ts";
 
 export const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
@@ -28,13 +28,15 @@ export function svgOf(content: Content, size: Size, paint: Paint, legend = false
     ? [...ends, [0]]
     : series.flatMap(({ values, band }) => [values, ...(band ? [band.low, band.high] : [])]);
   if (content.fromZero) columns.push([0]);
-  const half = content.bars ? stepOf(x) / 2 : 0;
+  if (content.yRange) columns.splice(0, columns.length, [...content.yRange]);
+  const half = content.bars || content.kind === "name" ? stepOf(x) / 2 : 0;
   const scale = scaleOf([(x[0] ?? 0) - half, (x.at(-1) ?? 1) + half], columns, frame);
   const parts = [
     ...gridOf(scale, content, frame),
     ...(content.bars ? series.map(({ token = "--c1" }, i) => barsOf(x, ends[i] ?? [], scale, paint(token))) : []),
     ...(content.bars ? [] : linesOf(content, scale, paint)),
     ...marks.map((mark) => markOf(mark, scale, frame)),
+    ...(content.levels ?? []).map((level) => levelOf(level, scale, frame)),
     ...(legend ? legendOf(content, paint) : []),
   ];
   const texts = `${label}: ${series.map((each) => `${each.label} ${endsText(each.values)}`).join(", ")}`;
@@ -44,7 +46,9 @@ export function svgOf(content: Content, size: Size, paint: Paint, legend = false
 const NOTHING: ReadonlySet<string> = new Set();
 
 const linesOf = ({ x, series }: Content, scale: Scale, paint: Paint): string[] => [
-  ...series.map(({ band, token = "--c1" }) => (band ? areaOf(x, band, scale, paint(token)) : "")),
+  ...series.map(({ band, token = "--c1", dots }) =>
+    band ? (dots ? strokesOf : areaOf)(x, band, scale, paint(token)) : "",
+  ),
   ...series.map(({ values, token = "--c1", dashed, dots }) =>
     dots
       ? dotsOf(x, values, scale, paint(token))
@@ -112,8 +116,12 @@ function gridOf(scale: Scale, content: Content, { width, height, top, bottom }: 
           ? spanTexts(stops)
           : stops.map((at) => number(at, 6));
   const line = height - bottom + 16;
-  const below = stops.map(
-    (at, i) => `<text x="${scale.x(at).toFixed(1)}" y="${line}" text-anchor="middle">${escaped(texts[i] ?? "")}</text>`,
+  const labels =
+    kind === "name"
+      ? nameTexts(content.names ?? [], width - LEFT - RIGHT)
+      : stops.map((at, i) => ({ at, text: texts[i] ?? "" }));
+  const below = labels.map(
+    ({ at, text }) => `<text x="${scale.x(at).toFixed(1)}" y="${line}" text-anchor="middle">${escaped(text)}</text>`,
   );
   const names = [
     ...(xLabel
@@ -168,6 +176,25 @@ function areaOf(x: readonly number[], { low, high }: { low: Values; high: Values
   return `<path d="M${around.join("L")}Z" fill="${colour}" opacity="0.14"/>`;
 }
 
+const CAP_PX = 7;
+
+function strokesOf(x: readonly number[], { low, high }: { low: Values; high: Values }, scale: Scale, colour: string) {
+  const strokes = x.flatMap((at, i) => {
+    const [from, to] = [low[i], high[i]];
+    if (from == null || to == null) return [];
+    const [left, bottom, top] = [scale.x(at) - CAP_PX, scale.y(from), scale.y(to)];
+    const cap = (y: number) => `M${left.toFixed(1)},${y.toFixed(1)}h${2 * CAP_PX}`;
+    return [`M${scale.x(at).toFixed(1)},${bottom.toFixed(1)}V${top.toFixed(1)}${cap(bottom)}${cap(top)}`];
+  });
+  return `<path d="${strokes.join("")}" fill="none" stroke="${colour}" stroke-width="2"/>`;
+}
+
+function levelOf({ y, label }: Level, scale: Scale, { width }: Frame): string {
+  const at = scale.y(y).toFixed(1);
+  const text = `<text x="${width - RIGHT - 4}" y="${at}" dy="-4" text-anchor="end">${escaped(label)}</text>`;
+  return `<path class="g" d="M${LEFT},${at}H${width - RIGHT}" stroke-dasharray="4 4"/>${text}`;
+}
+
 function markOf({ x, label }: Mark, scale: Scale, { width, height, top, bottom }: Frame): string {
   const at = scale.x(x);
   if (at < LEFT || at > width - RIGHT) return "";
@@ -180,7 +207,7 @@ function markOf({ x, label }: Mark, scale: Scale, { width, height, top, bottom }
 }
 
 /** One column for x and one for each line, with all digits. */
-export function csvOf({ x, xLabel = "x", kind, series }: Content): string {
+export function csvOf({ x, xLabel = "x", kind, series, names = [] }: Content): string {
   const columns = series.flatMap(({ label, values, band }) => [
     { name: label, values },
     ...(band
@@ -190,7 +217,10 @@ export function csvOf({ x, xLabel = "x", kind, series }: Content): string {
         ]
       : []),
   ]);
-  const place = (at: number) => (kind === "day" ? new Date(at * 1000).toISOString().slice(0, 10) : at);
+  const place = (at: number) => {
+    if (kind === "name") return csvCell(names[at] ?? "");
+    return kind === "day" ? new Date(at * 1000).toISOString().slice(0, 10) : at;
+  };
   const rows = x.map((at, i) => [place(at), ...columns.map(({ values }) => values[i] ?? "")].join());
   return [[xLabel, ...columns.map(({ name }) => name)].map(csvCell).join(), ...rows]
     .map((line) => `${line}\r\n`)

@@ -7,7 +7,7 @@ export type Series = {
   values: Values;
   /** A colour token: `--c1` … `--c6`. */
   token?: string | undefined;
-  /** Low and high values of a band around the line. */
+  /** Low and high values: a band around a line, an upright stroke through a point. */
   band?: { low: Values; high: Values } | undefined;
   dashed?: boolean | undefined;
   /** Points without a line, for things that happen one by one. */
@@ -16,8 +16,14 @@ export type Series = {
 /** A vertical line with a word: an alarm, a checkpoint. Without a word only the line. */
 export type Mark = { x: number; label: string; token?: string | undefined };
 
-/** The kind of x: a number, such as a step; a time of day, a length of time, or the begin of a day of UTC in seconds. */
-export type AxisKind = "number" | "time" | "span" | "day";
+/** A horizontal line with a word: a threshold. */
+export type Level = { y: number; label: string };
+
+/**
+ * The kind of x: a number, such as a step; a time of day, a length of time, or the begin of a day of UTC in seconds; or a
+ * name, whose x is its index in `names`.
+ */
+export type AxisKind = "number" | "time" | "span" | "day" | "name";
 
 /** Everything that a picture of the chart needs. */
 export type Content = {
@@ -26,6 +32,11 @@ export type Content = {
   x: readonly number[];
   series: readonly Series[];
   marks?: readonly Mark[] | undefined;
+  levels?: readonly Level[] | undefined;
+  /** Names of the places of an axis of the kind "name". */
+  names?: readonly string[] | undefined;
+  /** The ends of the y axis. Default: those of the values. */
+  yRange?: readonly [low: number, high: number] | undefined;
   /** Name of the x axis: "step". */
   xLabel?: string | undefined;
   /** Name of the y axis with its unit: "watts". */

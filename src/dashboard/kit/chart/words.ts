@@ -5,7 +5,8 @@ import type { Content, Values } from "./series.ts";
 const DAY_S = 86_400;
 
 /** The place on the x axis: "step 12", "1 min 5 s", "16/11/2026, 15:04:05". */
-export function placeText({ kind, xLabel = "" }: Content, at: number): string {
+export function placeText({ kind, xLabel = "", names = [] }: Content, at: number): string {
+  if (kind === "name") return names[at] ?? "";
   if (kind === "day") return dayText(at);
   if (kind === "time") return new Date(at * 1000).toLocaleString("en-GB");
   return kind === "span" ? duration(at) : `${xLabel} ${number(at, 9)}`.trim();
@@ -25,7 +26,8 @@ export function noteLines(content: Content, index: number, hidden: ReadonlySet<s
     const value = values[index] ?? null;
     return value === null ? NONE : show(value);
   };
-  const lines = content.series.filter(({ label }) => !hidden.has(label));
+  const isAbsent = (values: Values) => content.kind === "name" && (values[index] ?? null) === null;
+  const lines = content.series.filter(({ label, values }) => !hidden.has(label) && !isAbsent(values));
   return [
     placeText(content, content.x[index] ?? 0),
     ...lines.map(({ label, values, band }) => {
@@ -46,6 +48,17 @@ export function timeTexts(all: readonly number[]): string[] {
 
 export const spanTexts = (all: readonly number[]): string[] =>
   all.map((value) => (value === 0 ? "0" : duration(value)));
+
+const PX_OF_LETTER = 6.6;
+const LEAST_NAME_PX = 56;
+
+/** Names below an axis of this width: as many as have room, cut to it. `at`: the index of each. */
+export function nameTexts(names: readonly string[], width: number): { at: number; text: string }[] {
+  const every = Math.max(1, Math.ceil((names.length * LEAST_NAME_PX) / Math.max(1, width)));
+  const most = Math.max(4, Math.floor((width * every) / Math.max(1, names.length) / PX_OF_LETTER) - 1);
+  const cut = (name: string) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
+  return names.flatMap((name, at) => (at % every === 0 ? [{ at, text: cut(name) }] : []));
+}
 
 const UNITS = [1, 2, 5, 10];
 

@@ -5,12 +5,13 @@ import type { Detection } from "../../../resources/detection/schema.ts";
 import { bytes, NONE } from "../../data/format.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
+import { Chart } from "../../kit/chart/chart.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { Table } from "../../kit/table.tsx";
 import { toast } from "../../shell/toasts.tsx";
 import type { Item } from "./files.ts";
 import { RECODINGS, type Recoded, recodeAll } from "./recode.ts";
-import { changeOf, scoreOf, tierOf } from "./words.ts";
+import { changeOf, chartOf, scoreOf, tierOf } from "./words.ts";
 
 /** Without a detection: its turn has not come. All rows are there from the start, so that nothing moves. */
 type Row = { label: string } & Partial<Recoded>;
@@ -37,6 +38,7 @@ export function Matrix({ item, detection }: { item: Item; detection: Detection }
     first,
     ...RECODINGS.map(({ label }) => rows.find((row) => row.label === label) ?? { label }),
   ];
+  const scores = all.map((row) => ({ name: row.label, score: row.detection?.ensemble_score ?? null }));
   const flips = rows.some((row) => row.detection.ensemble_score >= 0.5 !== before >= 0.5);
   return (
     <Card
@@ -49,34 +51,37 @@ export function Matrix({ item, detection }: { item: Item; detection: Detection }
           Sites re-encode what is uploaded. This makes {RECODINGS.length} copies here and detects each.
         </p>
       ) : (
-        <Table
-          label="Re-encoded copies"
-          rows={all}
-          keyOf={({ label }) => label}
-          columns={[
-            { title: "Copy", cell: ({ label }) => label },
-            { title: "Size", cell: ({ bytes: size }) => bytes(size), numeric: true, wide: true },
-            {
-              title: "Score",
-              cell: (row) => (row.detection ? scoreOf(row.detection.ensemble_score) : NONE),
-              numeric: true,
-            },
-            {
-              title: "Change",
-              cell: (row) => (row === first || !row.detection ? "" : changeOf(row.detection.ensemble_score, before)),
-              numeric: true,
-              wide: true,
-            },
-            {
-              title: "Tier",
-              cell: (row) => {
-                if (!row.detection) return <Pill tone="idle">Is scored</Pill>;
-                const { text, tone } = tierOf(row.detection.prediction);
-                return <Pill tone={tone}>{text}</Pill>;
+        <>
+          <Chart {...chartOf("Scores of the copies", "copy", scores)} height={200} />
+          <Table
+            label="Re-encoded copies"
+            rows={all}
+            keyOf={({ label }) => label}
+            columns={[
+              { title: "Copy", cell: ({ label }) => label },
+              { title: "Size", cell: ({ bytes: size }) => bytes(size), numeric: true, wide: true },
+              {
+                title: "Score",
+                cell: (row) => (row.detection ? scoreOf(row.detection.ensemble_score) : NONE),
+                numeric: true,
               },
-            },
-          ]}
-        />
+              {
+                title: "Change",
+                cell: (row) => (row === first || !row.detection ? "" : changeOf(row.detection.ensemble_score, before)),
+                numeric: true,
+                wide: true,
+              },
+              {
+                title: "Tier",
+                cell: (row) => {
+                  if (!row.detection) return <Pill tone="idle">Is scored</Pill>;
+                  const { text, tone } = tierOf(row.detection.prediction);
+                  return <Pill tone={tone}>{text}</Pill>;
+                },
+              },
+            ]}
+          />
+        </>
       )}
     </Card>
   );

@@ -8,6 +8,7 @@ import { bytes, duration, NONE } from "../../data/format.ts";
 import { reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
+import { Chart } from "../../kit/chart/chart.tsx";
 import { Copy } from "../../kit/copy.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { Pill } from "../../kit/pill.tsx";
@@ -16,7 +17,7 @@ import { attempt } from "../../shell/toasts.tsx";
 import { change, type Item } from "./files.ts";
 import { HeatMap } from "./heat_map.tsx";
 import { Matrix } from "./matrix.tsx";
-import { scoreOf, tierOf } from "./words.ts";
+import { chartOf, scoreOf, tierOf } from "./words.ts";
 
 type Crops = { size: number; crops: { x: number; y: number; score: number }[] | null };
 
@@ -30,7 +31,19 @@ export function Result({ detection, item, name }: { detection: Detection; item?:
         <Card
           title={name}
           note={aboutOf(detection)}
-          side={<Copy text={linkTo(detection)} label="Copy a link to this result" />}
+          side={
+            <span class="detect-buttons">
+              <a
+                class="btn"
+                href={`/api/detect/${encodeURIComponent(detection.id)}/report`}
+                target="_blank"
+                rel="noopener"
+              >
+                Report
+              </a>
+              <Copy text={linkTo(detection)} label="Copy a link to this result" />
+            </span>
+          }
         >
           <Score detection={detection} />
           {image && (
@@ -89,8 +102,13 @@ function Models({ detection }: { detection: Detection }) {
     ([name, result]) =>
       [name, result.status === "success" ? scoreOf(result.score) : (result.error ?? "failed")] as const,
   );
+  const scores = Object.entries(detection.model_results).flatMap(([name, { status, score }]) =>
+    status === "success" ? [{ name, score }] : [],
+  );
+  const ensemble = { name: "together", score: detection.ensemble_score };
   return (
     <Card title="Models">
+      <Chart {...chartOf("Scores of the models", "model", [...scores, ensemble], "All together")} height={200} />
       <Facts
         rows={[
           ...rows,
@@ -139,7 +157,7 @@ function Signals({ detection: { signals, imageHash, declared } }: { detection: D
   const { c2pa, metadata, watermark } = signals;
   return (
     <Card title="Evidence" note={declared === "none" ? "nothing declares it generated" : "declares itself generated"}>
-      <p>{signals.summary}</p>
+      <p class="detect-summary">{signals.summary}</p>
       <Facts
         rows={[
           ["Content credentials", c2pa?.present ? "present (C2PA)" : "none"],

@@ -1,6 +1,9 @@
 /** Detections in words. Pure. */
+
+import { TIER_STARTS } from "../../../lib/detection/tiers.ts";
 import { spreadsheetCell } from "../../../lib/text/csv.ts";
 import type { Detection } from "../../../resources/detection/schema.ts";
+import type { Content } from "../../kit/chart/series.ts";
 import type { Tone } from "../../kit/pill.tsx";
 
 const TIERS: Readonly<Record<Detection["prediction"], readonly [words: string, tone: Tone]>> = {
@@ -15,6 +18,35 @@ export const tierOf = (prediction: Detection["prediction"]) => {
   const [text, tone] = TIERS[prediction];
   return { text, tone };
 };
+
+/** `score` null: it is not there yet. */
+export type Score = { name: string; score: number | null };
+
+/** Scores beside each other, between the limits of the tiers. The last one can have a colour of its own. */
+export function chartOf(label: string, xLabel: string, scores: readonly Score[], last?: string): Content {
+  const dots = (name: string, token: string, isShown: (i: number) => boolean) => ({
+    label: name,
+    token,
+    dots: true,
+    values: scores.map(({ score }, i) => (isShown(i) ? score : null)),
+  });
+  const end = last === undefined ? scores.length : scores.length - 1;
+  return {
+    label,
+    kind: "name",
+    x: scores.map((_, i) => i),
+    names: scores.map(({ name }) => name),
+    xLabel,
+    yLabel: "score",
+    yRange: [0, 1],
+    format: scoreOf,
+    levels: TIER_STARTS.filter(([start]) => start > 0).map(([start, tier]) => ({ y: start, label: tierOf(tier).text })),
+    series: [
+      dots("Score of each", "--c1", (i) => i < end),
+      ...(last === undefined ? [] : [dots(last, "--c2", (i) => i >= end)]),
+    ],
+  };
+}
 
 /** Score as people read it: 0.873 → "0.87" */
 export const scoreOf = (score: number): string => score.toFixed(2);

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type Figures, placeOf, pValue, scaleOf } from "./scale.ts";
+import { chartOf, type Figures, intervalText, pValue, scaleOf } from "./scale.ts";
 
 const figures = (mean: number | null, low: number | null, high: number | null) =>
   ({ mean, ci_low: low, ci_high: high }) as Figures;
@@ -11,8 +11,21 @@ test("shares get the axis from 0 to 1, other scores an axis with room for all in
   expect(scaleOf([figures(7, null, null)])).toEqual({ low: 6.95, high: 7.05 });
 });
 
-test("a value has a place in per cent of the axis", () => {
-  expect(placeOf({ low: 0, high: 4 }, 1)).toBe(25);
+test("the chart has a point and an interval for each target, and the baseline apart", () => {
+  const rows = [
+    { target: "base", figures: figures(0.4, 0.3, 0.5) },
+    { target: "tuned", figures: figures(0.9, null, null) },
+  ];
+  const { series, names, yRange } = chartOf("exact", rows, "base");
+  expect([names, yRange]).toEqual([
+    ["base", "tuned"],
+    [0, 1],
+  ]);
+  expect(series.map(({ label, values, band }) => [label, values, band?.low])).toEqual([
+    ["Baseline", [0.4, null], [0.3, null]],
+    ["Compared with it", [null, 0.9], [null, null]],
+  ]);
+  expect(rows.map((row) => intervalText(row.figures))).toEqual(["0.3 to 0.5", "–"]);
 });
 
 test("p values are short", () => {

@@ -2,10 +2,11 @@ import type { ExperimentSummary } from "../../../resources/quality/experiments/r
 import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { count, duration, number, percent, plural } from "../../data/format.ts";
 import { Card } from "../../kit/card.tsx";
+import { Chart } from "../../kit/chart/chart.tsx";
 import { Table } from "../../kit/table.tsx";
-import { type Figures, placeOf, pValue, type Scale, scaleOf } from "./scale.ts";
+import { chartOf, type Figures, intervalText, pValue } from "./scale.ts";
 
-/** One table for each evaluator: the targets below each other on one axis. */
+/** One chart and one table for each evaluator. */
 export const Summary = ({ summary, experiment }: { summary: ExperimentSummary; experiment: Experiment }) => (
   <>
     {experiment.evaluators.map(({ name }, i) => (
@@ -15,15 +16,19 @@ export const Summary = ({ summary, experiment }: { summary: ExperimentSummary; e
   </>
 );
 
+const CHART_PX = 210;
+
 function Evaluator({ name, index, summary }: { name: string; index: number; summary: ExperimentSummary }) {
   const rows = summary.targets.flatMap(({ target, evaluators }) => {
     const figures = evaluators[index];
     return figures ? [{ target, figures }] : [];
   });
-  const scale = scaleOf(rows.map(({ figures }) => figures));
   const hasPassed = rows.some(({ figures }) => figures.pass_rate !== null);
   return (
     <Card title={name} note={verdict(summary, name)}>
+      {rows.some(({ figures }) => figures.mean !== null) && (
+        <Chart {...chartOf(name, rows, summary.baseline)} height={CHART_PX} />
+      )}
       <div class="scroll">
         <table class="experiments-table">
           <caption class="hidden">{`Scores by ${name}`}</caption>
@@ -33,8 +38,8 @@ function Evaluator({ name, index, summary }: { name: string; index: number; summ
               <th scope="col" class="n">
                 Mean
               </th>
-              <th scope="col" class="experiments-axis">
-                <span>{number(scale.low)}</span> 95 % interval <span>{number(scale.high)}</span>
+              <th scope="col" class="n">
+                95 % interval
               </th>
               {hasPassed && (
                 <th scope="col" class="n wide">
@@ -48,10 +53,8 @@ function Evaluator({ name, index, summary }: { name: string; index: number; summ
             {rows.map(({ target, figures }) => (
               <tr key={target}>
                 <td>{target}</td>
-                <td class="n">{number(figures.mean)}</td>
-                <td class="experiments-axis">
-                  <Interval figures={figures} scale={scale} isBaseline={target === summary.baseline} />
-                </td>
+                <td class="n">{figures.mean === null ? <span class="muted">No score</span> : number(figures.mean)}</td>
+                <td class="n">{intervalText(figures)}</td>
                 {hasPassed && <td class="n wide">{percent(figures.pass_rate)}</td>}
                 <td>
                   <Comparison figures={figures} isBaseline={target === summary.baseline} />
@@ -69,21 +72,6 @@ function verdict({ winners, status }: ExperimentSummary, evaluator: string): str
   if (status === "queued" || status === "running") return "not finished yet";
   const winner = winners[evaluator];
   return winner ? `${winner} is better` : "no difference is significant";
-}
-
-function Interval({ figures, scale, isBaseline }: { figures: Figures; scale: Scale; isBaseline: boolean }) {
-  const { mean, ci_low: low, ci_high: high } = figures;
-  if (mean === null) return <span class="muted">No score</span>;
-  const words =
-    low === null || high === null ? number(mean) : `${number(mean)}, between ${number(low)} and ${number(high)}`;
-  return (
-    <span class={`experiments-interval ${isBaseline ? "base" : ""}`} role="img" aria-label={words} title={words}>
-      {low !== null && high !== null && (
-        <i style={{ left: `${placeOf(scale, low)}%`, width: `${placeOf(scale, high) - placeOf(scale, low)}%` }} />
-      )}
-      <b style={{ left: `${placeOf(scale, mean)}%` }} />
-    </span>
-  );
 }
 
 function Comparison({ figures, isBaseline }: { figures: Figures; isBaseline: boolean }) {
