@@ -1,10 +1,12 @@
 /**
- * `bun scripts/screenshots.ts DIR`: pictures of every page of the dashboard, light and dark, desktop and phone. It needs
- * `./scripts/build` and chromium. The script starts dist/verk and fills it by the API, which takes some minutes.
+ * `bun scripts/screenshots.ts DIR`: pictures of every page of the dashboard, light and dark, desktop and phone: full, empty,
+ * failing and loading. It needs `./scripts/build` and chromium. The script starts dist/verk and fills it by the API, which
+ * takes some minutes.
  *
  * --data FOLDER  keeps the filled server there, so that the next call is quick
+ * --state NAME   only full, empty, failing or loading; can be repeated
  * --only TEXT    only pictures whose name contains TEXT, such as `run-phone-dark`; can be repeated
- * --empty        every page of a server without anything in it
+ * --sheets       also contact sheets: the pictures of one state and look on a few large ones
  * --readme       only the four pictures of the README and docs/dashboard.md, compressed, in docs/pictures
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -16,18 +18,22 @@ import { type Dashboard, openDashboard, SIZES } from "../test/browser/kit.ts";
 import { makeKey } from "../test/cli.ts";
 import { tempDir } from "../test/harness.ts";
 import { startTlsReceiver, TLS_FLAGS } from "../test/webhooks_kit.ts";
-import { emptyShots, type Shot, shotsOf } from "./pictures/shots.ts";
+import { writeSheets } from "./pictures/sheets.ts";
+import { emptyShots, pageShots, type Shot, shotsOf } from "./pictures/shots.ts";
 import { fillWorld, startLiveRuns, type World } from "./pictures/world.ts";
 
 const { values: flags, positionals } = parseArgs({
   options: {
     data: { type: "string" },
     only: { type: "string", multiple: true },
-    empty: { type: "boolean" },
+    state: { type: "string", multiple: true },
+    sheets: { type: "boolean" },
     readme: { type: "boolean" },
   },
   allowPositionals: true,
 });
+const STATES = ["full", "empty", "failing", "loading"] as const;
+type State = (typeof STATES)[number];
 const README = ["home", "run", "playground", "detect"];
 const README_SIZE = { width: 1280, height: 760 };
 const HIGHEST = 2_400;
@@ -50,20 +56,20 @@ const receiver = startTlsReceiver(
 const kept = join(data, "pictures.json");
 const known = existsSync(kept) ? (JSON.parse(readFileSync(kept, "utf8")) as { key: string; world: World }) : undefined;
 const key = known?.key ?? (await makeKey(data, "--scope", "admin", "--name", "Ada")).key;
-const server = await startBinary({
-  dir: data,
-  key,
-  env: {
-    VERK_NETWORK__ALLOW: "127.0.0.1",
-    VERK_NETWORK__CA_FILE: TLS_FLAGS["network.ca_file"],
-    VERK_GPU__CPU_SHARE: "0.05", // the least, so that the memory map shows something
-    VERK_BILLING__LOCAL_RATE_USD_PER_HOUR: "1.2",
-    VERK_MONITORS__INTERVAL_SECONDS: "5",
-  },
-});
+const settings = {
+  VERK_NETWORK__ALLOW: "127.0.0.1",
+  VERK_NETWORK__CA_FILE: TLS_FLAGS["network.ca_file"],
+  VERK_GPU__CPU_SHARE: "0.05", // the least, so that the memory map shows something
+  VERK_BILLING__LOCAL_RATE_USD_PER_HOUR: "1.2",
+  VERK_MONITORS__INTERVAL_SECONDS: "5",
+};
+const server = await startBinary({ dir: data, key, env: settings });
 const opened: (Dashboard | undefined)[] = [];
+const taken = new Map<string, string[]>(); // files by state and look
 try {
   await main();
+  if (flags.sheets)
+    for (const [name, files] of taken) await writeSheets(dir, name, files, name.includes("phone") ? 8 : 4);
 } finally {
   for (const page of opened) await page?.close();
   await server.kill("SIGTERM");
@@ -71,13 +77,33 @@ try {
 }
 
 async function main() {
-  if (flags.empty) return await take(emptyShots());
+  const states = flags.readme ? ["full"] : (flags.state ?? STATES);
+  if (states.includes("empty")) await takeEmpty();
+  if (!states.some((state) => state !== "empty")) return;
   const world = known?.world ?? (await makeWorld());
+  const ofPages = pageShots(shotsOf({ ...world, live: "" }));
+  for (const state of ["failing", "loading"] as const) if (states.includes(state)) await take(state, ofPages);
+  if (!states.includes("full")) return;
   const live = await startLiveRuns(server, world);
   const shots = shotsOf({ ...world, live: live[0] ?? "" });
-  await take(shots.filter(({ isLive }) => isLive));
+  await take(
+    "full",
+    shots.filter(({ isLive }) => isLive),
+  );
   for (const id of live.toReversed()) await endRun(id);
-  await take(shots.filter(({ isLive }) => !isLive));
+  await take(
+    "full",
+    shots.filter(({ isLive }) => !isLive),
+  );
+}
+
+async function takeEmpty() {
+  const dir = tempDir();
+  const { key } = await makeKey(dir, "--scope", "admin", "--name", "Ada");
+  const empty = await startBinary({ dir, key, env: settings });
+  await take("empty", emptyShots(), { url: empty.url, key });
+  for (const page of opened.splice(0)) await page?.close();
+  await empty.kill("SIGTERM");
 }
 
 /** A kept server does not collect them. */
@@ -92,25 +118,52 @@ async function makeWorld(): Promise<World> {
   return world;
 }
 
-async function take(shots: readonly Shot[]) {
+async function take(state: State, shots: readonly Shot[], from = { url: server.url, key }) {
   for (const [i, [size, dark]] of VARIANTS.entries()) {
     const variant = `${size}-${dark ? "dark" : "light"}`;
-    const wanted = shots.filter(({ name }) => isWanted(name, variant));
+    const prefix = state === "full" ? "" : `${state}_`;
+    const wanted = shots.filter(({ name }) => isWanted(prefix + name, variant));
     if (wanted.length === 0) continue;
-    const page = opened[i] ?? (await openVariant(size, dark));
+    const page = opened[i] ?? (await openVariant(size, dark, from));
     opened[i] = page;
+    const trouble = state === "failing" || state === "loading" ? await withTrouble(page, state) : undefined;
     for (const shot of wanted) {
       await page.resize(flags.readme ? README_SIZE : SIZES[size]);
-      await page.at(shot.path);
+      if (trouble) await openTroubled(page, shot.path);
+      else await page.at(shot.path);
       await shot.prepare?.(page);
-      await settle(page);
-      if (!flags.readme) await grow(page, SIZES[size].width);
+      await settle(page, state === "loading");
+      if (!flags.readme) await grow(page, SIZES[size].width, state === "loading");
       const png = await page.screenshot();
-      const file = join(dir, flags.readme ? `${shot.name}.png` : `${shot.name}-${variant}.png`);
+      const file = join(dir, flags.readme ? `${shot.name}.png` : `${prefix}${shot.name}-${variant}.png`);
       writeFileSync(file, flags.readme ? await sharp(png).png({ palette: true, effort: 10 }).toBuffer() : png);
+      taken.set(`${state}-${variant}`, [...(taken.get(`${state}-${variant}`) ?? []), file]);
       console.log(file);
     }
+    await trouble?.();
   }
+}
+
+/** From now on the answers of the API fail, or never come. The session is as it is. Returns how this ends. */
+async function withTrouble(page: Dashboard, state: "failing" | "loading"): Promise<() => Promise<unknown>> {
+  const failure = { error: { type: "server_error", code: "internal", message: "The database is busy. Try again." } };
+  const answer =
+    state === "loading"
+      ? "new Promise(() => {})"
+      : `Promise.resolve(new Response(${JSON.stringify(JSON.stringify(failure))}, { status: 500 }))`;
+  const source = `{ const real = fetch;
+    window.fetch = (to, more) => /^\\/(v1|api)\\/(?!browser_sessions|account|events)/.test(String(to)) ? ${answer} : real(to, more); }`;
+  const made = (await page.send("Page.addScriptToEvaluateOnNewDocument", { source })) as { identifier: string };
+  return () => page.send("Page.removeScriptToEvaluateOnNewDocument", made);
+}
+
+/** A page whose data never comes is never settled. */
+async function openTroubled(page: Dashboard, path: string) {
+  await page.send("Page.navigate", { url: page.origin + path });
+  await page.waitFor(path, () =>
+    page.run<boolean>(`location.pathname + location.search === ${JSON.stringify(path)} &&
+    !!document.querySelector(".app h1")`),
+  );
 }
 
 function isWanted(name: string, variant: string): boolean {
@@ -118,27 +171,32 @@ function isWanted(name: string, variant: string): boolean {
   return flags.only === undefined || flags.only.some((text) => `${name}-${variant}`.includes(text));
 }
 
-async function openVariant(size: keyof typeof SIZES, dark: boolean): Promise<Dashboard> {
-  const page = await openDashboard(server.url, { dark, size: SIZES[size] });
+async function openVariant(
+  size: keyof typeof SIZES,
+  dark: boolean,
+  from: { url: string; key: string },
+): Promise<Dashboard> {
+  const page = await openDashboard(from.url, { dark, size: SIZES[size] });
   await page.send("Emulation.setScrollbarsHidden", { hidden: true });
-  await page.signIn(key);
+  await page.signIn(from.key);
   return page;
 }
 
 /** Makes the window as high as the page. */
-async function grow(page: Dashboard, width: number) {
+async function grow(page: Dashboard, width: number, isLoading: boolean) {
   const height = await page.run<number>("document.documentElement.scrollHeight");
   await page.resize({ width, height: Math.min(HIGHEST, Math.max(height, SIZES.desktop.height)) });
-  await settle(page);
+  await settle(page, isLoading);
 }
 
-/** Waits until the page looks the same for half a second. */
-async function settle(page: Dashboard) {
+/** Waits until the page looks the same for half a second. `isLoading`: grey bars stay. */
+async function settle(page: Dashboard, isLoading: boolean) {
   const shape = "document.documentElement.scrollHeight + ' ' + document.querySelectorAll('body *').length";
   for (let last = "", same = 0, i = 0; same < 3 && i < 60; i++) {
     await Bun.sleep(160);
     const now = await page.run<string>(shape);
-    same = now === last && !(await page.run<boolean>("!!document.querySelector('.skeleton')")) ? same + 1 : 0;
+    same =
+      now === last && (isLoading || !(await page.run<boolean>("!!document.querySelector('.skeleton')"))) ? same + 1 : 0;
     last = now;
   }
 }

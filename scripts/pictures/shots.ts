@@ -1,6 +1,7 @@
 /** Every picture: an address, and what a person does there before it is worth a look. */
 import sharp from "sharp";
 import { PAGES } from "../../src/dashboard/pages/pages.ts";
+import { match } from "../../src/dashboard/shell/match.ts";
 import type { Dashboard } from "../../test/browser/kit.ts";
 import type { World } from "./world.ts";
 
@@ -45,6 +46,12 @@ export function shotsOf(world: World & { live: string }): Shot[] {
       ...play(`/playground?cols=${world.base},${world.tuned}&prompt=${encodeURIComponent(world.prompt)}&max_tokens=24`),
     },
     opened("playground_picker", "/playground", "Add column"),
+    { name: "models", path: "/models" },
+    { name: "model", path: `/models/${world.model}` },
+    opened("model_quantize", `/models/${world.model}`, "Quantize"),
+    opened("model_export", `/models/${world.model}`, "Export"),
+    opened("model_delete", `/models/${world.model}`, "Delete"),
+    opened("model_pull", "/models", "Pull from the hub"),
     { name: "datasets", path: "/datasets" },
     {
       name: "dataset",
@@ -54,6 +61,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
           page.run<boolean>("(document.querySelectorAll('button.datasets-line')[4]?.click(), !!location.search)"),
         ),
     },
+    { name: "dataset_columns", path: `/datasets/${world.dataset}?tab=columns` },
     { name: "dataset_changes", path: `/datasets/${world.dataset}?tab=changes` },
     { name: "dataset_runs", path: `/datasets/${world.dataset}?tab=lineage` },
     { name: "dataset_about", path: `/datasets/${world.dataset}?tab=about` },
@@ -102,6 +110,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     },
     opened("monitor_edit", `/monitors/${world.monitor}`, "Edit"),
     { name: "detect", path: "/detect", prepare: detect },
+    { name: "detection", path: `/detect/${world.detection}` },
     { name: "webhooks", path: "/webhooks" },
     { name: "webhooks_feed", path: "/webhooks?tab=feed" },
     { name: "endpoint", path: `/webhooks/${world.endpoint}` },
@@ -142,12 +151,21 @@ export function shotsOf(world: World & { live: string }): Shot[] {
   ];
 }
 
-/** Pages of a server without anything in it. */
+const nameOf = (pattern: string) => pattern.replaceAll(/\W+/g, "_").replace(/^_|_$/g, "") || "home";
+
+/** Pages of a server without anything in it. Those of one thing say that there is no such thing. */
 export const emptyShots = (): Shot[] =>
-  PAGES.filter(({ path }) => !path.includes(":")).map(({ path }) => ({
-    name: `empty_${path.replaceAll(/\W+/g, "_").replace(/^_|_$/g, "") || "home"}`,
-    path,
-  }));
+  PAGES.map(({ path }) => ({ name: nameOf(path), path: path.replaceAll(/:\w+/g, "none") }));
+
+/** Every page of the table at the address of its first picture. */
+export function pageShots(full: readonly Shot[]): Shot[] {
+  return PAGES.map(({ path: pattern }) => {
+    const patternOf = (path: string) => PAGES.find((page) => match(page.path, path.split("?")[0] ?? ""))?.path;
+    const shot = full.find(({ path }) => patternOf(path) === pattern);
+    if (!shot) throw new Error(`no picture shows the page ${pattern}`);
+    return { name: nameOf(pattern), path: shot.path };
+  });
+}
 
 /** On a phone the button is in the menu. */
 async function signOut(page: Dashboard) {

@@ -1,4 +1,5 @@
 /** A server with believable contents for the pictures of the dashboard. Everything is made by the public API. */
+import sharp from "sharp";
 import { isRight, LORA, RECIPE, REWARD, SEED, splitRows } from "../../src/lib/training/sums.ts";
 import type { startBinary } from "../../test/binary.ts";
 import { agents, annotations, conversations, monitors, type Post, people } from "./loop.ts";
@@ -141,7 +142,31 @@ export async function fillWorld(server: Server, hook: string) {
     labels,
     monitor,
     prompt,
+    ...(await models(post, get, reach)),
+    detection: idOf(await post("/api/detect", { image: (await sharp(NOISE).jpeg().toBuffer()).toString("base64") })),
   };
+}
+
+const NOISE = {
+  create: {
+    width: 512,
+    height: 384,
+    channels: 3,
+    background: "#7a8",
+    noise: { type: "gaussian", mean: 128, sigma: 40 },
+  },
+} as const;
+
+type Get = (path: string) => Promise<{ data: { id: string; name: string; status: string }[] }>;
+type Reach = (path: string, wanted: RegExp) => Promise<void>;
+
+/** A quantized copy of the built-in model, so that the tree has a branch. */
+async function models(post: Post, get: Get, reach: Reach): Promise<{ model: string }> {
+  const { data } = await get("/v1/models?registry=true&limit=100");
+  const base = data.find(({ name }) => name === "verk-tiny")?.id ?? "";
+  const copy = await post(`/v1/models/${base}/quantize`, { quantization: "Q8_0" }).catch(() => undefined);
+  if (copy) await reach(`/v1/models/${copy.id}`, /ready|failed/);
+  return { model: base };
 }
 
 /** A sum that the tuned model knows and the base model does not. */

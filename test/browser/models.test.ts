@@ -158,7 +158,7 @@ describe.skipIf(CHROMIUM === null)("models", () => {
   test("a queue makes its dataset, and its rows are trained on in one click", async () => {
     const { page } = open;
     await page.at("/annotate");
-    await page.click("button", "Create queue");
+    await page.click("button", "New queue");
     await write("judge");
     await page.press("Enter");
     await page.waitFor("the queue", async () => /^\/annotate\/anq_/.test(await page.path()));

@@ -31,6 +31,14 @@ async function writeText(text: string) {
   area.remove();
 }
 
+/** An id in one line, cut if there is no room, with a copy button. */
+export const Id = ({ text }: { text: string }) => (
+  <span class="id">
+    <code title={text}>{text}</code>
+    <Copy text={text} label="Copy the id" />
+  </span>
+);
+
 /** A command line with a copy button. */
 export const Command = ({ text }: { text: string }) => (
   <div class="command">

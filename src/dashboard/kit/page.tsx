@@ -73,6 +73,9 @@ const TITLES: Readonly<Record<number, string>> = {
 /** A second try cannot help. */
 const FINAL = [400, 403, 404];
 
+/** The route for programs at the end of a message. A page has a button for the list. */
+const ROUTE = /[.:;]? GET \/\S+ lists them\.?$/;
+
 type ErrorBoxProps = {
   error: ApiError;
   retry?: (() => unknown) | undefined;
@@ -86,7 +89,7 @@ export function ErrorBox({ error, retry, title = "This could not be loaded" }: E
     <div class="errorbox" role="alert">
       <p>
         <b>{TITLES[error.status] ?? title}</b>
-        <span>{error.message}</span>
+        <span>{error.message.replace(ROUTE, "")}</span>
       </p>
       {retry && !FINAL.includes(error.status) && <Button onClick={retry}>Retry</Button>}
       {error.status === 404 && inside !== undefined && <LinkButton href={`/${list}`}>Back to the list</LinkButton>}

@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { queryOf, setQuery } from "../shell/router.ts";
 
 type TabsProps = {
@@ -13,8 +14,13 @@ export const tabOf = (first: string, name = "tab"): string => queryOf(name) ?? f
 export function Tabs({ label, name = "tab", tabs }: TabsProps) {
   const [first = ""] = tabs[0] ?? [];
   const chosen = tabOf(first, name);
+  const bar = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const tab = bar.current?.querySelector<HTMLElement>("[aria-current]");
+    if (bar.current && tab) bar.current.scrollLeft = tab.offsetLeft - (bar.current.clientWidth - tab.offsetWidth) / 2;
+  }, [chosen]); // a phone has no room for all tabs
   return (
-    <nav class="tabs" aria-label={label}>
+    <nav class="tabs" aria-label={label} ref={bar}>
       {tabs.map(([value, shown]) => (
         <button
           key={value}

@@ -15,14 +15,15 @@ export const MODES = { pairwise: "Choose between two", single: "Label one answer
 export function Page() {
   const list = useList<AnnotationQueue>("/v1/annotation_queues?limit=50", { events: ["annotation_queue."] });
   const [isOpen, setIsOpen] = useState(false);
+  const open = () => setIsOpen(true);
   return (
     <Frame
       title="Annotate"
       purpose="People compare, label and correct answers. Their work becomes rows to train on."
       actions={
         may("training", false) && (
-          <Button kind="primary" onClick={() => setIsOpen(true)}>
-            Create queue
+          <Button kind="primary" icon="plus" onClick={open}>
+            New queue
           </Button>
         )
       }
@@ -31,7 +32,7 @@ export function Page() {
         <Loaded of={{ ...list, data: list.items }}>
           {(rows) =>
             rows.length === 0 ? (
-              <Empty title="No queue yet" command="verk annotate --help">
+              <Empty title="No queue yet" action={may("training", false) && <Button onClick={open}>New queue</Button>}>
                 A queue hands out answers to people, one at a time.
               </Empty>
             ) : (

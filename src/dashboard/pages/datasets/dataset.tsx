@@ -5,7 +5,7 @@ import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
-import { Copy } from "../../kit/copy.tsx";
+import { Id } from "../../kit/copy.tsx";
 import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded } from "../../kit/page.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
@@ -38,7 +38,7 @@ export function Page({ params }: PageProps) {
     <Frame
       title={data?.name ?? "Dataset"}
       purpose={
-        data ? `${count(data.num_rows)} rows, ${bytes(data.size_bytes)}, format ${data.format ?? NONE}` : "Loading"
+        data ? `${count(data.num_rows)} rows, ${bytes(data.size_bytes)}, format ${data.format ?? NONE}` : "\u00a0"
       }
       above={[["Datasets", "/datasets"]]}
       actions={
@@ -124,12 +124,6 @@ const About = ({ dataset }: { dataset: Dataset }) => (
       )}
     </Card>
   </div>
-);
-
-const Id = ({ text }: { text: string }) => (
-  <>
-    <code>{text}</code> <Copy text={text} label="Copy the id" />
-  </>
 );
 
 function Delete({ dataset, onClose }: { dataset: Dataset; onClose: () => void }) {

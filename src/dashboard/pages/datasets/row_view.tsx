@@ -24,7 +24,11 @@ export function RowLine({ place, row, columns, chosen, onPick }: LineProps) {
   return (
     <button type="button" class="datasets-line" aria-current={chosen ? "true" : undefined} onClick={onPick}>
       <span class="datasets-place">
-        {row.op === "supersede" && <em>changed </em>}
+        {row.op === "supersede" && (
+          <em title="This row was changed">
+            <span class="hidden">changed </span>
+          </em>
+        )}
         {count(place)}
       </span>
       {columns.length === 0 ? (

@@ -30,7 +30,6 @@ export function Page() {
             rows.length === 0 ? (
               <Empty
                 title="No experiment yet"
-                command="verk eval --help"
                 action={may("training", false) && <LinkButton href="/experiments/new">New experiment</LinkButton>}
               >
                 Compare two models on the rows of a dataset before you choose one.

@@ -6,7 +6,7 @@ import type { Deployment } from "../../../resources/serving/deployments/schema.t
 import { api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
-import { Button } from "../../kit/button.tsx";
+import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { CheckField, SelectField, TextField } from "../../kit/field.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
@@ -139,7 +139,10 @@ function Evaluators({ chosen, onChange }: { chosen: readonly string[]; onChange:
           const names = [...new Set(data.map(({ name }) => name))];
           if (names.length === 0)
             return (
-              <Empty title="No evaluator yet" command="verk evaluators --help">
+              <Empty
+                title="No evaluator yet"
+                action={<LinkButton href="/rewards/evaluators/new">New evaluator</LinkButton>}
+              >
                 An evaluator scores an answer. Create one first.
               </Empty>
             );

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { errorText } from "../../../lib/error_text.ts";
 import type { Evaluator } from "../../../resources/quality/evaluators/schema.ts";
 import { ApiError, api } from "../../data/api.ts";
-import { words } from "../../data/format.ts";
+import { NONE, words } from "../../data/format.ts";
 import { reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -40,9 +40,19 @@ function Existing({ id }: { id: string }) {
                     ["Version", loaded.version],
                     ["Passes from", loaded.pass_threshold ?? "the default of its kind"],
                     ["Created", <Time key="made" at={loaded.created_at} />],
+                    ...Object.entries(loaded.config)
+                      .filter(isShort)
+                      .map(([name, value]) => [words(name), valueText(value)] as const),
                   ]}
                 />
-                <Json value={loaded.config} />
+                {Object.entries(loaded.config)
+                  .filter((each) => !isShort(each))
+                  .map(([name, value]) => (
+                    <div key={name} class="stack">
+                      <h3>{words(name)}</h3>
+                      {typeof value === "string" ? <pre class="text">{value}</pre> : <Json value={value} />}
+                    </div>
+                  ))}
               </div>
             </Card>
             <Try id={loaded.id} />
@@ -52,6 +62,15 @@ function Existing({ id }: { id: string }) {
     </Frame>
   );
 }
+
+const LONGEST = 60;
+/** True for a value that stands in one line. */
+const isShort = ([, value]: [string, unknown]): boolean =>
+  typeof value === "string"
+    ? value.length <= LONGEST && !value.includes("\n")
+    : typeof value !== "object" || value === null;
+const valueText = (value: unknown): string =>
+  value === null ? NONE : typeof value === "boolean" ? (value ? "yes" : "no") : String(value);
 
 type Kind = Evaluator["kind"];
 const KINDS: readonly (readonly [Kind, string])[] = [

@@ -7,7 +7,7 @@ import type { TrainingJob } from "../../../resources/training/training_jobs/sche
 import { api, send } from "../../data/api.ts";
 import { reload, useResource, useResources } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { Button } from "../../kit/button.tsx";
+import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
@@ -139,7 +139,7 @@ function useRewardedJobs() {
 
 const NoRun = () => (
   <Card>
-    <Empty title="No run to score" command="verk demo">
+    <Empty title="No run to score" action={<LinkButton href="/runs/new">New run</LinkButton>}>
       A run with the method grpo or rloo keeps samples of its steps. This page scores them with the code at the left.
     </Empty>
   </Card>

@@ -1,5 +1,6 @@
 import { count } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
+import { LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
@@ -18,7 +19,7 @@ export function Page() {
         <Loaded of={{ ...list, data: list.items }}>
           {(rows) =>
             rows.length === 0 ? (
-              <Empty title="No conversation yet">
+              <Empty title="No conversation yet" action={<LinkButton href="/traces">Open the traces</LinkButton>}>
                 Send metadata.conversation_id or the header x-conversation-id with each request. The deployment must
                 capture metadata or full.
               </Empty>

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { count } from "../../data/format.ts";
 import type { Resource } from "../../data/resource.ts";
+import { useRunNames } from "../../data/run_names.ts";
 import { Card } from "../../kit/card.tsx";
 import { ErrorBox, Skeleton } from "../../kit/page.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
@@ -31,6 +32,7 @@ export function Facets({ of }: { of: Resource<TraceFacets> }) {
 }
 
 function Groups({ of }: { of: TraceFacets }) {
+  const nameOf = useRunNames();
   const plain = (values: readonly { value: string; count: number }[]): Value[] =>
     values.map(({ value, count }) => ({ value, count, shown: value }));
   return (
@@ -42,7 +44,11 @@ function Groups({ of }: { of: TraceFacets }) {
         name="deployment_id"
         values={of.deployment.map(({ value, count, name }) => ({ value, count, shown: name ?? `${value} (deleted)` }))}
       />
-      <Group title="Model" name="model" values={plain(of.model)} />
+      <Group
+        title="Model"
+        name="model"
+        values={plain(of.model).map((each) => ({ ...each, shown: nameOf(each.shown) }))}
+      />
       <Group title="User" name="user" values={plain(of.user)} />
       <Group title="Tag" name="tag" values={plain(of.tag)} />
       <Group title="Score" name="score" values={plain(of.score)} />

@@ -1,9 +1,10 @@
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count, duration, money, NONE, number } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
+import { useRunNames } from "../../data/run_names.ts";
 import { Card, Facts, Stat } from "../../kit/card.tsx";
 import { Ref } from "../../kit/content.tsx";
-import { Copy } from "../../kit/copy.tsx";
+import { Id } from "../../kit/copy.tsx";
 import { Json } from "../../kit/json.tsx";
 import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Time } from "../../kit/time.tsx";
@@ -116,16 +117,11 @@ function NoContent({ trace: { capture, deployment_id: id } }: { trace: Trace }) 
 const CAPTURES = { none: "Times, tokens and status", metadata: "Also parameters and metadata", full: "Everything" };
 const SHOWN_ELSEWHERE = ["conversation_id", "tags", "user", "user_id"];
 
-const Id = ({ text }: { text: string }) => (
-  <>
-    <code>{text}</code> <Copy text={text} label="Copy the id" />
-  </>
-);
-
 function About({ trace }: { trace: Trace }) {
   const { deployment_id: id } = trace;
   const deployment = useResource<Deployment>(id === null ? null : `/v1/deployments/${id}`);
   const { conversation_id: conversation, job_id: job } = trace;
+  const nameOf = useRunNames();
   const rows = [
     id !== null &&
       ([
@@ -134,11 +130,19 @@ function About({ trace }: { trace: Trace }) {
           {deployment.data?.name ?? (deployment.error ? id : "…")}
         </Ref>,
       ] as const),
-    job !== null && (["Run", <Ref key="r" page="/runs/:id" id={job} />] as const),
+    job !== null &&
+      ([
+        "Run",
+        <Ref key="r" page="/runs/:id" id={job}>
+          {nameOf(job)}
+        </Ref>,
+      ] as const),
     trace.step !== null && (["Step", count(trace.step)] as const),
     conversation !== null && (["Conversation", <Ref key="c" page="/conversations/:id" id={conversation} />] as const),
-    ["Model", trace.model ?? NONE] as const,
-    trace.adapter !== null && (["Adapter", trace.adapter] as const),
+    ["Model", trace.model === null ? NONE : nameOf(trace.model)] as const,
+    trace.adapter !== null &&
+      !trace.adapter.startsWith(id ?? "none") && // the adapter that the deployment itself names
+      (["Adapter", trace.adapter] as const),
     trace.agent_id !== null && (["Agent", `${trace.agent_id} version ${trace.agent_version}`] as const),
     ["HTTP status", String(trace.status)] as const,
     trace.error_code !== null && (["Error", trace.error_code] as const),
@@ -152,7 +156,7 @@ function About({ trace }: { trace: Trace }) {
     trace.tags.length > 0 && (["Tags", trace.tags.join(", ")] as const),
     ["Id", <Id key="id" text={trace.id} />] as const,
     ["Kept", CAPTURES[trace.capture]] as const,
-    ["Key", trace.key_id ?? NONE] as const,
+    ["Key", trace.key_id === null ? NONE : <Id key="k" text={trace.key_id} />] as const,
     ...Object.entries(trace.metadata)
       .filter(([name]) => !SHOWN_ELSEWHERE.includes(name))
       .map(([name, value]) => [name, value] as const),

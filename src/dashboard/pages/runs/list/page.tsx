@@ -149,7 +149,7 @@ function Rows({ rows, search, keys, picked, isFiltered }: RowsProps) {
   }, [rows, search, columns, sort.key, sort.down, section]);
   if (rows.length === 0 && !isFiltered)
     return (
-      <Empty title="No run yet" command="verk demo" action={<LinkButton href="/welcome">Get started</LinkButton>}>
+      <Empty title="No run yet" action={<LinkButton href="/welcome">Get started</LinkButton>}>
         Train the built-in model on sums: it takes about a minute and needs no GPU.
       </Empty>
     );
