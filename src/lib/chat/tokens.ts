@@ -23,6 +23,19 @@ export const TokenizedText = later(() =>
     .meta({ id: "TokenizedText" }),
 );
 
+/**
+ * Exact tokens for the beginning of a prompt, which a rollout sends to the model's process: no client can send them. They
+ * stand for the first `messages` of the conversation, the last of which is an answer of the model.
+ */
+export type TokenPrefix = {
+  /** Base64 of 32-bit integers. */
+  tokens: string;
+  messages: number;
+  /** The last token is an end token. */
+  has_end: boolean;
+  stop: string | null;
+};
+
 export const DetokenizeRequest = z
   .object({ model, tokens: z.array(z.int().min(0)).max(MAX_TOKENS) })
   .meta({ id: "DetokenizeRequest" });

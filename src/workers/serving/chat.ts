@@ -3,13 +3,15 @@
 import { continuesLast } from "../../lib/chat/chat_checks.ts";
 import type { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { tokenLimit } from "../../lib/chat/sampling.ts";
+import type { TokenPrefix } from "../../lib/chat/tokens.ts";
 import { type PlainTools, plainTools } from "../../lib/chat/tools.ts";
 import { SSE_DONE } from "../../lib/net/sse.ts";
 import { type ChunkWriter, chatCompletion, createChunkWriter, type ToolCallOut } from "./answer.ts";
+import { bridge } from "./bridge.ts";
 import type { Delta, Generation, Run } from "./engine/types.ts";
 import { type Choice, newChoice, readDelta } from "./parts/choice.ts";
 import { thoughtState, thoughtTags } from "./parts/thoughts.ts";
-import { roomFor } from "./prompt.ts";
+import { joined, type Quotes, roomFor } from "./prompt.ts";
 import {
   countCached,
   countPrompt,
@@ -24,6 +26,7 @@ import {
   usageOf,
 } from "./request.ts";
 import { streamed } from "./sse.ts";
+import type { Conversation } from "./template.ts";
 import { planAnswer, shownTools } from "./tools.ts";
 import { takePictures, withPictures } from "./vision/prompt.ts";
 
@@ -79,7 +82,7 @@ export async function chat(served: Served, input: ChatCompletionRequest, exchang
 }
 
 /** A request whose tools are all functions. */
-export type PlainRequest = Omit<ChatCompletionRequest, keyof PlainTools> & PlainTools;
+export type PlainRequest = Omit<ChatCompletionRequest, keyof PlainTools> & PlainTools & { prefix?: TokenPrefix };
 
 /** `functions` of the older format become tools. The answer has the older format too. */
 function withTools(request: ChatCompletionRequest): PlainRequest {
@@ -92,6 +95,25 @@ function withTools(request: ChatCompletionRequest): PlainRequest {
     tool_choice: typeof choice === "object" && choice ? { type: "function", function: choice } : (choice ?? "auto"),
     parallel_tool_calls: false,
   };
+}
+
+type Continuing = { conversation: Conversation; tokenize: Quotes["tokenize"]; opening: string };
+
+/** The exact tokens of the prefix, and those of what follows it. Undefined: the template does not go on from them. */
+function goOn({ engine, template }: Served, prefix: TokenPrefix, { conversation, tokenize, opening }: Continuing) {
+  const bytes = Buffer.from(prefix.tokens, "base64");
+  const tokens = new Int32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+  const { messages, has_end: hasEnd, stop } = prefix;
+  const rest = bridge(
+    conversation,
+    { messages, stop, endToken: hasEnd ? (tokens.at(-1) ?? null) : null },
+    {
+      render: (each) => `${template.render(each)}${opening}`,
+      tokenize: (text) => (text === "" ? new Int32Array() : tokenize(text, true)),
+      endText: engine.facts.eosToken,
+    },
+  );
+  return rest && joined([tokens, rest]);
 }
 
 /** Variables of the template that follow from other fields. */
@@ -109,18 +131,22 @@ async function promptOf(served: Served, request: PlainRequest, signal: AbortSign
   const { quote, tokenize } = served.newQuotes();
   const { messages, pictures } = takePictures(request.messages, served.vision !== null);
   const variables = variablesOf(request);
-  const rendered = served.template.render({
+  const conversation = {
     messages,
     tools: shownTools(request),
     variables,
     quote,
     ...(continuesLast(request) ? { continues: true } : { open: request.add_generation_prompt !== false }),
-  });
+  };
+  const rendered = served.template.render(conversation);
   const tags = thoughtTags(served.engine.facts.chatTemplate);
   const thoughts = tags && { tags, state: thoughtState(rendered, tags) };
   const plan = planAnswer(request, served.template.format, thoughts);
   const text = rendered + plan.opening;
-  if (pictures.length === 0) return { text, plan, thoughts, prompt: tokenize(text), images: [] };
+  if (pictures.length === 0) {
+    const continued = request.prefix && goOn(served, request.prefix, { conversation, tokenize, opening: plan.opening });
+    return { text, plan, thoughts, prompt: continued ?? tokenize(text), images: [] };
+  }
   return { plan, thoughts, ...(await withPictures(served, text, { pictures, tokenize, signal })) };
 }
 

@@ -5,6 +5,7 @@
 import type { Ctx } from "../../../context.ts";
 import { openaiEnvelope } from "../../../http/answer/client_errors.ts";
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionRequest } from "../../../lib/chat/chat_completion.ts";
+import type { TokenPrefix } from "../../../lib/chat/tokens.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { CLIENT_LEFT_STATUS } from "../../../lib/net/client_left.ts";
 import { SSE_DONE, sseData } from "../../../lib/net/sse.ts";
@@ -110,7 +111,7 @@ async function sendAndRecord(ctx: Ctx, { row, body, hash, release }: OpenCall, s
       release();
       ctx.log.error("a turn that its client left was not recorded", { rollout: row.id, error });
     });
-  const response = await send({ ...sent, ...streams }, { fields: {}, onEnd });
+  const response = await send({ ...sent, ...streams }, { fields: fieldsFor(origin), onEnd });
   const done = async (completion: ChatCompletion) => {
     try {
       await keep(completion, await ended);
@@ -166,6 +167,14 @@ function originOf(ctx: Ctx, row: RolloutRow, body: ChatCompletionRequest, beginn
   if (!match || !parent || !answer || changesThoughts(body.messages[match.messages - 1], answer))
     return branch("history");
   return { parent, messages: match.messages, tokens: turns.tokensOf(ctx.db, parent) };
+}
+
+/** The prompt begins with the exact tokens of the turn that it goes on from. */
+function fieldsFor(origin: Origin): { prefix?: TokenPrefix } {
+  if ("branch" in origin) return {};
+  const { parent, messages, tokens } = origin;
+  const bytes = Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength);
+  return { prefix: { tokens: bytes.toString("base64"), messages, has_end: parent.hasEnd, stop: parent.stop } };
 }
 
 const bytesOf = (text: string | undefined) => Buffer.from(text ?? "", "base64");
