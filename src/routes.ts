@@ -24,10 +24,22 @@ const OF_LLAMA = [
   "lora-adapters",
 ];
 
+const OF_OTHERS = [
+  "messages",
+  "responses",
+  "conversations",
+  "files",
+  "uploads",
+  "batches",
+  "fine_tuning",
+  "evals",
+  "rerank",
+];
+
 const GROUPS: readonly RouteGroup[] = [
   { at: [], load: () => [system, checkRoutes, setup, docs, dashboard] },
   {
-    at: v1("messages", "responses", "conversations", "files", "uploads", "batches", "fine_tuning", "evals", "rerank"),
+    at: [...v1(...OF_OTHERS), "/v1beta", "/models"],
     load: async () => (await import("./route_groups/other_apis.ts")).group,
   },
   {

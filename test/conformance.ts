@@ -14,7 +14,7 @@ type Document = {
   >;
   components: { schemas: Record<string, object> };
 };
-type Contract = { operations: Operation[]; envelope: Validator; serviceError: Validator };
+type Contract = { operations: Operation[]; envelope: Validator; serviceError: Validator; googleError: Validator };
 
 let contract: Contract | undefined;
 
@@ -45,15 +45,22 @@ function read(routes: readonly Route[]): Contract {
     })),
   );
   const named = (name: string) => validator({ $ref: `#/components/schemas/${name}` });
-  return { operations, envelope: named("Error"), serviceError: named("DetectionError") };
+  return {
+    operations,
+    envelope: named("Error"),
+    serviceError: named("DetectionError"),
+    googleError: named("GoogleError"),
+  };
 }
 
 /** Fails when a JSON answer is not what the document says of this route. Errors must have the envelope. */
 export function conforms(routes: readonly Route[], method: string, path: string, status: number, body: unknown) {
   contract ??= read(routes);
-  const { operations, envelope, serviceError } = contract;
+  const { operations, envelope, serviceError, googleError } = contract;
   const bare = (path.split("?")[0] as string).replace(/(?<=.)\/$/, ""); // a slash at the end is forgiven
-  const failure = isServicePath(bare) || clientFormatOf(bare) === "ollama" ? serviceError : envelope;
+  const format = clientFormatOf(bare);
+  const isPlain = isServicePath(bare) || format === "ollama";
+  const failure = format === "google" ? googleError : isPlain ? serviceError : envelope;
   if (status >= 400) return check(failure(), `${method} ${path} → ${status}`, body);
   const segments = bare.split("/");
   const found = operations.find(

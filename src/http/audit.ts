@@ -42,9 +42,11 @@ const INFERENCE =
   /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings|chat\/completions\/input_tokens)$/;
 const OTHER_CLIENTS =
   /^POST \/(?:v1\/(?:messages|messages\/count_tokens|responses|responses\/input_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
+const OF_MODELS =
+  /^POST \/(?:v1beta\/models\/[^/]+\/(?:\w+Contents?|countTokens)|models\/[^/]+\/pipeline\/feature-extraction)$/;
 const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;
 const isUse = (call: string, status: number) =>
-  INFERENCE.test(call) || OTHER_CLIENTS.test(call) || (status < 400 && DETECTION.test(call));
+  INFERENCE.test(call) || OTHER_CLIENTS.test(call) || OF_MODELS.test(call) || (status < 400 && DETECTION.test(call));
 
 /** All others may change something. */
 export const isRead = ({ method }: Request) => method === "GET" || method === "HEAD";

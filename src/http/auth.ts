@@ -37,7 +37,10 @@ export type KeyRules = {
   admit?: (principal: Principal, request: Request) => void;
 };
 
-/** Clients of some other formats send the key in X-API-Key, those of Azure in Api-Key. No other route reads these headers. */
+/**
+ * Clients of some other formats send the key in X-API-Key, those of Azure in Api-Key, those of Google in X-Goog-Api-Key.
+ * No other route reads these headers.
+ */
 export const bearer: KeyRules = {
   keyOf(request) {
     const { headers } = request;
@@ -45,7 +48,9 @@ export const bearer: KeyRules = {
     if (key !== undefined) return key;
     const named = headers.get("x-api-key")?.trim();
     if (named && takesApiKeyHeader(request)) return named;
-    if (headers.has("api-key") && clientFormatOf(pathOf(request)) === "openai") return headers.get("api-key")?.trim();
+    const format = clientFormatOf(pathOf(request));
+    if (headers.has("api-key") && format === "openai") return headers.get("api-key")?.trim();
+    if (headers.has("x-goog-api-key") && format === "google") return headers.get("x-goog-api-key")?.trim();
     if (!named) return undefined;
     throw new AppError(
       "missing_api_key",
@@ -82,7 +87,7 @@ export const apiKeyHeader: KeyRules = {
  */
 export function requireKeyFor(ctx: Authenticators, request: Request, path: string) {
   if (isServicePath(path)) principalOf(ctx, request, request.headers.has("authorization") ? bearer : apiKeyHeader);
-  else if (path.startsWith("/v1/")) principalOf(ctx, request, bearer);
+  else if (/^\/v1(?:beta)?\//.test(path)) principalOf(ctx, request, bearer);
 }
 
 const rulesAt = (path: string): KeyRules => (isServicePath(path) ? apiKeyHeader : bearer);

@@ -5,7 +5,7 @@ const ALLOWED = [
   ...["x-api-key", "api-key", "x-conversation-id", "x-request-id", "x-client-request-id", "traceparent", "tracestate"],
 ];
 /** Headers by which the SDKs of other servers describe themselves. Their next versions will send more of them. */
-const OF_SDKS = /^(?:x-stainless|openai|anthropic|x-langfuse)-[a-z0-9-]{1,60}$/;
+const OF_SDKS = /^(?:x-stainless|x-goog|openai|anthropic|x-langfuse)-[a-z0-9-]{1,60}$/;
 const MOST_OF_SDKS = 32;
 
 function allowedFor(request: Request): string {

@@ -41,6 +41,8 @@ function requireOtherPath(app: AnyElysia, path: string) {
 }
 
 function noRoute({ method }: Request, path: string, hasPages: boolean): AppError {
+  const family = ABSENT_FAMILIES.find(([pattern]) => pattern.test(path))?.[1];
+  if (family !== undefined) return new AppError("route_not_found", `This server ${family}`);
   const where = baseHint(path) ?? (hasPages ? "; see /docs" : " on this port");
   return new AppError("route_not_found", `No route ${method} ${path}${where}`);
 }
@@ -64,7 +66,23 @@ const ABSENT_KINDS: readonly [path: RegExp, what: string][] = [
   [/^\/v1\/audio\/(?:transcriptions|translations)$/, "hears audio"],
   [/^\/v1\/audio\/speech$/, "speaks"],
   [/^\/v1\/images\/(?:generations|edits|variations)$/, "makes images"],
+  [/^\/v1\/videos(?:\/|$)/, "makes videos"],
   [/^\/v1\/moderations$/, "moderates texts"],
+];
+
+/** Families of OpenAI that this server lacks, and the way to the same end. */
+const ABSENT_FAMILIES: readonly [path: RegExp, words: string][] = [
+  [
+    /^\/v1\/vector_stores(?:\/|$)/,
+    "keeps no vector stores. Embed texts with an embedding model, and order them with a reranker",
+  ],
+  [
+    /^\/v1\/(?:assistants|threads)(?:\/|$)/,
+    "has no assistants and threads. Use agents, and responses with a conversation",
+  ],
+  [/^\/v1\/containers(?:\/|$)/, "has no containers. Use sessions: they run commands and keep files"],
+  [/^\/v1\/skills(?:\/|$)/, "keeps no skills. Put their text into the instructions of an agent"],
+  [/^\/v1\/realtime(?:\/|$)/, "speaks over no open connection. Use chat or responses with a stream"],
 ];
 
 /** Undefined: OpenAI has no such route, or it is served. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { takingTurns } from "../lib/turns.ts";
 import { VERSION } from "../lib/version.ts";
-import { clientFormatOf } from "./answer/client_errors.ts";
+import { clientFormatOf, GoogleError } from "./answer/client_errors.ts";
 import { ErrorEnvelope } from "./answer/errors.ts";
 import { isServicePath, ServiceError } from "./answer/service_errors.ts";
 import type { Route } from "./route_groups.ts";
@@ -82,7 +82,9 @@ function* partsOf(routes: readonly Route[], closed: boolean): Generator<undefine
     if (!detail?.answers) continue; // pages and the document itself
     const path = route.path.replaceAll(/:(\w+)/g, "{$1}").replaceAll("/*", "/{path}");
     const isService = isServicePath(path);
-    const isPlain = isService || clientFormatOf(path) === "ollama"; // its errors have a text and a code
+    const format = clientFormatOf(path);
+    const isPlain = isService || format === "ollama"; // its errors have a text and a code
+    const failed = format === "google" ? "GoogleError" : isPlain ? "DetectionError" : "Error";
     const ok = Object.entries(detail.answers).map(([status, answer]) => [status, answerOf(status, answer, schemaOf)]);
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = {
@@ -98,12 +100,13 @@ function* partsOf(routes: readonly Route[], closed: boolean): Generator<undefine
       ...bodyOf(route.hooks.body as z.ZodType | undefined, detail.accepts, schemaOf),
       responses: {
         ...Object.fromEntries(ok),
-        default: { $ref: `#/components/responses/${isPlain ? "DetectionError" : "Error"}` },
+        default: { $ref: `#/components/responses/${failed}` },
       },
     };
   }
   schemaOf(ErrorEnvelope, "output");
   schemaOf(ServiceError, "output");
+  schemaOf(GoogleError, "output");
   return {
     openapi: "3.1.0",
     info: { title: "Verk", version: VERSION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
@@ -115,6 +118,7 @@ function* partsOf(routes: readonly Route[], closed: boolean): Generator<undefine
       responses: {
         Error: failure("Error", "What went wrong, which field, and how to fix it"),
         DetectionError: failure("DetectionError", "What went wrong and how to fix it"),
+        GoogleError: failure("GoogleError", "What went wrong and how to fix it, in the format of Google"),
       },
       securitySchemes: {
         bearer: { type: "http", scheme: "bearer", description: "An API key (vk_…)" },

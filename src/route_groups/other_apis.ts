@@ -6,12 +6,16 @@ import { routes as uploads } from "../resources/other_apis/files/part_routes.ts"
 import { routes as files } from "../resources/other_apis/files/routes.ts";
 import { routes as graders } from "../resources/other_apis/fine_tuning/grader_routes.ts";
 import { routes as fineTuning } from "../resources/other_apis/fine_tuning/routes.ts";
+import { routes as google } from "../resources/other_apis/google/routes.ts";
+import { routes as huggingFace } from "../resources/other_apis/hugging_face.ts";
 import { routes as messages } from "../resources/other_apis/messages/routes.ts";
 import { routes as rerank } from "../resources/other_apis/rerank.ts";
 import { routes as responses } from "../resources/other_apis/responses/routes.ts";
 
 export const group: readonly Routes[] = [
   messages,
+  google,
+  huggingFace,
   responses,
   conversations,
   files,

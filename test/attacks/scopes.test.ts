@@ -35,6 +35,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
     "inference",
   ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],
+  [/^\/v1beta\/models|^\/models\/[^/]+\/pipeline\//, "inference"],
   [/^\/v1\/metrics$/, "metrics"],
   [/^\/v1\/(files|uploads)/, "files"],
   [/^\/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create|v0\/models)$/, "inference"],
@@ -87,8 +88,8 @@ describe("every operation with every scope", () => {
       const reads = method === "GET" && !REVEALS.test(path);
       const json = method === "GET" || method === "DELETE" ? undefined : {};
       const { status, body } = await app.call(method, path, json, { key: keys.get(scope)! });
-      const refused =
-        status === 403 && [body.code, body.error?.code].some((code) => /^missing_scope$/i.test(code ?? ""));
+      const codes = [body.code, body.error?.code, body.error?.details?.[0].reason];
+      const refused = status === 403 && codes.some((code) => /^missing_scope$/i.test(String(code)));
       if (refused === mayUse(scope, need, reads)) wrong.push(`${operation}: ${status}, needs ${need}`);
     }
     expect(wrong).toEqual([]);

@@ -61,7 +61,7 @@ async function judge(call: Call): Promise<string | undefined> {
     }
   }
   const where = call.path.split("?")[0] ?? "";
-  if (isServicePath(where) || clientFormatOf(where) === "ollama")
+  if (isServicePath(where) || ["ollama", "google"].includes(clientFormatOf(where) ?? ""))
     return call.wrong && status < 300 ? `${status} although a field is wrong` : undefined;
   const { type, param, message } = (body as { error?: Record<string, string> }).error ?? {};
   if (status >= 400 && !STATUS_OF[type ?? ""]?.includes(status)) return `${status} with the type ${type}`;

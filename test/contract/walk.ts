@@ -27,7 +27,7 @@ export type Call = {
 
 /** Requests in the form of other programs: fields that are not known here are ignored. */
 const FOREIGN =
-  /completions$|embeddings$|otlp|^POST \/v1\/traces$|\/(completion|infill|tokenize|detokenize|apply-template|input_tokens|rerank|messages|count_tokens|responses|chat|generate|embed|show)$/;
+  /completions$|embeddings$|otlp|^POST \/v1\/traces$|\/(completion|infill|tokenize|detokenize|apply-template|input_tokens|rerank|messages|\w+Contents?|countTokens|feature-extraction|count_tokens|responses|chat|generate|embed|show)$/;
 /** Free text and the caller's own names. */
 const OPEN = new Set([
   "metadata",

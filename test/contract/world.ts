@@ -6,6 +6,7 @@ export type Server = Awaited<ReturnType<typeof startBinary>>;
 export type World = { ids: Record<string, string>; bodies: Record<string, unknown> };
 
 const CHAT = { model: "none", messages: [{ role: "user", content: "hi" }] };
+const CONTENT = { parts: [{ text: "hi" }] };
 const JOB = { base_model: "verk-tiny", method: "sft", dataset: newId("ds") };
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const NOWHERE = "https://127.0.0.1:8443/x"; // the configuration of this run allows it, and nothing listens there
@@ -39,6 +40,12 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/chat/completions/input_tokens": CHAT,
   "POST /v1/messages": { ...CHAT, max_tokens: 1 },
   "POST /v1/messages/count_tokens": CHAT,
+  "POST /v1beta/models/{model}/generateContent": { contents: [CONTENT] },
+  "POST /v1beta/models/{model}/streamGenerateContent": { contents: [CONTENT] },
+  "POST /v1beta/models/{model}/countTokens": { contents: [CONTENT] },
+  "POST /v1beta/models/{model}/embedContent": { content: CONTENT },
+  "POST /v1beta/models/{model}/batchEmbedContents": { requests: [{ content: CONTENT }] },
+  "POST /models/{model}/pipeline/feature-extraction": { inputs: "hi" },
   "POST /v1/responses": { model: "none", input: "hi" },
   "POST /v1/responses/input_tokens": { model: "none", input: "hi" },
   "POST /v1/batches": { input_file_id: "none", endpoint: "/v1/embeddings", completion_window: "24h" },

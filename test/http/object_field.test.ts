@@ -23,6 +23,8 @@ const WITHOUT = [
   /^POST \/v1\/workspaces\/\{id\}\/credits$/,
   /^(GET|POST) \/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, // llama.cpp's
   /^(GET|POST|DELETE) \/v1\/messages/, // Anthropic's
+  /^\w+ \/v1beta\//, // Google's
+  /^POST \/models\//, // Hugging Face's
   /^POST \/v1\/fine_tuning\/alpha\/graders\//, // OpenAI's
   /^\w+ \/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, // Ollama's
   "GET /v1/responses/{id}/input_items", // its items are OpenAI's

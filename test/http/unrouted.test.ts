@@ -72,6 +72,7 @@ const absent = (what: string) => {
   const message = `model: no model that ${what} can be served here: models read and write text`;
   return json(404, envelope("invalid_request_error", "model_not_found", message, "/model"));
 };
+const lacking = (words: string) => json(404, envelope("not_found_error", "route_not_found", `This server ${words}`));
 const refused = (path: string, allow: string) =>
   json(405, envelope("invalid_request_error", "method_not_allowed", `${path} takes ${allow}`), { allow });
 
@@ -145,6 +146,28 @@ describe("on the port for everything", () => {
     ["owner", "POST", "/v1/audio/transcriptions", absent("hears audio")],
     ["owner", "POST", "/v1/images/edits/", absent("makes images")],
     ["owner", "GET", "/v1/moderations", absent("moderates texts")],
+    ["owner", "POST", "/v1/videos", absent("makes videos")],
+    [
+      "owner",
+      "POST",
+      "/v1/vector_stores",
+      lacking("keeps no vector stores. Embed texts with an embedding model, and order them with a reranker"),
+    ],
+    [
+      "owner",
+      "GET",
+      "/v1/threads/x/runs",
+      lacking("has no assistants and threads. Use agents, and responses with a conversation"),
+    ],
+    ["owner", "POST", "/v1/containers", lacking("has no containers. Use sessions: they run commands and keep files")],
+    ["owner", "GET", "/v1/skills", lacking("keeps no skills. Put their text into the instructions of an agent")],
+    [
+      "owner",
+      "POST",
+      "/v1/realtime/client_secrets",
+      lacking("speaks over no open connection. Use chat or responses with a stream"),
+    ],
+    ["guest", "POST", "/v1/skills", missing],
     ["owner", "POST", "/v1/audio/none", unknown("POST /v1/audio/none")],
 
     ["guest", "PUT", "/v1/workspaces", refused("/v1/workspaces", "GET, POST")],

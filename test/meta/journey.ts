@@ -227,7 +227,7 @@ export const JOURNEY: Step[] = [
   { operation: "POST /v1/chat/completions", own: nothing, json: { model: "d", messages: MESSAGES } },
   { operation: "POST /v1/completions", own: nothing, json: { model: "d", prompt: "hi" } },
   { operation: "POST /v1/embeddings", own: nothing, json: { model: "d", input: "hi" } },
-  ...clientSteps(nothing),
+  ...clientSteps(nothing, serving),
   ...TRACES,
   ...ROLLOUTS,
   ...MONITORS,

@@ -158,8 +158,29 @@ const outputItem = async (app: TestApp) => {
   return { ...made, item };
 };
 
+type Named = (app: TestApp) => Promise<{ id: string }>;
+const CONTENT = { parts: [{ text: "hi" }] };
+
+/** The deployment of the path, by its id: another workspace may have the same name. */
+const modelSteps = (serving: Named): Step[] => {
+  const own = async (app: TestApp) => ({ model: (await serving(app)).id });
+  const at = "/v1beta/models/{model}";
+  const json = { contents: [CONTENT] };
+  return [
+    { operation: "GET /v1beta/models", plain: true },
+    { operation: `GET ${at}`, own, plain: true },
+    { operation: `POST ${at}/generateContent`, own, json, plain: true },
+    { operation: `POST ${at}/countTokens`, own, json, plain: true },
+    { operation: `POST ${at}/embedContent`, own, json: { content: CONTENT }, plain: true },
+    { operation: `POST ${at}/batchEmbedContents`, own, json: { requests: [{ content: CONTENT }] }, plain: true },
+    { operation: `POST ${at}/streamGenerateContent`, own, json, plain: true },
+    { operation: "POST /models/{model}/pipeline/feature-extraction", own, json: { inputs: "hi" }, plain: true },
+  ];
+};
+
 /** The formats of other programs. `serving` makes the deployment d serve. */
-export const clientSteps = (own: Own): Step[] => [
+export const clientSteps = (own: Own, serving: Named): Step[] => [
+  ...modelSteps(serving),
   { operation: "POST /completion", own, json: { model: "d", prompt: "hi" }, plain: true },
   { operation: "POST /infill", own, json: { model: "d", input_prefix: "a", input_suffix: "b" }, plain: true },
   { operation: "POST /tokenize", own, json: { model: "d", content: "hi" }, plain: true },

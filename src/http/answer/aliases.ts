@@ -1,7 +1,6 @@
 /**
  * Second addresses of routes: clients of llama.cpp leave out /v1, and ask for health and metrics at other paths; Langfuse's
- * SDK sends spans to a path of its own. The
- * request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
+ * SDK sends spans to a path of its own; Google writes the call behind the model, with a colon. The request itself gets the address of the route, so that keys, limits, errors and the log follow one path.
  */
 import { moveTo, pathOf } from "../../lib/net/request_target.ts";
 import { stateOf } from "../request_state.ts";
@@ -27,6 +26,21 @@ const ALIASES: Readonly<Record<string, string>> = {
   "/api/public/otel/v1/traces": "/v1/otlp/v1/traces",
 };
 
+const PATTERNS: readonly [pattern: RegExp, route: string][] = [
+  // The name of an adapter may stand behind a colon too: the last one counts.
+  [
+    /^(\/v1beta\/models\/[^/]+):(generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/,
+    "$1/$2",
+  ],
+  [/^(\/v1\/evals\/[^/]+\/runs\/[^/]+)\/cancel$/, "$1"], // newer clients of OpenAI
+];
+
+function routeFor(path: string): string | undefined {
+  if (Object.hasOwn(ALIASES, path)) return ALIASES[path];
+  const [pattern, route] = PATTERNS.find(([each]) => each.test(path)) ?? [];
+  return pattern && route && path.replace(pattern, route);
+}
+
 /** Pages of the dashboard with the address of an alias. A browser that opens one gets the page. */
 const PAGES: readonly string[] = ["/models"];
 
@@ -36,7 +50,7 @@ const opensPage = ({ method, headers }: Request, path: string) =>
 export function followAlias(request: Request) {
   const path = pathOf(request);
   if (opensPage(request, path)) return;
-  const route = Object.hasOwn(ALIASES, path) ? ALIASES[path] : undefined;
+  const route = routeFor(path);
   if (route === undefined) return;
   stateOf(request).isOfLlama = !path.startsWith("/v1/") && clientFormatOf(route) === "openai";
   moveTo(request, route);

@@ -22,6 +22,10 @@ export const ErrorEnvelope = z
       code: z.string().nullable(),
       message: z.string(),
       param: z.string().nullable(),
+      details: z
+        .object({ error_code: z.string(), unsupported: z.array(z.string()) })
+        .optional()
+        .describe("In the format of Anthropic: its client sends the whole conversation instead"),
       n_prompt_tokens: z.int().optional().describe("With context_length_exceeded"),
       n_ctx: z.int().optional().describe("With context_length_exceeded: tokens that the context holds"),
     }),

@@ -108,6 +108,15 @@ describe("a message", () => {
     expect(sent[0].messages[1]).toEqual({ role: "assistant", content: "yes" });
   });
 
+  test("of a thread is refused in the words that make Anthropic's client send the whole conversation", async () => {
+    const { status, body } = await ask({ thread: { type: "continue", previous_message_id: "msg_1" } });
+    expect([status, body.error.type, body.error.details]).toEqual([
+      400,
+      "invalid_request_error",
+      { error_code: "thread_unsupported_request", unsupported: ["thread"] },
+    ]);
+  });
+
   test("with a tool of the provider is refused with the reason", async () => {
     const { status, body } = await ask({ tools: [{ type: "web_search_20250305", name: "web_search" }] });
     expect([status, body.error.message]).toEqual([

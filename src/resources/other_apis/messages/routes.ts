@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { area } from "../../../http/auth.ts";
 import { describe } from "../../../http/openapi.ts";
+import { AppError } from "../../../lib/errors.ts";
 import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { callModel, chat, chatBody } from "../call_model.ts";
 import { translated } from "../translated.ts";
@@ -13,6 +14,13 @@ import { promptFields, toChat } from "./translate.ts";
 
 export const routes = (ctx: Ctx) => new Elysia().use(messageRoutes(ctx)).use(batchRoutes(ctx));
 
+/** To ignore the field would lose the conversation: a client that continues a thread sends the newest messages alone. */
+function refuseThread(): never {
+  const message = "thread: this server keeps no threads. Send the whole conversation in messages";
+  const details = { error_code: "thread_unsupported_request", unsupported: ["thread"] };
+  throw new AppError("unsupported_state", message, { param: "/thread", more: { details } });
+}
+
 const messageRoutes = (ctx: Ctx) => {
   recordRefusals(ctx);
   const { authed, takes } = area(ctx, "inference");
@@ -21,6 +29,7 @@ const messageRoutes = (ctx: Ctx) => {
     .post(
       "",
       async ({ body, ...caller }) => {
+        if (body.thread) refuseThread();
         const response = await chat(
           ctx,
           caller,

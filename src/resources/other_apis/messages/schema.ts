@@ -131,6 +131,10 @@ export const MessagesRequest = z
     top_p: z.number().min(0).max(1).nullish(),
     top_k: z.int().min(0).nullish(),
     metadata: z.object({ user_id: z.string().nullish() }).nullish(),
+    thread: z
+      .looseObject({})
+      .nullish()
+      .describe("Refused: the server keeps no threads. Anthropic's client then sends the whole conversation"),
   })
   .meta({ id: "MessagesRequest" });
 export type MessagesRequest = z.output<typeof MessagesRequest>;

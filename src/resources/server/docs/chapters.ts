@@ -22,6 +22,8 @@ const BY_PATH: readonly (readonly [title: string, path: RegExp])[] = [
   ["Messages", /^\/v1\/messages(\/|$)/],
   ["Batches and files", /^\/v1\/(batches|files|uploads)(\/|$)/],
   ["Fine-tuning and evals", /^\/v1\/(fine_tuning|evals)(\/|$)/],
+  ["Google", /^\/v1beta\//],
+  ["Hugging Face", /^\/models\//],
   ["Ollama and LM Studio", /^\/api\/(?!detect|account)/],
   ["llama.cpp", /^\/(apply-template|completion|detokenize|infill|lora-adapters|props|slots|tokenize)$/],
 ];

@@ -14,12 +14,15 @@ import type { DeploymentRow } from "../table.ts";
 import { saveRequest } from "./records.ts";
 
 const SOURCES = [
-  [/\/chat\/completions$|^\/v1\/(?:messages|responses)$|^\/api\/chat$/, "chat"],
+  [/\/chat\/completions$|^\/v1\/(?:messages|responses)$|^\/api\/chat$|\/(?:g|streamG)enerateContent$/, "chat"],
   [/\/completions$|^\/(?:completion|infill)$|^\/api\/generate$/, "completion"],
-  [/\/embeddings$|^\/v1\/rerank$|^\/api\/embed$/, "embedding"],
+  [
+    /\/embeddings$|^\/v1\/rerank$|^\/api\/embed$|\/(?:embedContent|batchEmbedContents|feature-extraction)$/,
+    "embedding",
+  ],
 ] as const;
 
-const IN_PATH = /^\/v1\/deployments\/([^/]+)\//;
+const IN_PATH = /^\/(?:v1\/deployments|(?:v1beta\/)?models)\/([^/]+)\//;
 
 /** Keys that are wrong or too busy are no mistakes of a request: each would cost a row for nothing. */
 const UNRECORDED: readonly number[] = [401, 403, 429];
