@@ -3,6 +3,7 @@ import { z } from "zod";
 import { later } from "../schema.ts";
 import { constraintFields, constraintsOf, fieldName } from "./constraints.ts";
 import { orElse } from "./messages.ts";
+import { PRIORITIES } from "./priority.ts";
 
 const MAX_STOPS = 16;
 const MAX_STOP_LENGTH = 256;
@@ -95,6 +96,10 @@ export const samplingFields = () => ({
   cache_prompt: orElse(z.boolean(), true).describe(
     "false: the whole prompt is read, also where the cache has its start",
   ),
+  priority: z
+    .enum(PRIORITIES)
+    .nullish()
+    .describe("A request takes the place of one with a lower priority, which goes on later. Default: normal"),
   timings_per_token: orElse(z.boolean(), false).describe("Every part of a stream has timings, except the first"),
   return_progress: orElse(z.boolean(), false).describe("A stream begins with the progress of reading the prompt"),
   metadata: TraceMetadata,

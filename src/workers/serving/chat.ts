@@ -151,7 +151,7 @@ async function promptOf(served: Served, request: PlainRequest, signal: AbortSign
 }
 
 async function toGeneration(served: Served, request: PlainRequest, { signal, drawn }: Exchange) {
-  const { engine, template, adapter } = served;
+  const { engine, template, adapter, rank } = served;
   const { text, plan, thoughts, prompt, images } = await promptOf(served, request, signal);
   const limit = tokenLimit(request.max_completion_tokens, request.max_tokens, request.n_predict);
   const shown = request.logprobs ? (request.top_logprobs ?? 0) : request.n_probs || undefined;
@@ -165,6 +165,7 @@ async function toGeneration(served: Served, request: PlainRequest, { signal, dra
     stop: [...request.stop, ...plan.stop, ...template.stop],
     ignoreEos: request.ignore_eos,
     fresh: !request.cache_prompt,
+    rank,
     wantTokens: request.return_token_ids || drawn !== undefined,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(plan.grammar === undefined ? {} : { grammar: plan.grammar }),

@@ -129,7 +129,7 @@ function listOf(prompt: Texts): (string | number[])[] {
   return typeof prompt[0] === "number" ? [prompt as number[]] : (prompt as (string | number[])[]);
 }
 
-function settings({ engine, adapter }: Served, request: CompletionRequest, prompt: Int32Array): Generation {
+function settings({ engine, adapter, rank }: Served, request: CompletionRequest, prompt: Int32Array): Generation {
   const { n, best_of: best, logprobs, n_probs: probabilities } = request;
   const samples = best ?? n;
   const alternatives = logprobs ?? (probabilities || (samples > n ? 0 : undefined));
@@ -141,6 +141,7 @@ function settings({ engine, adapter }: Served, request: CompletionRequest, promp
     stop: request.stop,
     ignoreEos: request.ignore_eos,
     fresh: !request.cache_prompt,
+    rank,
     wantTokens: request.return_token_ids,
     ...(alternatives === undefined ? {} : { topLogprobs: alternatives }),
     ...(adapter === undefined ? {} : { adapter }),

@@ -8,6 +8,7 @@ import type { ZodType } from "zod";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { CompletionRequest } from "../../lib/chat/completion.ts";
 import { EmbeddingRequest } from "../../lib/chat/embedding.ts";
+import { PRIORITIES, type Priority, rankOf } from "../../lib/chat/priority.ts";
 import { ScoreRequest } from "../../lib/chat/rerank.ts";
 import { DetokenizeRequest, TokenizeRequest } from "../../lib/chat/tokens.ts";
 import { AppError, errorBody } from "../../lib/errors.ts";
@@ -121,7 +122,12 @@ export function createRequestHandler(
       request,
       controller.signal,
       async (body, exchange) =>
-        route({ ...served, adapter: adapter ?? undefined }, body, exchange, request.headers.has("x-verk-checked")),
+        route(
+          { ...served, adapter: adapter ?? undefined, rank: rankIn(request) },
+          body,
+          exchange,
+          request.headers.has("x-verk-checked"),
+        ),
       (message) => {
         live.delete(controller);
         report(message);
@@ -172,6 +178,12 @@ async function exchanged(
     failed(error);
     return failure(toAppError(error, signal));
   }
+}
+
+/** The server in front names the priority. */
+function rankIn({ headers }: Request): number {
+  const named = PRIORITIES.indexOf(headers.get("x-verk-priority") as Priority);
+  return named < 0 ? rankOf("normal") : named;
 }
 
 const reportOf = (request: string, tally: Tally) => ({

@@ -1,5 +1,6 @@
 /** The context of every request in the worker, and its duties when the request ends. */
 
+import { rankOf } from "../../lib/chat/priority.ts";
 import type { Timings, Usage } from "../../lib/chat/sampling.ts";
 import { AppError } from "../../lib/errors.ts";
 import { ClientLeft } from "../../lib/net/client_left.ts";
@@ -18,6 +19,8 @@ export type Served = {
   adapter: string | undefined;
   /** Ids of the base model and of the adapters, by the name an adapter was attached with. */
   ids: ModelIds;
+  /** The priority of the request. */
+  rank: number;
   template: ChatTemplate;
   newQuotes: () => Quotes;
   /** Null: the model reads no images. */
@@ -28,6 +31,7 @@ export const toServed = (engine: Engine, modelId?: string, vision: Vision | null
   engine,
   adapter: undefined,
   ids: { base: modelId, adapters: new Map() },
+  rank: rankOf("normal"),
   template: createChatTemplate(engine.facts),
   newQuotes: createQuoting(engine),
   vision,

@@ -29,6 +29,16 @@ function tokensUntilImage({ prompt, images }: SubmitMessage, from: number): numb
   return (images.find(({ at }) => at >= from)?.at ?? prompt.length) - from;
 }
 
+/**
+ * The rank of the most urgent prompt that is being read. Sequences with lower priorities pause meanwhile: people wait for the
+ * first token.
+ */
+export function urgentRank(owners: readonly (Sequence | null)[]): number {
+  let rank = Number.POSITIVE_INFINITY;
+  for (const owner of owners) if (owner !== null && owner.next < 0) rank = Math.min(rank, owner.submit.rank);
+  return rank;
+}
+
 const NO_SHARES: ReadonlyMap<number, number> = new Map();
 const FILLER = 0; // any token will do: its result is ignored
 
@@ -40,6 +50,7 @@ export class Composer {
   #fill: readonly number[] = []; // slots with rows in the current batch that are removed again
   #prompts = 0; // prompt tokens in the current batch
   #step = 0;
+  #urgent = Number.POSITIVE_INFINITY;
 
   constructor(options: ComposerOptions) {
     this.#options = options;
@@ -51,6 +62,7 @@ export class Composer {
   /** Fills the batch in the order of the slots: the library decodes only neighbours together. */
   compose(adapter: number): { prompts: number } {
     const { cache, owners } = this.#options;
+    this.#urgent = urgentRank(owners);
     this.#step++;
     this.batch.clear();
     const { decoding, reading, mayFill } = this.#count(adapter);
@@ -61,6 +73,7 @@ export class Composer {
     const share = reading === 0 ? NO_SHARES : this.#shares(adapter, budget, turn);
     const works = (owner: Sequence | null) =>
       owner !== null &&
+      owner.submit.rank <= this.#urgent &&
       owner.adapter.key === adapter &&
       (turn?.has(owner.id) ?? true) &&
       (owner.next >= 0 || (share.get(owner.id) ?? 0) > 0);
@@ -95,7 +108,7 @@ export class Composer {
     let decoding = 0;
     let reading = 0;
     for (const owner of this.#options.owners) {
-      if (owner === null || owner.adapter.key !== adapter) continue;
+      if (owner === null || owner.adapter.key !== adapter || owner.submit.rank > this.#urgent) continue;
       if (owner.next >= 0) decoding++;
       else reading++;
     }
@@ -109,7 +122,7 @@ export class Composer {
     const readsImage = ({ next, submit, slot }: Sequence) =>
       next < 0 && tokensUntilImage(submit, cache.slots[slot]!.length) === 0;
     const candidates = owners.flatMap((owner) =>
-      owner !== null && owner.adapter.key === adapter && !readsImage(owner)
+      owner !== null && owner.adapter.key === adapter && owner.submit.rank <= this.#urgent && !readsImage(owner)
         ? [{ id: owner.id, slot: owner.slot, reads: owner.next < 0 }]
         : [],
     );
@@ -137,7 +150,12 @@ export class Composer {
     const { cache, owners, shapes } = this.#options;
     const budget = shapes ? promptRows(most, shapes) : most;
     const reading = owners.filter(
-      (o) => o !== null && o.next < 0 && o.adapter.key === adapter && (turn?.has(o.id) ?? true),
+      (o) =>
+        o !== null &&
+        o.next < 0 &&
+        o.adapter.key === adapter &&
+        o.submit.rank <= this.#urgent &&
+        (turn?.has(o.id) ?? true),
     ) as Sequence[];
     reading.sort((a, b) => a.id - b.id);
     const left = reading.map(({ submit, slot }) => tokensUntilImage(submit, cache.slots[slot]!.length));

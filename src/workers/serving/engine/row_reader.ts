@@ -7,6 +7,7 @@ import type { Ptr } from "../../../native/ffi.ts";
 import type { Llama } from "../../../native/llama/symbols.ts";
 import type { Results } from "./backends/types.ts";
 import type { Cache } from "./cache.ts";
+import { urgentRank } from "./composer.ts";
 import type { Pace } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
 import { injectFault } from "./thread/fault.ts";
@@ -40,7 +41,9 @@ export class RowReader {
   read(adapter: number): number | undefined {
     const { owners } = this.#options;
     this.#isTurn = !this.#isTurn; // running sequences get every other step
-    const sequences = owners.filter((owner) => owner !== null && owner.adapter.key === adapter) as Sequence[];
+    const urgent = urgentRank(owners);
+    const isNext = ({ adapter: by, submit }: Sequence) => by.key === adapter && submit.rank <= urgent;
+    const sequences = owners.filter((owner) => owner !== null && isNext(owner)) as Sequence[];
     if (!this.#isTurn && sequences.some(({ next }) => next >= 0)) return undefined;
     for (const owner of sequences) {
       const rows = this.#next(owner);

@@ -79,10 +79,32 @@ export class Scheduler {
       this.#backend = this.#next(this.#results);
       this.#next = null;
     }
-    if (this.#waiting.length > 0 && this.#next === null)
-      this.#waiting = this.#backend.admit(this.#waiting).filter(({ over }) => !over);
+    if (this.#waiting.length > 0 && this.#next === null) this.#admit();
     this.#backend.step();
     this.#stepMs = performance.now() - before;
+  }
+
+  /** In the order of priorities, and of arrival among equals. One that does not fit takes the place of a lower one. */
+  #admit() {
+    for (;;) {
+      this.#waiting.sort((a, b) => a.submit.rank - b.submit.rank || a.id - b.id);
+      this.#waiting = this.#backend.admit(this.#waiting).filter(({ over }) => !over);
+      const first = this.#waiting.find(({ leader }) => leader === null || leader.over || leader.next >= 0);
+      const victim = first && this.#lowest(first.submit.rank);
+      if (!victim || !this.#backend.preempt(victim)) return;
+      this.#running.delete(victim.id);
+      this.#waiting.push(victim);
+    }
+  }
+
+  /** The youngest running sequence of the lowest priority below this one. */
+  #lowest(rank: number): Sequence | undefined {
+    let lowest: Sequence | undefined;
+    for (const sequence of this.#running.values()) {
+      if (sequence.submit.rank <= rank) continue;
+      if (!lowest || sequence.submit.rank >= lowest.submit.rank) lowest = sequence;
+    }
+    return lowest;
   }
 
   /** Returns the events since the last call, or null. Without `all`, only if an event is urgent. */
@@ -95,6 +117,7 @@ export class Scheduler {
   readonly #results: Results = {
     started: (sequence, cachedTokens) => {
       this.#running.set(sequence.id, sequence);
+      if (sequence.resumed) return; // it was counted when it began
       this.counters.cachedTokens += cachedTokens;
       this.#frame.prompted(sequence.id, cachedTokens);
     },
@@ -137,7 +160,7 @@ export class Scheduler {
   #end(sequence: Sequence) {
     sequence.over = true;
     this.#options.adapters.release(sequence.adapter);
-    if (sequence.slot >= 0) this.#backend.release(sequence);
+    if (sequence.slot >= 0 || sequence.sampler !== null) this.#backend.release(sequence);
     sequence.slot = -1;
     if (!this.#running.delete(sequence.id)) this.#waiting = this.#waiting.filter((other) => other !== sequence);
   }

@@ -20,6 +20,8 @@ export type Sequence = {
   guesses: number; // rows of the current batch that follow `row` and hold guessed tokens
   before: number; // tokens in its slot before the current batch
   over: boolean;
+  /** It gave its place to another one. Its prompt has the tokens that it has drawn, and its sampler goes on. */
+  resumed: boolean;
 };
 
 /** All samples of a request; the first one leads. `use` counts one use of the adapter for each. */
@@ -40,6 +42,7 @@ export function newSequences(submit: SubmitMessage, use: () => Adapter): Sequenc
       guesses: 0,
       before: 0,
       over: false,
+      resumed: false,
     });
   }
   return sequences;

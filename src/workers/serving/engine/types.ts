@@ -64,6 +64,8 @@ export type Generation = {
   fresh?: boolean;
   /** Include the token ids; rollouts need them. */
   wantTokens?: boolean;
+  /** The rank of its priority (lib/chat/priority.ts): 0 goes first. Default: that of normal. */
+  rank?: number;
   /** Proves that the model decodes: decodes the last token of an idle cache again, so that no cache is lost. */
   probe?: boolean;
 };

@@ -1,5 +1,6 @@
 /** One inference request from its arrival to its record. It owns its replica, and each of its transitions exists once. */
 import type { Ctx } from "../../../../context.ts";
+import type { Priority } from "../../../../lib/chat/priority.ts";
 import { newId } from "../../../../lib/ids.ts";
 import * as traces from "../../../watching/traces/service.ts";
 import { admitBackground } from "../fleet/background.ts";
@@ -26,6 +27,7 @@ export type InferenceCall = {
   body: {
     model: string;
     stream?: boolean | undefined;
+    priority?: Priority | null | undefined;
     lora?: readonly { id: string | number; scale: number }[] | null | undefined;
   };
   keyId: string | null;
@@ -179,6 +181,7 @@ export class Flight {
       "content-type": "application/json",
       "x-verk-request": this.id,
       "x-verk-checked": "1",
+      "x-verk-priority": this.call.body.priority ?? (this.call.background ? "batch" : "normal"),
       ...(adapter === null ? {} : { "x-verk-adapter": adapter.name }),
       ...(this.call.isOfLlama ? { "x-verk-llama": "1" } : {}),
       ...(this.call.recording ? { "x-verk-tokens": "1" } : {}),

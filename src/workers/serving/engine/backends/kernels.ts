@@ -62,6 +62,11 @@ export class KernelBackend implements Backend {
     return waiting.slice(next);
   }
 
+  /** The state of its random numbers is on the device. */
+  preempt() {
+    return false;
+  }
+
   step() {
     const { decoder, pulse } = this.#options;
     const { active, reading, promptTokens: before } = decoder.stats();

@@ -8,10 +8,11 @@ import { toArrayBuffer } from "bun:ffi";
 import { errorText } from "../../../../lib/error_text.ts";
 import { must, type Ptr } from "../../../../native/ffi.ts";
 import type { Llama } from "../../../../native/llama/symbols.ts";
+import { Guesser } from "../../../decoder/guessing/guesses.ts";
 import type { Adapters } from "../adapters.ts";
 import type { Shapes } from "../batch_shapes.ts";
 import { Cache } from "../cache.ts";
-import { Composer } from "../composer.ts";
+import { Composer, urgentRank } from "../composer.ts";
 import type { Pace } from "../pace.ts";
 import type { PrefixFolder } from "../prefixes/folder.ts";
 import { SlotPrefixes } from "../prefixes/slot_prefixes.ts";
@@ -168,9 +169,31 @@ export class LibraryBackend implements Backend {
     return late;
   }
 
+  /** On a device, the sampler belongs to the slot. */
+  preempt(sequence: Sequence): boolean {
+    if (this.#device !== null || this.#options.steady || !this.#options.reuse || this.#owners.includes(null))
+      return false;
+    const { slot: at, next, submit } = sequence;
+    const { tokens, length } = this.#cache.slots[at]!;
+    if (next >= 0) {
+      const prompt = new Int32Array(length + 1);
+      prompt.set(tokens.subarray(0, length));
+      prompt[length] = next;
+      sequence.submit = { ...submit, prompt };
+    }
+    sequence.resumed = true;
+    sequence.guesser = new Guesser(); // its guesses belong to a step that does not come
+    sequence.slot = -1;
+    sequence.next = -1;
+    this.#cache.release(at);
+    this.#owners[at] = null;
+    return true;
+  }
+
   release(sequence: Sequence) {
     sequence.sampler?.free();
     sequence.sampler = null;
+    if (sequence.slot < 0) return;
     this.#cache.release(sequence.slot);
     this.#owners[sequence.slot] = null;
   }
@@ -192,12 +215,16 @@ export class LibraryBackend implements Backend {
   #start(sequence: Sequence): boolean {
     const { prompt, sampling, seeds, grammar, ignoreEos, fresh, probe, sequence: first } = sequence.submit;
     const isSibling = sequence.leader !== null;
-    const isFresh = fresh && !isSibling;
+    const isFresh = fresh && !isSibling && !sequence.resumed;
     const taken = this.#cache.take(prompt, sequence.adapter.key, { isSibling, isFresh });
     if (!taken) return false;
     const cached = this.#prefixes && !isFresh ? this.#prefixes.restore(taken.at, prompt, taken.keep) : taken.keep;
     sequence.slot = taken.at;
     this.#owners[taken.at] = sequence;
+    if (sequence.sampler !== null) {
+      this.#results.started(sequence, cached);
+      return true;
+    }
     try {
       const choice = { sampling, seed: seeds[sequence.id - first]!, grammar, ignoreEos };
       const device = this.#device;
@@ -227,7 +254,8 @@ export class LibraryBackend implements Backend {
   }
 
   #chooseAdapter(): number | undefined {
-    const running = this.#owners.filter((owner) => owner !== null);
+    const urgent = urgentRank(this.#owners);
+    const running = this.#owners.filter((owner) => owner !== null && owner.submit.rank <= urgent) as Sequence[];
     const current = this.#options.adapters.current;
     const keys = running.map((owner) => owner.adapter.key);
     const next = nextAdapter(keys, current, this.#turn, TURN);

@@ -5,6 +5,11 @@ import type { SubmitMessage } from "../thread/messages.ts";
 export type Backend = {
   /** Starts as many waiting sequences as there is room for. Returns the others in their order. */
   admit: (waiting: readonly Sequence[]) => Sequence[];
+  /**
+   * Takes the place of a started sequence away, so that it can be admitted again and goes on with the same tokens. False: it
+   * must go on where it is.
+   */
+  preempt: (sequence: Sequence) => boolean;
   /** Decodes one step of the sequences that have started. */
   step: () => void;
   /** Frees at once what a started sequence holds. */

@@ -53,6 +53,8 @@ export type SubmitMessage = {
   fresh: boolean;
   /** The main thread searches for stop strings: tokens decoded after a match are wasted. */
   watched: boolean;
+  /** 0 goes first. */
+  rank: number;
   /** Use `prompt` only if no cache is idle. */
   probe: boolean;
 };

@@ -5,6 +5,7 @@
  * the last bits may therefore still swap.
  */
 
+import { rankOf } from "../../../../lib/chat/priority.ts";
 import { errorText } from "../../../../lib/error_text.ts";
 import type { AdapterPart } from "../adapters.ts";
 import { ActiveRun } from "../run.ts";
@@ -126,6 +127,7 @@ export class ThreadedEngine implements Engine {
       adapter: generation.adapter ?? null,
       watched: generation.stop.length > 0,
       fresh: generation.fresh === true,
+      rank: generation.rank ?? NORMAL,
       probe: generation.probe === true,
     });
   }
@@ -280,6 +282,7 @@ export class ThreadedEngine implements Engine {
   }
 }
 
+const NORMAL = rankOf("normal");
 const DRAWN_BY_THE_LIBRARY = 0xffffffff; // the library reads this seed as "choose one yourself"
 
 function seedOf(seed: number | undefined, sample: number): number {
