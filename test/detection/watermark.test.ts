@@ -49,17 +49,20 @@ describe.each(all)("%s", (generator, scheme) => {
   });
 
   test("is not found where the message has other bits", () => {
-    const bits = scheme.bits.map((bit, i) => (i % 4 === 0 ? 1 - bit : bit));
+    const bits = scheme.bits.map((bit, i) => (i % 3 === 0 ? 1 - bit : bit));
     expect(findWatermark(embed(pictures[0]!, { ...scheme, bits }))).toBeNull();
   });
 });
 
-test("it survives a JPEG of high quality with full colour", async () => {
-  const found = await Promise.all(
-    pictures.map(async (image) => findWatermark(await encoded(embed(image, SCHEMES["FLUX"]!), "4:4:4", 95))),
-  );
-  expect(found.map((each) => each?.generator)).toEqual(pictures.map(() => "FLUX"));
-});
+test.each(["4:4:4", "4:2:0"])(
+  "it survives a JPEG of quality 90 with colours %s",
+  async (colours) => {
+    for (const [generator, scheme] of all)
+      for (const image of [pictures[1]!, pictures[3]!])
+        expect(findWatermark(await encoded(embed(image, scheme), colours, 90))?.generator).toBe(generator);
+  },
+  60_000,
+);
 
 test("small, flat, striped and noisy pictures have none", () => {
   const flat = (value: number, width = 512): Picture => ({

@@ -67,9 +67,12 @@ test("the summary keeps apart what is proven, claimed and guessed", () => {
   expect(summaryOf(marked, "ai")).toBe(
     "Proven: a watermark of FLUX; claimed: nothing; guessed: the models say generated.",
   );
-  expect(summaryOf(signed(), "real")).toContain("Proven: nothing; claimed: generated with Maker, signed by Maker Ltd;");
-  expect(summaryOf(signed({}, { trusted: true }), "real")).toContain(
-    "Proven: a signature of Maker Ltd; claimed: generated with Maker;",
+  expect(summaryOf(signed(), "real")).toContain(
+    "Proven: nothing; claimed: generated with Maker, signed by Maker Ltd (no trust list to check);",
   );
+  expect(summaryOf(signed({}, { trusted: true }), "real")).toContain(
+    "Proven: a signature of Maker Ltd on the trust list; claimed: generated with Maker;",
+  );
+  expect(summaryOf(signed({}, { trusted: false }), "real")).toContain("signed by Maker Ltd (not on the trust list);");
   expect(summaryOf(written({ camera: "Canon EOS R5" }), "uncertain")).toContain("claimed: taken with Canon EOS R5;");
 });

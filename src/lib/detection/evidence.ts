@@ -70,12 +70,16 @@ export function summaryOf(evidence: Evidence, guess: string): string {
   const proven = watermark ? [`a watermark of ${watermark.generator}`] : [];
   const signature = c2pa?.signature;
   const isIntact = signature?.valid === true && c2pa?.hash_valid === true;
-  if (isIntact && signature.trusted === true) proven.push(`a signature of ${signature.signer ?? "a trusted signer"}`);
+  if (isIntact && signature.trusted === true)
+    proven.push(`a signature of ${signature.signer ?? "a signer"} on the trust list`);
   const claims: string[] = [];
   const by = c2pa?.generator ?? metadata.generator;
   if (isAi(c2pa?.digital_source_type) || isAi(metadata.digital_source_type) || metadata.generator !== null)
     claims.push(by && !by.startsWith("declared") ? `generated with ${by}` : "generated");
-  if (isIntact && signature.trusted !== true) claims.push(`signed by ${signature.signer ?? "an unknown signer"}`);
+  if (isIntact && signature.trusted !== true) {
+    const list = signature.trusted === false ? "not on the trust list" : "no trust list to check";
+    claims.push(`signed by ${signature.signer ?? "an unknown signer"} (${list})`);
+  }
   if (metadata.camera !== null) claims.push(`taken with ${metadata.camera}`);
   return [
     `Proven: ${proven.length > 0 ? proven.join(" and ") : "nothing"}`,

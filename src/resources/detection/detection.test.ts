@@ -105,7 +105,15 @@ describe("a detection", () => {
     const { status, headers, body: text } = await get();
     expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
     expect(headers.get("content-security-policy")).toContain("default-src 'none'");
-    for (const part of [body.id, body.imageHash, "0.850", "ComfyUI", "JPEG, quality 60", "@media print"])
+    for (const part of [
+      body.id,
+      body.imageHash,
+      "0.850",
+      "ComfyUI",
+      "JPEG, quality 60",
+      "When to abstain",
+      "@media print",
+    ])
       expect(text).toContain(part);
     expect(text).toContain("&#60;script&#62;");
     expect(text).not.toContain("<script");

@@ -3,30 +3,25 @@
  * Haar average is divided into blocks of 4 × 4 values, one bit each, row by row, and the message repeats. The largest value
  * of a block, its first left out, is moved to a quarter (0) or three quarters (1) of a step of 36.
  *
- * A bit is read from the mean of its blocks, compared with the middle of all. A message may have so few wrong bits that
- * random bits reach one of the messages in less than one of 10^9 pictures.
+ * JPEG with halved colours keeps the averages but blurs single values. So each block has a vote from all that a bit
+ * changes (`votes.ts`), and the votes of all repetitions of a bit are added up. A message is found if random bits would fit the
+ * sums as well in less than two of 10^10 pictures.
  */
 import type { Pixels } from "../image/decode.ts";
+import { BLOCK, exactVotesOf, votesOf, type Ways } from "./votes.ts";
 
 export type Watermark = { generator: string; agreement: number };
 
-const STEP = 36;
-const CELL = 8; // pixels along a block: 4 averages of 2 × 2 pixels
-const VALUES = 16;
 const LEAST_PIXELS = 256 * 256;
 const LEAST_REPEATS = 2;
-const NEAR = 0.06; // of a step
-/** The first rows of a large image: the votes of this many pixels are enough. */
-const MOST_PIXELS = 4e5;
+/** A first look at the middle of an image says whether the rest is worth the time. */
+const FIRST_PIXELS = 1.6e5;
+const MOST_PIXELS = 2e6;
+const WORTH_MORE = 0.03;
+/** Each message is read twice, so all together are found by chance in less than one of 10^9 pictures. */
+const MOST_CHANCE = 6e-11;
 
-/** `whole`: the code worked on whole numbers, where the middle of the colour difference is 128, and else 0.5. */
-type Message = {
-  generator: string;
-  bits: readonly number[];
-  isWhole: boolean;
-  red: boolean; // red and blue were exchanged
-  mostWrong: number;
-};
+type Message = { generator: string; bits: readonly number[]; way: keyof Ways; mostChance?: number };
 
 const bitsOf = (text: string) => Array.from(text, Number);
 const bytesOf = (text: string) =>
@@ -38,87 +33,121 @@ const FLUX = bitsOf("1010101111111010000111100111001111010100101110");
 
 // biome-ignore format: a table should look like one
 const MESSAGES: readonly Message[] = [
-  { generator: "Stable Diffusion 1", bits: bytesOf("StableDiffusionV1"), isWhole: true, red: false, mostWrong: 28 },
-  { generator: "Stable Diffusion 2", bits: bytesOf("SDV2"), isWhole: true, red: false, mostWrong: 0 },
-  { generator: "Stable Diffusion XL", bits: SDXL, isWhole: false, red: false, mostWrong: 3 },
-  { generator: "Stable Diffusion XL", bits: SDXL, isWhole: false, red: true, mostWrong: 3 },
-  { generator: "FLUX", bits: FLUX, isWhole: false, red: false, mostWrong: 3 },
+  { generator: "Stable Diffusion 1", bits: bytesOf("StableDiffusionV1"), way: "whole" },
+  { generator: "Stable Diffusion 2", bits: bytesOf("SDV2"), way: "whole", mostChance: 2.35e-10 }, // all of its 32 bits
+  { generator: "Stable Diffusion XL", bits: SDXL, way: "blue" },
+  { generator: "Stable Diffusion XL", bits: SDXL, way: "red" },
+  { generator: "FLUX", bits: FLUX, way: "blue" },
 ];
 
 /** Null: no known message. That proves nothing: rescaling and strong compression remove it. */
 export function findWatermark(image: Pixels): Watermark | null {
   const { width, height } = image;
   if (width * height < LEAST_PIXELS) return null;
-  const votes = votesOf(image);
-  let best: Watermark | null = null;
-  for (const { generator, bits, isWhole, red, mostWrong } of MESSAGES) {
-    const wrong = wrongBits(isWhole ? votes.whole : red ? votes.red : votes.blue, bits);
-    const agreement = 1 - wrong / bits.length;
-    if (wrong <= mostWrong && agreement > (best?.agreement ?? 0)) best = { generator, agreement };
-  }
-  return best;
+  const rows = Math.floor(height / BLOCK);
+  const middle = (pixels: number): [first: number, next: number] => {
+    const count = Math.min(rows, Math.ceil(pixels / (width * BLOCK)));
+    const first = Math.floor((rows - count) / 2);
+    return [first, first + count];
+  };
+  const [first, next] = middle(FIRST_PIXELS);
+  const isWorthMore = readAll(votesOf(image, first, next), { first, width }, NEIGHBOURS).some(
+    ({ chance }) => chance <= WORTH_MORE,
+  );
+  if (!isWorthMore) return null;
+  const [from, to] = middle(MOST_PIXELS);
+  const readings = [
+    ...readAll(votesOf(image, from, to), { first: from, width }, NEIGHBOURS),
+    ...readAll(exactVotesOf(image, from, to), { first: from, width }, 0),
+  ].filter(({ message, chance }) => chance <= (message.mostChance ?? MOST_CHANCE));
+  const best = readings.sort((a, b) => a.chance - b.chance)[0];
+  return best ? { generator: best.message.generator, agreement: best.agreement } : null;
 }
 
-type Votes = { whole: Float32Array; blue: Float32Array; red: Float32Array };
+type Reading = { message: Message; chance: number; agreement: number };
 
-/** The vote of each block for a one, in the three ways in which it may have been written. */
-function votesOf({ pixels, width, height }: Pixels): Votes {
-  const columns = Math.floor(width / CELL);
-  const rows = Math.min(Math.floor(height / CELL), Math.ceil(MOST_PIXELS / (columns * CELL * CELL)));
-  const count = columns * rows;
-  const votes: Votes = { whole: new Float32Array(count), blue: new Float32Array(count), red: new Float32Array(count) };
-  const [us, vs] = [new Float64Array(VALUES - 1), new Float64Array(VALUES - 1)];
-  const line = width * 3;
-  for (let block = 0; block < count; block++) {
-    const corner = Math.floor(block / columns) * CELL * line + (block % columns) * CELL * 3;
-    for (let i = 1; i < VALUES; i++) {
-      const at = corner + (i >> 2) * 2 * line + (i & 3) * 6;
-      const r = pixels[at]! + pixels[at + 3]! + pixels[at + line]! + pixels[at + line + 3]!;
-      const g = pixels[at + 1]! + pixels[at + 4]! + pixels[at + line + 1]! + pixels[at + line + 4]!;
-      const b = pixels[at + 2]! + pixels[at + 5]! + pixels[at + line + 2]! + pixels[at + line + 5]!;
-      // Half the sum of four pixels is their average in the Haar transform.
-      us[i - 1] = 0.246 * (0.886 * b - 0.299 * r - 0.587 * g);
-      vs[i - 1] = 0.246 * (0.886 * r - 0.299 * b - 0.587 * g);
-    }
-    votes.whole[block] = voteOf(us, 256);
-    votes.blue[block] = voteOf(us, 1);
-    votes.red[block] = voteOf(vs, 1);
+/** `first`: the first row of blocks. `width`: of the image, in pixels. */
+type Span = { first: number; width: number };
+
+/** `neighbours`: the share of a vote that compares a block with its neighbours. */
+const readAll = (ways: Ways, span: Span, neighbours: number): Reading[] =>
+  MESSAGES.map((message) => readMessage(ways[message.way], span, message, neighbours));
+
+function readMessage(votes: Float32Array, { first, width }: Span, message: Message, neighbours: number): Reading {
+  const { bits } = message;
+  if (votes.length < LEAST_REPEATS * bits.length) return { message, chance: 1, agreement: 0 };
+  const columns = Math.floor(width / BLOCK);
+  const sums = withoutNeighbours(sumsOf(votes, first * columns, bits.length), columns, neighbours);
+  return { message, chance: chanceOf(sums, bits), agreement: agreementOf(sums, bits) };
+}
+
+/** The votes for each bit, less the mean vote: most of it is the same for both bits. `from`: the number of the first block. */
+function sumsOf(votes: Float32Array, from: number, length: number): Float64Array {
+  const [sums, counts] = [new Float64Array(length), new Float64Array(length)];
+  let total = 0;
+  for (let i = 0, bit = from % length; i < votes.length; i++, bit = bit + 1 === length ? 0 : bit + 1) {
+    sums[bit]! += votes[i]!;
+    counts[bit]!++;
+    total += votes[i]!;
   }
-  return votes;
+  const mean = total / votes.length;
+  for (let i = 0; i < length; i++) sums[i]! -= mean * counts[i]!;
+  return sums;
+}
+
+const NEIGHBOURS = 0.4;
+const ROUNDS = 6;
+
+/** A vote compares a block with its eight neighbours, whose bits lower it. This adds what they took. */
+function withoutNeighbours(sums: Float64Array, columns: number, share: number): Float64Array {
+  if (share === 0) return sums;
+  const { length } = sums;
+  const steps = [1, columns - 1, columns, columns + 1].flatMap((step) => [
+    step % length,
+    (length - (step % length)) % length,
+  ]);
+  let apart: Float64Array = sums;
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = apart;
+    apart = new Float64Array(length);
+    for (let i = 0; i < length; i++) {
+      let around = 0;
+      for (const step of steps) around += before[i + step < length ? i + step : i + step - length]!;
+      apart[i] = sums[i]! + (share * around) / steps.length;
+    }
+  }
+  return apart;
 }
 
 /**
- * The largest value says the bit, if it still is the largest: a zero often makes it smaller than its neighbours. So a value
- * close to a quarter or to three quarters of a step counts as much, wherever it lies.
+ * A bound for the share of random messages that fit the sums as well: the least over t of exp(−t · fit) · Π cosh(t · sum), by
+ * Chernoff. Sums that are close to zero count little, whichever bit they say.
  */
-function voteOf(values: Float64Array, middle: number): number {
-  let largest = 0;
-  let toQuarter = NEAR; // the least distances, in steps
-  let toThreeQuarters = NEAR;
-  for (let i = 0; i < VALUES - 1; i++) {
-    const value = Math.abs(values[i]! + middle);
-    if (value > largest) largest = value;
-    const steps = value / STEP;
-    const phase = steps - Math.floor(steps);
-    const fromQuarter = Math.abs(phase - 0.25);
-    const fromThreeQuarters = Math.abs(phase - 0.75);
-    if (fromQuarter < toQuarter) toQuarter = fromQuarter;
-    if (fromThreeQuarters < toThreeQuarters) toThreeQuarters = fromThreeQuarters;
+function chanceOf(sums: Float64Array, bits: readonly number[]): number {
+  let [fit, squares] = [0, 0];
+  for (const [i, sum] of sums.entries()) {
+    fit += bits[i] === 1 ? sum : -sum;
+    squares += sum * sum;
   }
-  return (largest % STEP > STEP / 2 ? 1 : 0) + (toQuarter - toThreeQuarters) / NEAR;
+  if (fit <= 0 || fit * fit < 6 * squares) return 1; // the bound is at most exp(−fit² / (2 · squares))
+  const spread = Math.sqrt(squares / sums.length);
+  let least = 0;
+  for (let t = 0.1; t < 200; t *= 1.3) {
+    let bound = (-t * fit) / spread;
+    for (const sum of sums) {
+      const size = Math.abs((t * sum) / spread);
+      bound += size + Math.log1p(Math.exp(-2 * size)) - Math.LN2;
+    }
+    if (bound > least + 1) break; // it falls, then rises
+    least = Math.min(least, bound);
+  }
+  return Math.exp(least);
 }
 
-/** The number of bits on the other side of the mean. All, if there are too few blocks. */
-function wrongBits(votes: Float32Array, bits: readonly number[]): number {
-  const { length } = bits;
-  const each = Math.floor(votes.length / length); // the last blocks, which are no whole message, do not count
-  if (each < LEAST_REPEATS) return length;
-  const sums = new Float64Array(length);
-  for (let i = 0; i < each * length; i++) sums[i % length]! += votes[i]!;
-  const middle = sums.reduce((sum, value) => sum + value, 0) / length;
-  const spread = Math.sqrt(sums.reduce((sum, value) => sum + (value - middle) ** 2, 0) / length);
-  const share = bits.reduce((sum, bit) => sum + bit, 0) / length;
-  // With fewer ones than zeros the mean lies below the middle between both.
-  const limit = middle + ((0.5 - share) * spread) / Math.sqrt(share * (1 - share));
-  return bits.filter((bit, i) => (sums[i]! > limit ? 1 : 0) !== bit).length;
+/** The share of the bits on the right side. With fewer ones than zeros the mean lies below the middle between both. */
+function agreementOf(sums: Float64Array, bits: readonly number[]): number {
+  const share = bits.reduce((sum, bit) => sum + bit, 0) / bits.length;
+  const spread = Math.sqrt(sums.reduce((sum, value) => sum + value * value, 0) / bits.length);
+  const limit = ((0.5 - share) * spread) / Math.sqrt(share * (1 - share));
+  return bits.filter((bit, i) => (sums[i]! > limit ? 1 : 0) === bit).length / bits.length;
 }
