@@ -83,9 +83,9 @@ const GROUPS: readonly RouteGroup[] = [
     load: async () => {
       const detection = await import("./resources/detection/routes.ts");
       const ollama = await import("./resources/other_apis/ollama/routes.ts");
-      const { manageRoutes } = await import("./resources/other_apis/ollama/manage_routes.ts");
+      const { manageRoutes, pushRoutes } = await import("./resources/other_apis/ollama/manage_routes.ts");
       const lmStudio = await import("./resources/other_apis/lm_studio.ts");
-      return [ollama.routes, manageRoutes, lmStudio.routes, detection.routes];
+      return [ollama.routes, manageRoutes, pushRoutes, lmStudio.routes, detection.routes];
     },
   },
   { at: v1("billing", "cost"), load: async () => (await import("./route_groups/money.ts")).group },

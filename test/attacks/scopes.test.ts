@@ -39,6 +39,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/metrics$/, "metrics"],
   [/^\/v1\/(files|uploads)/, "files"],
   [/^\/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create|v0\/models)$/, "inference"],
+  [/^\/api\/push$/, "training"],
   [/^\/api\/|^\/v1\/(detect|config|stats|usage|feedback|results)/, "detect"],
   [/^\/v1\//, "training"],
 ];

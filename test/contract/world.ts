@@ -61,6 +61,7 @@ const BODIES: Record<string, unknown> = {
   "POST /api/show": { model: "none" },
   "POST /api/pull": { model: "none" },
   "POST /api/create": { model: "other", from: "none" },
+  "POST /api/push": { model: "none/model" },
   "POST /api/copy": { source: "none", destination: "other" },
   "DELETE /api/delete": { model: "none" },
   "POST /v1/rerank": { model: "none", query: "q", documents: ["a"] },

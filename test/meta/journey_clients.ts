@@ -3,6 +3,7 @@ import { runBatches } from "../../src/resources/other_apis/batches/runner.ts";
 import type { TestApp } from "../harness.ts";
 import { insert } from "../insert_row.ts";
 import type { Step } from "./journey.ts";
+import { published } from "./journey_models.ts";
 
 type Own = (app: TestApp) => Promise<Record<string, string>>;
 const MESSAGES = [{ role: "user", content: "hi" }];
@@ -280,6 +281,7 @@ export const clientSteps = (own: Own, serving: Named): Step[] => [
   },
   { operation: "POST /api/copy", own, json: { source: "d", destination: "second" }, plain: true },
   { operation: "POST /api/pull", json: { model: "second", stream: false }, plain: true },
+  { operation: "POST /api/push", own: published, json: { model: "journey/published", stream: false }, plain: true },
   { operation: "DELETE /api/delete", json: { model: "second" }, plain: true },
   { operation: "POST /v1/rerank", own, json: { model: "d", query: "q", documents: ["a"] } },
 ];

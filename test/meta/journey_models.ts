@@ -1,6 +1,9 @@
+import { and, eq, isNull } from "drizzle-orm";
 import { write } from "../../src/platform/db/db.ts";
 import * as models from "../../src/resources/serving/models/service.ts";
-import { type TestApp, tempDir } from "../harness.ts";
+import * as pushes from "../../src/resources/training/hub_pushes/rows.ts";
+import { hubPushes } from "../../src/resources/training/hub_pushes/table.ts";
+import { type TestApp, tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import type { Step } from "./journey.ts";
 
@@ -72,6 +75,22 @@ const pushable = async (app: TestApp) => {
 export const pushed = async (app: TestApp) => {
   const { id } = await pushable(app);
   return await idOf(app, `/v1/models/${id}/push`, { repo: "journey/model" });
+};
+
+const PUBLISHED = "journey/published";
+/** A deployment whose name is a repository. A push of it completes at once. */
+export const published = async (app: TestApp) => {
+  const { id } = await pushable(app);
+  await app.call("POST", "/api/create", { model: PUBLISHED, from: id, stream: false });
+  const isOpen = and(eq(hubPushes.repo, PUBLISHED), isNull(hubPushes.completedAt));
+  const completes = () => {
+    const row = app.ctx.db.select().from(hubPushes).where(isOpen).get();
+    if (row) pushes.begin(app.ctx, row.id, 1);
+    if (row) pushes.complete(app.ctx, row, { url: `https://hub/${PUBLISHED}`, commitId: "0" });
+    return row;
+  };
+  until("a push of the journey", completes).catch(() => {}); // another workspace makes none
+  return {};
 };
 
 export const MODELS: Step[] = [

@@ -8,11 +8,12 @@ import { area, bearer } from "../../../http/auth.ts";
 import { allowsOrigin } from "../../../http/cors.ts";
 import { isLoopback } from "../../../lib/net/listen.ts";
 import { urlOf } from "../../../lib/net/request_target.ts";
+import type { Area } from "../../../lib/scopes.ts";
 import { authenticateById } from "../../access/api_keys/authenticate.ts";
 
-export function ollamaArea(ctx: Ctx) {
+export function ollamaArea(ctx: Ctx, name: Area = "inference") {
   const keyId = ctx.config.http.ollama_local_key;
-  const { authed, takes } = area(ctx, "inference", {
+  const { authed, takes } = area(ctx, name, {
     ...bearer,
     ...(keyId === ""
       ? {}

@@ -1,12 +1,12 @@
 import { Elysia } from "elysia";
 import type { Ctx } from "../../../context.ts";
 import { describe } from "../../../http/openapi.ts";
-import { AppError } from "../../../lib/errors.ts";
 import { nameIgnored } from "../ignored.ts";
 import { Empty, Progress } from "./answers.ts";
 import { ollamaArea } from "./area.ts";
 import * as manage from "./manage.ts";
 import { jsonLine, NDJSON_HEADERS, progressResponse } from "./ndjson.ts";
+import { push } from "./push.ts";
 import { modelOf, OllamaCopy, OllamaCreate, OllamaDelete, OllamaPull, OllamaPush, OPTIONS } from "./schema.ts";
 
 export const manageRoutes = (ctx: Ctx) => {
@@ -50,14 +50,6 @@ export const manageRoutes = (ctx: Ctx) => {
       },
       { ...takes(OllamaCopy), detail: describe("Deploy a model under a second name", { 200: Empty }) },
     )
-    .post(
-      "/push",
-      ({ body }) => {
-        const message = `model: this server pushes to no registry of Ollama. To publish ${modelOf(body)}, download its file and upload it there`;
-        throw new AppError("unsupported_state", message, { param: "/model" });
-      },
-      takes(OllamaPush), // not in the document: it only says why there is none
-    )
     .delete(
       "/delete",
       ({ body, ...caller }) => {
@@ -70,6 +62,28 @@ export const manageRoutes = (ctx: Ctx) => {
           "Stop a deployment or delete an agent, as Ollama deletes a model",
           { 200: Empty },
           { description: "The file of the model stays: `verk models delete` removes it." },
+        ),
+      },
+    );
+};
+
+/** A push publishes, so a key for inference alone is not enough. */
+export const pushRoutes = (ctx: Ctx) => {
+  const { authed, takes } = ollamaArea(ctx, "training");
+  return new Elysia({ prefix: "/api", tags: ["Clients"] })
+    .use(authed)
+    .post(
+      "/push",
+      ({ body, ...caller }) => progressResponse(ctx, caller, push(ctx, caller, modelOf(body)), body.stream),
+      {
+        ...takes(OllamaPush),
+        detail: describe(
+          "Push a model to the hub, as Ollama pushes one",
+          { 200: Progress },
+          {
+            description:
+              "The name of the model, owner/name, is the repository: POST /v1/models/{id}/push. The answer is application/x-ndjson, unless stream is false.",
+          },
         ),
       },
     );

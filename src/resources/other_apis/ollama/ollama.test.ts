@@ -56,11 +56,6 @@ test("bodies are read under any content type, as curl sends them", async () => {
   expect([status, body.message.content]).toEqual([200, "hello"]);
 });
 
-test("a push is refused in words", async () => {
-  const { status, body } = await post("push", { model: "d" });
-  expect([status, body.error]).toEqual([400, expect.stringContaining("pushes to no registry of Ollama")]);
-});
-
 test("the root says that a server runs, and browsers get the dashboard", async () => {
   const plain = await app.call("GET", "/", undefined, { key: null });
   expect([plain.status, plain.body]).toEqual([200, "Ollama is running"]);

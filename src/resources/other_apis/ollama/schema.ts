@@ -140,7 +140,12 @@ export const OllamaPull = z
   .meta({ id: "OllamaPull" });
 
 export const OllamaPush = z
-  .object({ ...nameFields(Label(300)), stream: orElse(z.boolean(), true) })
+  .object({
+    ...nameFields(Label(300).describe("owner/name: a deployment or a model of this server, and the repository")),
+    stream: orElse(z.boolean(), true),
+    insecure: z.boolean().nullish().describe("Has no effect"),
+  })
+  .superRefine(needsName)
   .meta({ id: "OllamaPush" });
 
 export const OllamaCreate = z
