@@ -33,6 +33,7 @@ const OF_OTHERS = [
   "batches",
   "fine_tuning",
   "evals",
+  "containers",
   "rerank",
 ];
 

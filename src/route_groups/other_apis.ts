@@ -1,5 +1,6 @@
 import type { Routes } from "../http/route_groups.ts";
 import { routes as batches } from "../resources/other_apis/batches/routes.ts";
+import { routes as containers } from "../resources/other_apis/containers/routes.ts";
 import { routes as conversations } from "../resources/other_apis/conversations/routes.ts";
 import { routes as evals } from "../resources/other_apis/evals/routes.ts";
 import { routes as uploads } from "../resources/other_apis/files/part_routes.ts";
@@ -24,5 +25,6 @@ export const group: readonly Routes[] = [
   fineTuning,
   graders,
   evals,
+  containers,
   rerank,
 ];

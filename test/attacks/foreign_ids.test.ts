@@ -114,6 +114,8 @@ describe("with ids of another workspace", () => {
   );
 
   test("only objects that need a sandbox could not be made on this machine", () => {
-    expect([...unmade].filter((each) => !/ \/v1\/(sessions|reward_functions|training_jobs)/.test(each))).toEqual([]);
+    expect(
+      [...unmade].filter((each) => !/ \/v1\/(sessions|containers|reward_functions|training_jobs)/.test(each)),
+    ).toEqual([]);
   });
 });

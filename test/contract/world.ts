@@ -122,6 +122,7 @@ const BODIES: Record<string, unknown> = {
   },
   "POST /v1/reward_functions/{id}/run": { rows: [{ prompt: "p", completion: "c" }] },
   "PUT /v1/secrets/{name}": { value: "v" },
+  "POST /v1/containers": { name: "c", file_ids: ["none"] },
   "POST /v1/sessions": { volumes: [{ name: "none", mount_path: "/workspace/v" }] },
   "POST /v1/sessions/{id}/exec": { command: ["true"] },
   "PUT /v1/settings/integrations/tracker": { type: "mlflow", base_url: NOWHERE },

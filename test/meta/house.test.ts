@@ -115,6 +115,7 @@ const PUBLIC: Record<string, string[]> = {
   regions: ["clouds", "provider"],
   reward_functions: ["check", "processes", "resolve", "run"],
   rollouts: ["record"],
+  sessions: ["prepare", "usable", "workspace/files"],
   statistics: ["agreement", "describe", "drift", "paired"],
   traces: ["new_trace", "rollouts"],
   training_jobs: [

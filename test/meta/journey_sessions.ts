@@ -17,6 +17,16 @@ const file = async (app: TestApp) => {
   return { id, "?": query };
 };
 
+const inContainer = async (app: TestApp) => {
+  const { id } = await file(app);
+  return { id, file: `cfile_${Buffer.from("a.txt").toString("base64url")}` };
+};
+const form = () => {
+  const made = new FormData();
+  made.set("file", new Blob(["a"]), "a.txt");
+  return made;
+};
+
 export const SESSIONS: Step[] = [
   { operation: "POST /v1/sessions", json: { name: "journey" } },
   { operation: "GET /v1/sessions" },
@@ -27,6 +37,15 @@ export const SESSIONS: Step[] = [
   { operation: "GET /v1/sessions/{id}/files/content", own: file, bytes: true },
   { operation: "DELETE /v1/sessions/{id}/files/content", own: file },
   { operation: "POST /v1/sessions/{id}/stop", own: session },
+  { operation: "POST /v1/containers", json: { name: "journey" } },
+  { operation: "GET /v1/containers" },
+  { operation: "GET /v1/containers/{id}", own: session },
+  { operation: "POST /v1/containers/{id}/files", own: session, body: form() },
+  { operation: "GET /v1/containers/{id}/files", own: session },
+  { operation: "GET /v1/containers/{id}/files/{file}", own: inContainer },
+  { operation: "GET /v1/containers/{id}/files/{file}/content", own: inContainer, bytes: true },
+  { operation: "DELETE /v1/containers/{id}/files/{file}", own: inContainer },
+  { operation: "DELETE /v1/containers/{id}", own: session },
 ];
 
 /** One session cannot be created, and one is idle too long. */

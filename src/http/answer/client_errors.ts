@@ -17,7 +17,7 @@ const PATHS: readonly [path: RegExp, format: ClientFormat][] = [
   [/^\/v1\/deployments\/[^/]+\/chat\/completions$/, "contract"],
   [/^\/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings)(?:\/|$)/, "openai"],
   [
-    /^\/v1\/(?:responses|conversations|rerank|files|uploads|batches|fine_tuning|evals|audio|images|videos|moderations)(?:\/|$)/,
+    /^\/v1\/(?:responses|conversations|rerank|files|uploads|batches|fine_tuning|evals|containers|vector_stores|audio|images|videos|moderations)(?:\/|$)/,
     "openai",
   ],
   [/^\/api\/v0\/models$/, "openai"],

@@ -8,8 +8,8 @@ import { type ForeignDir, openForeign } from "./foreign_dir.ts";
 import { workspaceOf } from "./sandbox_dir.ts";
 import { openDirectoryAt, openFileAt } from "./steps.ts";
 
-/** `stamp` changes if the content may have changed. */
-export type ScannedFile = { bytes: number; stamp: string };
+/** `stamp` changes if the content may have changed. `changedAt`: in milliseconds, for people. */
+export type ScannedFile = { bytes: number; stamp: string; changedAt: number };
 export type Scan = {
   files: Map<string, ScannedFile>;
   /** Path → why it cannot be collected. */
@@ -28,7 +28,11 @@ export async function scanFiles(top: number): Promise<Scan> {
     const stat = kind === "file" ? statUnlessGone(dir, name) : undefined;
     if (!Buffer.from(text).equals(bytes)) scan.skipped.set(text, "its name is not UTF-8");
     else if (kind !== "file") scan.skipped.set(text, "it is not a regular file");
-    else if (stat) scan.files.set(text, { bytes: stat.bytes, stamp: `${stat.inode}:${stat.bytes}:${stat.ctimeNs}` });
+    else if (stat) {
+      const { bytes: size, inode, ctimeNs } = stat;
+      const stamp = `${inode}:${size}:${ctimeNs}`;
+      scan.files.set(text, { bytes: size, stamp, changedAt: Number(ctimeNs / 1_000_000n) });
+    }
     return undefined;
   });
   return scan;

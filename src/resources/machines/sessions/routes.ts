@@ -1,5 +1,5 @@
 import { Elysia } from "elysia";
-import type { Ctx, Principal } from "../../../context.ts";
+import type { Ctx } from "../../../context.ts";
 import { listOf, PageQuery } from "../../../http/answer/pagination.ts";
 import { sse } from "../../../http/answer/sse.ts";
 import { area } from "../../../http/auth.ts";
@@ -8,34 +8,19 @@ import { createsLater } from "../../../http/idempotency.ts";
 import { openStream } from "../../../http/limits/streams.ts";
 import { describe } from "../../../http/openapi.ts";
 import { asks } from "../../../http/query.ts";
-import { AppError } from "../../../lib/errors.ts";
-import { hasWorkspace } from "../../../sandbox/files/sandbox_dir.ts";
 import * as exec from "./exec/exec.ts";
 import { open } from "./prepare.ts";
 import * as schema from "./schema.ts";
 import * as sessions from "./service.ts";
-import { requireEnabled, requireSupport } from "./support.ts";
+import { requireEnabled } from "./support.ts";
+import { usable } from "./usable.ts";
 import * as files from "./workspace/files.ts";
-import { dirOf } from "./workspace/paths.ts";
 
 const TAGS = ["Sessions"];
 const PREFIX = "/v1/sessions";
 const BIN = "application/octet-stream";
 
 export const routes = (ctx: Ctx) => new Elysia().use(managing(ctx)).use(content(ctx));
-
-/** The ready session of the caller. Throws if it is not ready, or if the server has no sessions. */
-async function usable(ctx: Ctx, { workspaceId }: Principal, id: string) {
-  requireEnabled(ctx);
-  sessions.mustGet(ctx, workspaceId, id);
-  await requireSupport(ctx);
-  const row = sessions.mustBeReady(ctx, workspaceId, id);
-  if (hasWorkspace(dirOf(ctx, id))) return row;
-  // For example, after the database was restored from a backup without the files.
-  throw new AppError("session_not_ready", `The files of session ${id} are missing: stop it and create another`, {
-    param: "id",
-  });
-}
 
 const managing = (ctx: Ctx) => {
   const { authed, takes } = area(ctx, "training");

@@ -82,7 +82,7 @@ export const pushRoutes = (ctx: Ctx) => {
           { 200: Progress },
           {
             description:
-              "The name of the model, owner/name, is the repository: POST /v1/models/{id}/push. The answer is application/x-ndjson, unless stream is false.",
+              "The name of the model, owner/name, is the repository. The answer is application/x-ndjson, unless stream is false.",
           },
         ),
       },

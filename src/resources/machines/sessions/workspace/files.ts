@@ -2,10 +2,11 @@
 import { closeSync } from "node:fs";
 import type { Ctx } from "../../../../context.ts";
 import { fileResponse } from "../../../../http/answer/file_response.ts";
-import { contentLength, receive } from "../../../../http/body/receive.ts";
+import { contentLength, receive, take } from "../../../../http/body/receive.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { type Chunks, writeTemp } from "../../../../platform/files.ts";
 import { streamOf } from "../../../../sandbox/files/chunks.ts";
+import { scanFiles } from "../../../../sandbox/files/collect.ts";
 import { type Beneath, incomingPath } from "../../../../sandbox/files/sandbox_dir.ts";
 import { discard, makeTheirs } from "../../../../sandbox/files/stage.ts";
 import { sessionOwner } from "../../../../sandbox/jail/session_jail.ts";
@@ -41,6 +42,27 @@ export const list = (ctx: Ctx, row: SessionRow, path: string) =>
     ...(await beneath.list(path)),
   }));
 
+export type FoundFile = { path: string; bytes: number; changedAt: number };
+
+/** The regular files below /workspace, without those of volumes that are mounted read-only. */
+export const tree = (ctx: Ctx, row: SessionRow): Promise<FoundFile[]> =>
+  using(ctx, row, "/workspace", async (beneath) => {
+    const top = beneath.openDirectory("/workspace");
+    try {
+      const { files } = await scanFiles(top);
+      return [...files].map(([path, { bytes, changedAt }]) => ({ path: `/workspace/${path}`, bytes, changedAt }));
+    } finally {
+      closeSync(top);
+    }
+  });
+
+export const describeFile = (ctx: Ctx, row: SessionRow, path: string): Promise<FoundFile> =>
+  using(ctx, row, path, async (beneath) => {
+    const { fd, path: at, stat } = beneath.openFile(path);
+    closeSync(fd);
+    return { path: at, bytes: stat.bytes, changedAt: Number(stat.ctimeNs / 1_000_000n) };
+  });
+
 export function mustHavePath(path: string | undefined): string {
   if (path !== undefined) return path;
   throw new AppError("schema", "path: is required: name a file such as /workspace/a.txt", { param: "path" });
@@ -70,17 +92,27 @@ export const send = (ctx: Ctx, row: SessionRow, path: string, request: Request):
     }
   });
 
+/** Takes at most `maxBytes` from somewhere, and writes them with `store`. */
+type Transfer = (maxBytes: number, store: Parameters<typeof receive>[3]) => ReturnType<typeof receive>;
+
 export const put = (ctx: Ctx, row: SessionRow, path: string, request: Request) =>
+  putFrom(ctx, row, path, contentLength(request), (maxBytes, store) => receive(ctx, request, { maxBytes }, store));
+
+/** `announced`: bytes, where they are known. */
+export const putChunks = (ctx: Ctx, row: SessionRow, path: string, chunks: Chunks, announced?: number) =>
+  putFrom(ctx, row, path, announced, (maxBytes, store) => take({ maxBytes }, (options) => store(chunks, options)));
+
+const putFrom = (ctx: Ctx, row: SessionRow, path: string, announced: number | undefined, transfer: Transfer) =>
   using(ctx, row, path, async (beneath, live) => {
     const target = beneath.target(path);
     mustBeWritable(row, target);
     requireShallow(target);
-    const maxBytes = await roomFor(ctx, row, contentLength(request));
+    const maxBytes = await roomFor(ctx, row, announced);
     const temp = incomingPath(dirOf(ctx, row.id));
     using meter = spaceMeter(ctx);
     const incoming = metered(ctx, live, maxBytes);
     try {
-      const { bytes, sha256 } = await receive(ctx, request, { maxBytes }, (body, options) =>
+      const { bytes, sha256 } = await transfer(maxBytes, (body, options) =>
         writeTemp(temp, incoming.over(body), { ...options, meter }),
       ).catch((error) => {
         throw error instanceof AppError && error.code === "payload_too_large" ? noRoom(ctx) : error;
