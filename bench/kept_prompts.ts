@@ -11,9 +11,9 @@ import { SAMPLING } from "./peers/plain_decode.ts";
 import { median, ROOT, type Row, remove, tempDir } from "./tools.ts";
 
 const PROMPT = 4_096;
-const ROUNDS = 5;
+const ROUNDS = 3;
 const STREAMS = 16;
-const TOKENS = 96;
+const TOKENS = 64;
 const off = { minP: 0, frequencyPenalty: 0, presencePenalty: 0, logitBias: [] };
 
 export async function run(): Promise<Row[]> {
@@ -85,9 +85,9 @@ async function speed(options: EngineOptions, dir: string | null, round: number):
   const engine = await open(options, dir);
   await generate(engine, promptOf(40, 2), 2);
   const begun = performance.now();
-  const all = Array.from({ length: 3 * STREAMS }, (_, i) => generate(engine, promptOf(200, round * 1000 + i), TOKENS));
+  const all = Array.from({ length: 2 * STREAMS }, (_, i) => generate(engine, promptOf(200, round * 1000 + i), TOKENS));
   await Promise.all(all);
-  const rate = (3 * STREAMS * TOKENS * 1000) / (performance.now() - begun);
+  const rate = (2 * STREAMS * TOKENS * 1000) / (performance.now() - begun);
   await engine.close();
   return rate;
 }

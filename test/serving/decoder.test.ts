@@ -103,6 +103,41 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
     expect(said!.tokens).toEqual(want.tokens);
   });
 
+  test("a paused sequence goes on with the same bits, in another slot, and also when its pages were needed", () => {
+    const drawings = [
+      { ...PLAIN, seed: 7, topLogprobs: 0 },
+      { ...PLAIN, seed: 8, frequencyPenalty: 0.5, repeatPenalty: 1.2, logitBias: [[60, 2]] as const, topLogprobs: 0 },
+    ];
+    const admissions = drawings.map((drawing, i) => ({ prompt: prompt(i, 70 + i), maxTokens: 40, drawing }));
+    const options = { arch: "llama", layers: 1 } as const;
+    const alone = open(options).decoder;
+    const expected = admissions.flatMap((admission) => drain(alone, [alone.admit(admission)!]));
+    const { decoder } = open(options, { slots: 2, pages: 9, ahead: true });
+    const ids = admissions.map((admission) => decoder.admit(admission)!);
+    const said = new Map<number, Said>(ids.map((id) => [id, { tokens: [], logps: [] }]));
+    const take = () => {
+      for (const { sequence, token, logp } of decoder.step()) {
+        said.get(sequence)!.tokens.push(token);
+        said.get(sequence)!.logps.push(logp!);
+      }
+    };
+    while (said.get(ids[1]!)!.tokens.length < 12) take();
+    expect(decoder.admit({ ...admissions[0]!, prompt: prompt(9, 200) })).toBeNull();
+    expect(ids.map((id) => decoder.pause(id))).toEqual([true, true]);
+    expect(decoder.pause(ids[0]!)).toBe(false);
+    // 8 of 9 pages: both must give theirs away
+    const urgent = decoder.admit({ prompt: prompt(9, 200), maxTokens: 40, drawing: { ...drawings[1]!, seed: 9 } })!;
+    expect(decoder.resume(ids[1]!)).toBe(false);
+    said.set(urgent, { tokens: [], logps: [] });
+    while (said.get(urgent)!.tokens.length < 40) take();
+    decoder.release(urgent);
+    expect([decoder.resume(ids[0]!), decoder.resume(ids[1]!)]).toEqual([true, true]); // each in the slot of the other
+    while (said.get(ids[0]!)!.tokens.length < 40 || said.get(ids[1]!)!.tokens.length < 40) take();
+    for (const id of ids) decoder.release(id);
+    expect(ids.map((id) => said.get(id))).toEqual(expected);
+    expect(decoder.stats().availablePages).toBe(9);
+  });
+
   test("a sequence gets the same bits alone, among others, and however its prompt is read", () => {
     const drawing = { ...PLAIN, seed: 7, topP: 0.95, topLogprobs: 0 };
     const text = prompt(3, 70);

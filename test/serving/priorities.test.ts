@@ -1,9 +1,10 @@
 // tier: all (serves models)
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { rankOf } from "../../src/lib/chat/priority.ts";
 import type { Engine, Generation } from "../../src/workers/serving/engine/types.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
+import { canCompute } from "../native/emulation/choice.ts";
 import { ask, closeEngines, RANDOM, say, sayOne, testEngine, tokens } from "./engines.ts";
 
 afterAll(closeEngines);
@@ -28,27 +29,45 @@ const KINDS: [string, Partial<Generation>][] = [
   ["a grammar", { grammar: "root ::= [a-z ]+", sampling: { ...RANDOM, seed: 9 } }],
   ["log-probabilities", { topLogprobs: 2 }],
 ];
+const DECODERS = canCompute ? (["library", "own"] as const) : (["library"] as const);
+const own = makeModel(tempDir(), { arch: "llama", type: "F16", width: 128, heads: 2, kvHeads: 1, context: 256 });
+const [files, contexts] = [
+  { library: model, own },
+  { library: 1024, own: 256 },
+];
 
-test.each(KINDS)("a request that gave its place away goes on with the same tokens: %s", async (_kind, more) => {
-  const options = { contextLength: 1024, parallel: 2, batchInvariant: "on" } as const; // bits depend on no batch
-  const long = { ...more, maxTokens: 200 };
-  const names = ["a long answer", "another long answer"];
-  const bare = asking(await testEngine(model, options));
-  const alone = [await bare.start(names[0]!, BATCH, long), await bare.start(names[1]!, BATCH, long)];
-  const engine = await testEngine(model, options);
-  const { ended, start } = asking(engine);
-  const batch = names.map((name) => start(name, BATCH, long));
-  for (const at of [10, 120]) {
-    await until("the batch runs", () => engine.stats().completionTokens > at);
-    await Promise.all([start(`a person ${at}`, INTERACTIVE), start(`a guest ${at}`, NORMAL)]);
-  }
-  const said = await Promise.all(batch);
-  expect(ended.slice(0, 4).sort()).toEqual(["a guest 10", "a guest 120", "a person 10", "a person 120"]);
-  for (const [i, [one]] of said.entries()) {
-    const [expected] = alone[i]!;
-    expect([one!.tokens, one!.text, one!.completionTokens]).toEqual([expected!.tokens, expected!.text, 200]);
-    expect(one!.logprobs.map(({ token }) => token)).toEqual(expected!.logprobs.map(({ token }) => token));
-  }
+describe.each(DECODERS)("decoded by %s", (decoder) => {
+  // bits depend on no batch
+  const open = () =>
+    testEngine(files[decoder], {
+      decoder,
+      contextLength: contexts[decoder],
+      parallel: 2,
+      batchInvariant: "on",
+    });
+  const [count, moments] = decoder === "own" ? [30, [3, 12]] : [200, [10, 120]]; // the emulation is slow
+
+  test.each(KINDS)("a request that gave its place away goes on with the same tokens: %s", async (_kind, more) => {
+    const long = { ...more, maxTokens: count };
+    const names = ["a long answer", "another long answer"];
+    const bare = asking(await open());
+    const alone = [await bare.start(names[0]!, BATCH, long), await bare.start(names[1]!, BATCH, long)];
+    const engine = await open();
+    const { ended, start } = asking(engine);
+    const batch = names.map((name) => start(name, BATCH, long));
+    for (const at of moments) {
+      await until("the batch runs", () => engine.stats().completionTokens > at);
+      await Promise.all([start(`a person ${at}`, INTERACTIVE), start(`a guest ${at}`, NORMAL)]);
+    }
+    const said = await Promise.all(batch);
+    const urgent = moments.flatMap((at) => [`a guest ${at}`, `a person ${at}`]);
+    expect(ended.slice(0, 4).sort()).toEqual(urgent.sort());
+    for (const [i, [one]] of said.entries()) {
+      const [expected] = alone[i]!;
+      expect([one!.tokens, one!.text, one!.completionTokens]).toEqual([expected!.tokens, expected!.text, count]);
+      expect(one!.logprobs.map(({ token }) => token)).toEqual(expected!.logprobs.map(({ token }) => token));
+    }
+  });
 });
 
 test("waiting requests begin in the order of their priorities, and among equals in that of their arrival", async () => {

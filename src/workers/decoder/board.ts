@@ -85,6 +85,13 @@ export class Board {
     this.#device.put(this.commandsAt, list);
   }
 
+  /** Where a slot stands and how it draws: one word after the other. */
+  placesOf(slot: number): number[] {
+    const { slotTokens, slotPositions, drawings } = this.layout;
+    const words = Array.from({ length: DRAWING_WORDS }, (_, i) => drawings + slot * DRAWING_WORDS + i);
+    return [slotTokens + slot, slotPositions + slot, ...words];
+  }
+
   address(place: number) {
     return this.at + place * 4;
   }

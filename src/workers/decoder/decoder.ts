@@ -21,8 +21,9 @@ import { canGuess, countDrawn, GuessedText, MOST_DECODED } from "./guessing/text
 import type { DecoderModel } from "./model.ts";
 import { withOwnMemory } from "./own_memory.ts";
 import { PageBlocks } from "./page_blocks.ts";
-import { PageTable } from "./pages.ts";
+import { type Lease, PageTable } from "./pages.ts";
 import { openBuffers, Passes } from "./passes.ts";
+import { Pausing } from "./pausing.ts";
 import { bucketOf, chunksOf, wideFor } from "./plan.ts";
 import { openPromptReader } from "./prompts.ts";
 import type { Sequence } from "./sequence.ts";
@@ -61,6 +62,8 @@ class GraphDecoder implements Decoder {
   readonly #guessSlots: GuessSlots | null;
   readonly #adapters: AdapterStore | null;
   readonly #blocks: PageBlocks | null;
+  readonly #pausing: Pausing;
+  readonly #early: DrawnToken[] = []; // of steps that a pause had to wait for
   #ids = 0;
   #steps = 0;
   #drawn = 0;
@@ -106,6 +109,13 @@ class GraphDecoder implements Decoder {
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       const poolAt = { pool, layers, layerBytes, pageBytes: pageNumbers * 2 };
+      this.#pausing = new Pausing({
+        device,
+        board: this.#board,
+        memory: this.#memory,
+        pages: this.#pages,
+        pool: poolAt,
+      });
       this.#blocks = options.blocks ? new PageBlocks(device, poolAt, this.#pages, options.blocks) : null;
       this.#prompts = open(
         openPromptReader(device, promptPasses, {
@@ -131,22 +141,17 @@ class GraphDecoder implements Decoder {
     const beginning = prompt.subarray(0, -1);
     const adapter = this.#adapters?.placeOf(admission.adapter) ?? -1;
     const how = { isFresh: admission.fresh ?? false, owner: admission.adapter ?? 0 };
-    let lease = this.#pages.admit(beginning, total, how);
-    if (!lease) this.#blocks?.forget();
-    lease ??= this.#pages.admit(beginning, total, how);
+    const lease = this.#withRoom(() => this.#pages.admit(beginning, total, how));
     if (!lease) return null;
     const slot = this.#free.pop()!;
-    const state = { position: beginning.length, left: maxTokens, over: false, maskedOnce: false };
+    const state = { position: beginning.length, left: maxTokens, over: false, maskedOnce: false, paused: null };
     const text = this.#guessSlots && canGuess(admission) ? new GuessedText(prompt, maxTokens, drawing.seed) : null;
     const sequence = { id: ++this.#ids, slot, lease, admission, adapter, text, ...state };
     this.#sequences.set(sequence.id, sequence);
     const { layout } = this.#board;
-    lease.table.forEach((page, i) => {
-      this.#board.setPage(slot, i, page);
-    });
+    this.#setTable(sequence);
     this.#board.set(layout.slotTokens + slot, prompt.at(-1)!);
     this.#board.set(layout.slotPositions + slot, beginning.length);
-    if (this.#options.exact) this.#board.set(layout.slotBegins + slot, beginning.length);
     this.#board.setDrawing(slot, drawingWords(drawing));
     this.#memory.putBiases(slot, drawing.logitBias);
     this.#prompts.add(sequence, beginning);
@@ -178,10 +183,41 @@ class GraphDecoder implements Decoder {
     const guesses = this.#guesses();
     if (guesses.length === 0) while (this.#queue.length < depth && this.#rows.length > 0) this.#launch();
     else if (this.#queue.length === 0) this.#launchGuesses(this.#rows[0]!, guesses);
+    const early = this.#early.splice(0).filter(({ sequence }) => this.#sequences.has(sequence));
     const done = this.#queue.shift();
-    if (done) return this.#collect(done);
+    if (done) return [...early, ...this.#collect(done)];
+    if (early.length > 0) return early;
     this.#device.wait(); // passes over prompts must not pile up: a sequence that comes later would wait for all of them
     return [];
+  }
+
+  pause(id: number): boolean {
+    const sequence = this.#sequences.get(id);
+    if (!sequence || !this.#rows.includes(sequence)) return false;
+    for (const queued of this.#queue.splice(0)) this.#early.push(...this.#collect(queued));
+    if (sequence.left === 0) return false;
+    this.#leaveRow(sequence);
+    this.#graphs.sendBoard();
+    sequence.paused = { slot: this.#pausing.save(sequence.slot), pages: null };
+    this.#pages.lend(sequence.lease);
+    this.#free.push(sequence.slot);
+    return true;
+  }
+
+  resume(id: number): boolean {
+    const sequence = this.#sequences.get(id);
+    if (!sequence?.paused) throw new Error("Only a paused sequence can go on");
+    if (this.#free.length === 0) return false;
+    const total = tokensOf(sequence.admission, this.#room);
+    const lease = this.#withRoom(() => this.#pausing.takeBack(sequence, total), sequence);
+    if (!lease) return false;
+    sequence.lease = lease;
+    sequence.slot = this.#free.pop()!;
+    this.#pausing.restore(sequence.slot, sequence.paused.slot);
+    sequence.paused = null;
+    this.#setTable(sequence);
+    this.#rows.push(sequence);
+    return true;
   }
 
   release(id: number) {
@@ -189,6 +225,10 @@ class GraphDecoder implements Decoder {
     if (!sequence) return;
     this.#sequences.delete(id);
     sequence.over = true;
+    if (sequence.paused) {
+      this.#pausing.forget(sequence.paused);
+      return this.#pages.release(sequence.lease);
+    }
     const filled = this.#prompts.remove(sequence);
     this.#leaveRow(sequence);
     this.#pages.release(sequence.lease, filled);
@@ -239,6 +279,28 @@ class GraphDecoder implements Decoder {
     const ready = this.#prompts.read(most);
     this.#rows.push(...ready);
     for (const { admission, lease } of ready) this.#blocks?.add(admission.blocks ?? [], lease.table);
+  }
+
+  /** Tries again when blocks and then paused sequences have given their pages away. */
+  #withRoom(take: () => Lease | null, own?: Sequence): Lease | null {
+    const lease = take();
+    if (lease) return lease;
+    this.#blocks?.forget();
+    let more = take();
+    for (const other of this.#sequences.values()) {
+      if (more) break;
+      if (!other.paused || other.paused.pages || other === own) continue;
+      this.#pausing.giveAway(other, this.#rows.length === 0);
+      more = take();
+    }
+    return more;
+  }
+
+  #setTable({ lease, slot, admission }: Sequence) {
+    lease.table.forEach((page, i) => {
+      this.#board.setPage(slot, i, page);
+    });
+    if (this.#options.exact) this.#board.set(this.#board.layout.slotBegins + slot, admission.prompt.length - 1);
   }
 
   #setMasked(sequence: Sequence, masked: boolean) {

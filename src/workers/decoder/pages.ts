@@ -65,6 +65,21 @@ export class PageTable {
     return lease;
   }
 
+  /** Gives back the pages that the lease does not have yet. */
+  lend(lease: Lease) {
+    this.#reserved -= lease.reserved;
+    lease.reserved = 0;
+  }
+
+  /** Reserves again what was lent: `total` as of its admission. False: there is not enough. */
+  reserve(lease: Lease, total: number): boolean {
+    const needed = Math.ceil(total / PAGE) - lease.table.length;
+    if (needed > this.available) return false;
+    lease.reserved = needed;
+    this.#reserved += needed;
+    return true;
+  }
+
   /** Makes sure that the lease has a page for this position. Returns the index of a new page, or -1. */
   grow(lease: Lease, position: number): number {
     const index = Math.floor(position / PAGE);
@@ -84,8 +99,7 @@ export class PageTable {
         this.#forget(page);
       this.#leave(page);
     }
-    this.#reserved -= lease.reserved;
-    lease.reserved = 0;
+    this.lend(lease);
   }
 
   /** Keeps the content of these pages, which a sequence uses now. */

@@ -20,6 +20,8 @@ type Waiting = {
   after: readonly Waiting[];
   /** Names of the blocks that may be brought instead of read. */
   blocks: readonly string[];
+  /** Of its request, or of a more urgent one that waits for it. */
+  rank: number;
 };
 type Row = { slot: number; token: number; position: number; adapter: number };
 
@@ -50,7 +52,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
 
   /**
    * Takes as many tokens as one pass holds and `wanted` allows. Short rests come first with half of them, so that a short
-   * prompt does not wait for a long one; then the oldest prompts.
+   * prompt does not wait for a long one; then the oldest prompts. More urgent ones come before others.
    */
   function next(wanted: number) {
     const limit = Math.min(most, wanted);
@@ -65,14 +67,23 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
         one.done++;
       }
     };
-    const waiting = all.filter((one) => !isBringing(one));
+    const waiting = all.filter((one) => !isBringing(one)).sort((a, b) => a.rank - b.rank);
+    const [first] = waiting;
+    const isFirst = ({ rank }: Waiting) => rank === first?.rank;
     for (const one of waiting)
-      if (one.tokens.length - one.done <= SHORT && one.after.every(isRead)) take(one, Math.ceil(limit / 2));
+      if (isFirst(one) && one.tokens.length - one.done <= SHORT && one.after.every(isRead))
+        take(one, Math.ceil(limit / 2));
     for (const one of waiting) if (one.after.every(isRead)) take(one, limit);
     return rows;
   }
 
   const isBringing = ({ blocks: names, done }: Waiting) => blocks?.isNext(names, done) ?? false;
+
+  function hurry(one: Waiting, rank: number) {
+    if (one.rank <= rank) return;
+    one.rank = rank;
+    for (const older of one.after) hurry(older, rank);
+  }
 
   /** Brings blocks of the oldest prompts. */
   function bring() {
@@ -132,12 +143,13 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
   return {
     add(sequence: Sequence, tokens: Int32Array) {
       const { cached, copies } = sequence.lease;
-      const { blocks: names = [], fresh } = sequence.admission;
+      const { blocks: names = [], fresh, rank = 0 } = sequence.admission;
       const own = fresh || copies.length > 0 || cached % PAGE !== 0 ? [] : names;
       cachedTokens += cached + (blocks?.ahead(own, cached) ?? 0);
       const shares = cached > 0 ? new Set(pagesOf(sequence.lease)) : new Set<number>();
       const after = all.filter((one) => !isRead(one) && one.sequence.lease.table.some((page) => shares.has(page)));
-      all.push({ sequence, tokens, done: cached, copies, after, blocks: own });
+      for (const one of after) hurry(one, rank);
+      all.push({ sequence, tokens, done: cached, copies, after, blocks: own, rank });
     },
     /**
      * Returns how many tokens of the sequence are in its pages. Prompts that share pages with one that is not read to

@@ -2,11 +2,14 @@ import type { GuessedText } from "./guessing/text.ts";
 import type { Lease } from "./pages.ts";
 import type { Admission } from "./types.ts";
 
+/** What the slot had on the device, and the content of its pages once these were given away. */
+export type Paused = { slot: Uint8Array; pages: Uint8Array | null };
+
 /** A sequence that was admitted, on the host. */
 export type Sequence = {
   readonly id: number;
-  readonly slot: number;
-  readonly lease: Lease;
+  slot: number;
+  lease: Lease;
   readonly admission: Admission;
   /** The place of its adapter in the device's table; -1 = none. */
   readonly adapter: number;
@@ -19,4 +22,6 @@ export type Sequence = {
   over: boolean;
   /** The next token is drawn by a mask, those after it are not. */
   maskedOnce: boolean;
+  /** Set while it has no slot. */
+  paused: Paused | null;
 };

@@ -38,6 +38,12 @@ export function openSlotMemory(device: Device, { slots, rows, vocab, vocabStride
       device.put(biases + slot * MOST_BIASES * 8, words);
     },
     putMask: (slot: number, bits: Uint32Array) => device.put(masks + slot * maskWords * 4, bits),
+    /** All that a slot has here from one step to the next. */
+    placesOf: (slot: number) => [
+      { at: biases + slot * MOST_BIASES * 8, bytes: MOST_BIASES * 8 },
+      { at: lists + slot * listed * 8, bytes: listed * 8 },
+      { at: masks + slot * maskWords * 4, bytes: maskWords * 4 },
+    ],
     /** Arguments of the drawing kernel behind the logits. */
     drawValues: ({ layout, at }: Board) => [
       ...[at, biases, lists, saved, masks, results, alternatives],

@@ -14,6 +14,8 @@ export type Admission = {
   fresh?: boolean;
   /** Names of the blocks of the prompt without its last token, from its beginning. */
   blocks?: readonly string[];
+  /** Prompts with a lower number are read first. Default: 0. */
+  rank?: number;
   /** The number of an attached adapter. Without one, the model's own weights decode. */
   adapter?: number | undefined;
 };
@@ -85,6 +87,13 @@ export type Decoder = {
    * `ahead`, one step is always queued while another is read. Returns an empty list while only prompts are read.
    */
   step: (promptTokens?: number) => readonly DrawnToken[];
+  /**
+   * Takes the slot of a sequence that decodes, and keeps all that its next tokens depend on. False: its prompt is not read
+   * yet, or its last token is on the way.
+   */
+  pause: (sequence: number) => boolean;
+  /** Goes on where a paused sequence was. False while there is no slot or not enough pages. */
+  resume: (sequence: number) => boolean;
   /** Ends a sequence, finished or not. Its pages are free at once, its tokens that are on the way are dropped. */
   release: (sequence: number) => void;
   /**

@@ -62,16 +62,22 @@ export class KernelBackend implements Backend {
     return waiting.slice(next);
   }
 
-  /** The state of its random numbers is on the device. */
-  preempt() {
-    return false;
+  /** A sequence that has drawn nothing begins anew: its random numbers are the same again. */
+  preempt(sequence: Sequence): boolean {
+    if (sequence.next < 0) {
+      this.release(sequence);
+      sequence.slot = -1;
+    } else if (!this.#options.decoder.pause(sequence.slot)) return false;
+    sequence.resumed = true;
+    this.#full = false;
+    return true;
   }
 
   step() {
     const { decoder, pulse } = this.#options;
     const { active, reading, promptTokens: before } = decoder.stats();
     if (active + reading === 0 && this.#running.size === 0) return;
-    const most = reading === 0 ? 0 : this.#pace.promptTokens(active);
+    const most = reading === 0 ? 0 : this.#pace.promptTokens(this.#equals());
     pulse.begin(this.#pace.expectedMs);
     const begun = performance.now();
     let drawn: readonly DrawnToken[];
@@ -89,6 +95,17 @@ export class KernelBackend implements Backend {
     if (read > 0) this.#results.read(read);
     for (const each of drawn) this.#take(each);
     pulse.end(true);
+  }
+
+  /** How many running sequences are as urgent as the most urgent prompt that is being read. The others wait for it. */
+  #equals(): number {
+    let urgent = Number.POSITIVE_INFINITY;
+    for (const { sequence } of this.#running.values())
+      if (sequence.next < 0) urgent = Math.min(urgent, sequence.submit.rank);
+    let count = 0;
+    for (const { sequence } of this.#running.values())
+      if (sequence.next >= 0 && sequence.submit.rank <= urgent) count++;
+    return count;
   }
 
   release(sequence: Sequence) {
@@ -121,6 +138,11 @@ export class KernelBackend implements Backend {
   #start(sequence: Sequence): boolean {
     const { decoder, native } = this.#options;
     const { submit } = sequence;
+    if (sequence.slot >= 0) {
+      if (!decoder.resume(sequence.slot)) return false;
+      this.#results.started(sequence, 0);
+      return true;
+    }
     const cachedBefore = decoder.stats().cachedTokens;
     let grammar: GrammarState | null = null;
     try {
@@ -134,6 +156,7 @@ export class KernelBackend implements Backend {
         drawing: this.#drawing(sequence, always),
         checked: grammar !== null && !always,
         adapter: sequence.adapter.own,
+        rank: submit.rank,
         fresh: submit.fresh && sequence.leader === null,
         blocks: this.#blocksOf(sequence),
       });
