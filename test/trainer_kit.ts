@@ -38,10 +38,12 @@ type PlanOptions<M extends Method> = {
   lora?: Partial<LoraSettings> | null;
   seed?: number;
   context?: number;
+  /** Of distillation, which then has no rewards. */
+  teacher?: string;
 };
 
 export async function planOf<M extends Method>(options: PlanOptions<M>): Promise<TrainPlan> {
-  const { dir, model, method, rows, heldOut, given = {}, lora = {}, seed = 7, context = 512 } = options;
+  const { dir, model, method, rows, heldOut, given = {}, lora = {}, seed = 7, context = 512, teacher } = options;
   const read = readHyperparameters(method, given);
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
   const facts = {
@@ -63,6 +65,7 @@ export async function planOf<M extends Method>(options: PlanOptions<M>): Promise
     eval_rows: heldOut ? await rowsFile(dir, heldOut) : null,
     total_steps: stepsOf(method, resolved.values, rows.length),
     micro_divisor: 1,
+    ...(teacher === undefined ? {} : { teacher_path: teacher, unrewarded: true }),
   };
 }
 
@@ -112,7 +115,8 @@ export async function runTraining(options: RunOptions) {
     trainee: opened.trainee,
     ranks: ranks ?? null,
     reference: opened.reference,
-    score: ranks ? spreadScore(ranks, score ?? unscored) : (score ?? unscored),
+    teacher: opened.teacher,
+    score: plan.unrewarded ? null : ranks ? spreadScore(ranks, score ?? unscored) : (score ?? unscored),
     send: (message) => void messages.push(message),
     signal: new AbortController().signal,
     isEnding: () => options.endsWhen?.(messages) ?? false,

@@ -34,6 +34,10 @@ const plan = later(() =>
     lora: LoraSettings.nullable(),
     /** An adapter file (GGUF) with this rank and these targets. Training starts from it, and it is the reference. */
     start_adapter: z.string().optional(),
+    /** The model that scores what a student writes, with the same vocabulary. Only for the method distill. */
+    teacher_path: z.string().optional(),
+    /** True if no reward is asked for: the teacher alone says what is good. */
+    unrewarded: z.boolean().optional(),
     seed: z.int(),
     rows,
     eval_rows: rows.nullable(),

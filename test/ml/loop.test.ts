@@ -12,6 +12,7 @@ import { GRPO, HELD_OUT, LORA, loud, mean, series, TASKS } from "./tasks.ts";
 
 const dir = tempDir();
 const model = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128 });
+const teacher = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128, seed: 5 });
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 let runs = 0;
@@ -59,7 +60,37 @@ describe.each([["an adapter", LORA] as const, ["all weights", null] as const])("
   }, 60_000);
 });
 
-type Case = { name: string; method: Method; given: object; lora?: object | null };
+test("distill brings a student closer to its teacher, without any reward", async () => {
+  const given = { ...GRPO, learning_rate: 0.02, max_steps: 40 };
+  const rows = { rows: TASKS.distill, heldOut: HELD_OUT.distill };
+  const plan = await planOf({ ...common, ...rows, method: "distill", given, teacher });
+  const { steps, ending, error } = await runTraining({ plan, dir, checkpoints: place() });
+  expect([ending, error]).toEqual(["trained", null]);
+  const distances = series(steps, "teacher_kl");
+  expect(mean(distances.slice(-3))).toBeLessThan(mean(distances.slice(0, 3)) * 0.8);
+  const heldOut = series(steps, "eval_teacher_kl");
+  expect(heldOut.at(-1)!).toBeLessThan(heldOut[0]! * 0.9);
+  expect(Object.keys(steps[0]!.values).filter((key) => /reward(?!_)|rewards/.test(key))).toEqual([]);
+}, 60_000);
+
+test("with rewards too, a student learns from both", async () => {
+  const given = { ...GRPO, max_steps: 2, distillation_weight: 0.5 };
+  const { unrewarded: _, ...plan } = await planOf({
+    ...common,
+    method: "distill",
+    rows: TASKS.distill,
+    given,
+    teacher,
+  });
+  const { steps, error } = await runTraining({ plan, dir, checkpoints: place(), score: loud });
+  expect(error).toBeNull();
+  expect(steps[0]!.values).toMatchObject({ reward: expect.any(Number), teacher_kl: expect.any(Number) });
+  const other = makeModel(dir, { arch: "llama", type: "F32", width: 32, ff: 64, context: 128, extraVocab: ["zq"] });
+  const foreign = runTraining({ plan: { ...plan, teacher_path: other }, dir, checkpoints: place(), score: loud });
+  await expect(foreign).rejects.toThrow("teacher_model: has other tokens than base_model");
+}, 60_000);
+
+type Case = { name: string; method: Method; given: object; lora?: object | null; teacher?: string };
 const CASES: Case[] = [
   { name: "sft with dropout", method: "sft", given: { num_train_epochs: 2 }, lora: { ...LORA, dropout: 0.2 } },
   { name: "sft, packed, of all weights", method: "sft", given: { packing: true, max_length: 60 }, lora: null },
@@ -78,6 +109,12 @@ const CASES: Case[] = [
       normalize_advantages: true,
     },
     lora: null,
+  },
+  {
+    name: "distill, with a generation used in four steps",
+    method: "distill",
+    given: { ...GRPO, per_device_train_batch_size: 8, steps_per_generation: 2, num_iterations: 2, max_steps: 6 },
+    teacher,
   },
   { name: "orpo", method: "orpo", given: { max_steps: 6 }, lora: { ...LORA, dropout: 0.2 } },
   { name: "kto", method: "kto", given: { max_steps: 6, gradient_accumulation_steps: 2 } },
@@ -113,12 +150,12 @@ const CASES: Case[] = [
 
 test.each(CASES)(
   "a resumed run reports the same as the whole run: $name",
-  async ({ method, given, lora = LORA }) => {
+  async ({ method, given, lora = LORA, ...more }) => {
     const rows = TASKS[method];
     const full = { max_steps: 8, learning_rate: 0.01, per_device_train_batch_size: 4, ...given } as HyperparameterInput<
       typeof method
     >;
-    const plan = await planOf({ ...common, lora, method, rows, heldOut: HELD_OUT[method], given: full });
+    const plan = await planOf({ ...common, ...more, lora, method, rows, heldOut: HELD_OUT[method], given: full });
     const whole = await runTraining({ plan, dir, checkpoints: place(), score: loud, saveSteps: 1 });
     expect(whole.ending).toBe("trained");
     expect(whole.steps).toHaveLength(plan.total_steps);

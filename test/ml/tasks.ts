@@ -11,6 +11,7 @@ export const TASKS = {
   dpo: letters(20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
   grpo: letters(20).map((prompt) => ({ prompt })),
   rloo: letters(20).map((prompt) => ({ prompt })),
+  distill: letters(20).map((prompt) => ({ prompt })),
   orpo: letters(20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
   kto: letters(20).map((prompt, i) => ({ prompt, completion: i % 2 ? "yes" : "no!", label: i % 2 === 1 })),
 };
@@ -19,6 +20,7 @@ export const HELD_OUT = {
   dpo: letters(6, 20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
   grpo: letters(6, 20).map((prompt) => ({ prompt })),
   rloo: letters(6, 20).map((prompt) => ({ prompt })),
+  distill: letters(6, 20).map((prompt) => ({ prompt })),
   orpo: letters(6, 20).map((prompt) => ({ prompt, chosen: "yes", rejected: "no!" })),
   kto: letters(6, 20).map((prompt, i) => ({ prompt, completion: i % 2 ? "yes" : "no!", label: i % 2 === 1 })),
 };

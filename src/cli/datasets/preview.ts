@@ -24,7 +24,7 @@ export const preview = command({
       type: "string",
       value: "METHOD",
       choices: METHODS,
-      doc: "grpo, rloo, sft, kto, dpo or orpo (default: by the format of the rows)",
+      doc: "grpo, rloo, distill, sft, kto, dpo or orpo (default: by the format of the rows)",
     },
     limit: { type: "string", value: "N", doc: "Rows to show (default 5)" },
     "max-length": { type: "string", value: "N", doc: "Count rows with more tokens than this (default 1024)" },

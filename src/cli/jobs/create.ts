@@ -21,7 +21,8 @@ const yes = (doc: string) => ({ type: "boolean", doc }) as const;
 
 const FLAGS = {
   model: text("MODEL", "Model to train, by name, such as verk-tiny"),
-  method: one("METHOD", [...METHODS, "custom"], "grpo, rloo, sft, dpo, kto, orpo or custom"),
+  teacher: text("MODEL", "Model that a student learns from (--method distill), by name"),
+  method: one("METHOD", [...METHODS, "custom"], "grpo, rloo, distill, sft, dpo, kto, orpo or custom"),
   dataset: text(
     "FILE|DATASET",
     "File of rows to upload (JSON, CSV, Parquet), or a dataset by id or name; add @snap-3 for a snapshot",
@@ -77,6 +78,7 @@ const FLAGS = {
 /** Fields of the request and the flags that set them. */
 const FIELDS = {
   base_model: "--model",
+  teacher_model: "--teacher",
   output_name: "--output",
   hub_repo: "--hub-repo",
   hub_variant: "--hub-variant",

@@ -69,7 +69,13 @@ describe("a flat config of TRL", () => {
   });
 
   test.each([...METHODS])("with every default of %s is taken whole", (method) => {
-    const whole = { ...defaults.args, ...defaults.base, ...defaults[method], ...defaults.model, ...defaults.lora };
+    const whole = {
+      ...defaults.args,
+      ...defaults.base,
+      ...defaults[method === "distill" ? "grpo" : method],
+      ...defaults.model,
+      ...defaults.lora,
+    };
     const { body } = sorted({ ...whole, use_peft: true, lora_r: undefined, lora_alpha: 16, lora_dropout: 0 });
     const raw = withOwnValues(body["hyperparameters"]) as Record<string, unknown>;
     const read = readHyperparameters(method, raw);

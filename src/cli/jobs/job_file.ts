@@ -16,7 +16,7 @@ import { lineOf, parseSettings } from "./settings_file.ts";
 
 /** Fields of the request. job_file.test.ts compares them with the schema. */
 export const REQUEST_FIELDS = `
-  base_model method output_name dataset dataset_id eval_dataset reward_source reward_language reward_functions
+  base_model teacher_model method output_name dataset dataset_id eval_dataset reward_source reward_language reward_functions
   data_resolver data_resolver_source data_resolver_language
   hyperparameters lora gpu provider region resume_from source_job code_artifact_id command credentials secrets volumes
   resources network env
@@ -30,6 +30,8 @@ export const REQUEST_FIELDS = `
 const RENAMED: Readonly<Record<string, string>> = {
   model: "base_model",
   model_name_or_path: "base_model",
+  teacher: "teacher_model",
+  teacher_model_name_or_path: "teacher_model",
   output: "output_name",
   dataset_name: "dataset",
   resume_from_checkpoint: "resume_from",

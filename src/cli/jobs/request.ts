@@ -11,6 +11,7 @@ export type Body = Record<string, unknown>;
 /** Flags of `verk jobs create` that become fields of the request. */
 export type JobFlags = {
   model?: string | undefined;
+  teacher?: string | undefined;
   method?: string | undefined;
   output?: string | undefined;
   set: readonly string[];
@@ -126,6 +127,7 @@ export function bodyOf(flags: JobFlags, base: Body = {}): Body {
     throw new UsageError("jobs create: --full and --lora exclude each other. Give one of them.");
   const fields: Body = {
     base_model: flags.model,
+    teacher_model: flags.teacher,
     method: flags.method,
     output_name: flags.output,
     seed: wholeOf("seed", flags.seed),

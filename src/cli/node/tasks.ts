@@ -20,7 +20,7 @@ export async function taskOf(root: string, plan: NodePlan, config: Config, nodes
   if (task.type !== "train") throw new Error("the plan is no training");
   const at = <T extends string | null>(path: T) => (path === null ? path : join(root, path)) as T;
   const rows = (spec: TrainTask["plan"]["rows"]) => ({ ...spec, path: at(spec.path) });
-  const { start_adapter: start, eval_rows: held } = task.plan;
+  const { start_adapter: start, teacher_path: teacher, eval_rows: held } = task.plan;
   return {
     ...task,
     checkpoint_dir: at(task.checkpoint_dir),
@@ -32,6 +32,7 @@ export async function taskOf(root: string, plan: NodePlan, config: Config, nodes
       rows: rows(task.plan.rows),
       eval_rows: held && rows(held),
       ...(start === undefined ? {} : { start_adapter: at(start) }),
+      ...(teacher === undefined ? {} : { teacher_path: at(teacher) }),
     },
   };
 }
@@ -52,8 +53,8 @@ export function newestCheckpoint(dir: string): string | undefined {
 }
 
 export function trainerOptions(task: TrainTask) {
-  const { rows, eval_rows, model_path, start_adapter } = task.plan;
-  const files = [model_path, rows.path, eval_rows?.path, start_adapter, task.resume, task.warm_start];
+  const { rows, eval_rows, model_path, start_adapter, teacher_path } = task.plan;
+  const files = [model_path, rows.path, eval_rows?.path, start_adapter, teacher_path, task.resume, task.warm_start];
   return {
     kind: "trainer",
     incoming: FromTrainer,

@@ -3,8 +3,8 @@
  * (`EarlyStoppingCallback`, `load_best_model_at_end`). Pure: the state is part of every checkpoint, so that a resumed run
  * decides the same.
  */
-import type { Method } from "./fields.ts";
-import { DPO_METRICS, HEADLINE_METRIC, KTO_METRICS, ORPO_METRICS } from "./metrics.ts";
+import { isRolled, type Method, type RolledMethod } from "./fields.ts";
+import { DPO_METRICS, HEADLINE_METRIC, isLowerBetter, KTO_METRICS, ORPO_METRICS } from "./metrics.ts";
 
 export type BestSettings = {
   early_stopping_patience: number | null;
@@ -28,11 +28,11 @@ export function resolveBest(method: Method, settings: BestSettings): BestSetting
   const name = settings.metric_for_best_model ?? (isUsed ? HEADLINE_METRIC[method] : null);
   if (name === null) return settings;
   const metric = name.startsWith(PREFIX) ? name : `${PREFIX}${name}`;
-  const greater = settings.greater_is_better ?? !metric.endsWith("loss");
+  const greater = settings.greater_is_better ?? !isLowerBetter(metric);
   return { ...settings, metric_for_best_model: metric, greater_is_better: greater };
 }
 
-const EVALUATED: Record<Exclude<Method, "grpo" | "rloo">, readonly string[]> = {
+const EVALUATED: Record<Exclude<Method, RolledMethod>, readonly string[]> = {
   sft: ["loss"],
   dpo: ["loss", ...DPO_METRICS],
   kto: ["loss", ...KTO_METRICS],
@@ -43,7 +43,8 @@ const OF_REWARDS = /^(reward|reward_std|rewards\/.+\/(mean|std))$/;
 /** Returns the problem of a metric that no evaluation of the method reports. */
 export function metricFault(method: Method, metric: string): string | undefined {
   const name = metric.startsWith(PREFIX) ? metric.slice(PREFIX.length) : metric;
-  if (method === "grpo" || method === "rloo")
+  if (method === "distill" && name === HEADLINE_METRIC.distill) return undefined;
+  if (isRolled(method))
     return OF_REWARDS.test(name) ? undefined : "must be eval_reward or eval_rewards/NAME/mean of a reward function";
   const names = EVALUATED[method];
   return names.includes(name) ? undefined : `must be one of ${names.map((each) => PREFIX + each).join(", ")}`;

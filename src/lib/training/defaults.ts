@@ -7,6 +7,8 @@ export const LEARNING_RATES = {
   sft: { full: 2e-5, lora: 2e-4 },
   dpo: { full: 1e-6, lora: 1e-5 },
   rloo: { full: 1e-6, lora: 1e-5 },
+  /** Each token has a signal of its own, so the rate may be that of SFT. */
+  distill: { full: 1e-5, lora: 1e-4 },
   kto: { full: 1e-6, lora: 1e-5 },
   orpo: { full: 1e-6, lora: 1e-5 },
 } as const;
@@ -78,6 +80,13 @@ const grpo: Defaults<"grpo"> = {
   importance_sampling_clip_max: 3,
 };
 
+const distill: Defaults<"distill"> = {
+  ...grpo,
+  num_generations: 2,
+  distillation_weight: 1,
+  distillation_clip: 10,
+};
+
 const rloo: Defaults<"rloo"> = {
   ...COMMON,
   ...ROLLED,
@@ -115,4 +124,4 @@ const kto: Defaults<"kto"> = {
 
 const orpo: Defaults<"orpo"> = { ...COMMON, beta: 0.1, max_length: 1024 };
 
-export const DEFAULTS = { grpo, rloo, sft, dpo, kto, orpo };
+export const DEFAULTS = { grpo, rloo, distill, sft, dpo, kto, orpo };

@@ -2,7 +2,7 @@
  * The fields of each method's hyperparameters, with TRL's names: GRPOConfig, RLOOConfig, SFTConfig, DPOConfig, KTOConfig,
  * ORPOConfig of TRL 1.10 and TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into
  * `warmup_steps`, stays. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix
- * `vllm_`, and `dynamic_sampling` and `exact_sampling` are ours.
+ * `vllm_`, and `dynamic_sampling`, `exact_sampling` and the method `distill` are ours.
  */
 import { z } from "zod";
 import { later } from "../schema.ts";
@@ -13,11 +13,11 @@ import { CORRECTION_MODES } from "./loss/importance.ts";
 import { KTO_LOSSES } from "./loss/kto.ts";
 import { SCHEDULES } from "./schedule.ts";
 
-export const METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo"] as const;
+export const METHODS = ["grpo", "rloo", "distill", "sft", "dpo", "kto", "orpo"] as const;
 export type Method = (typeof METHODS)[number];
 
-/** Methods whose model writes completions and learns from their rewards. */
-export const ROLLED_METHODS = ["grpo", "rloo"] as const;
+/** Methods whose model writes completions, and learns from their rewards or from a teacher. */
+export const ROLLED_METHODS = ["grpo", "rloo", "distill"] as const;
 export type RolledMethod = (typeof ROLLED_METHODS)[number];
 export const isRolled = (method: string | undefined): method is RolledMethod =>
   (ROLLED_METHODS as readonly (string | undefined)[]).includes(method);
@@ -125,6 +125,13 @@ const grpo = {
   importance_sampling_clip_max: positive(1e6).nullable(),
 };
 
+/** GRPO with the log-probabilities of a teacher beside the rewards, or instead of them. */
+const distill = {
+  ...grpo,
+  distillation_weight: atLeast0.describe("Of the teacher's log-probabilities beside rewards, whose weight is 1"),
+  distillation_clip: positive(1e6).describe("Largest difference of log-probabilities that counts, in nats"),
+};
+
 const rloo = {
   ...common,
   ...rolled,
@@ -164,7 +171,7 @@ const orpo = {
   max_length: whole(2, 1e7).nullable(),
 };
 
-export const FIELDS = { grpo, rloo, sft, dpo, kto, orpo } as const;
+export const FIELDS = { grpo, rloo, distill, sft, dpo, kto, orpo } as const;
 type Fields = typeof FIELDS;
 export type Values<M extends Method> = { [K in keyof Fields[M]]: z.infer<Fields[M][K]> };
 /** A user's input: any of the method's fields, with a value or "auto". */

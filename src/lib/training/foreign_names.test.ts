@@ -1,7 +1,7 @@
 // tier: all (trains models)
 import { describe, expect, test } from "bun:test";
 import { FOREIGN_FIELDS } from "../../../test/foreign_fields.ts";
-import { FIELDS, METHODS, type Method } from "./fields.ts";
+import { FIELDS, isRolled, METHODS, type Method } from "./fields.ts";
 import { ALIASES, ELSEWHERE, IGNORED, IGNORED_LORA, ignoredText, LORA_ALIASES } from "./foreign_names.ts";
 import { loraRefusalOf, refusalOf } from "./foreign_values.ts";
 import { readHyperparameters } from "./hyperparameters.ts";
@@ -11,6 +11,7 @@ import { suggestion } from "./names.ts";
 const OWN = {
   grpo: "GRPOConfig",
   rloo: "RLOOConfig",
+  distill: "GRPOConfig",
   sft: "SFTConfig",
   dpo: "DPOConfig",
   kto: "KTOConfig",
@@ -56,7 +57,7 @@ describe("every field of a config that people paste", () => {
 describe("a config of GRPO that is pasted into a job of another method", () => {
   const pastedNames = FOREIGN_FIELDS.GRPOConfig.filter((name) => name.includes("vllm") || name === "log_completions");
 
-  test.each(METHODS.filter((method) => method !== "grpo" && method !== "rloo"))(
+  test.each(METHODS.filter((method) => !isRolled(method)))(
     "names of the engine for completions are ignored in %s, whatever their values",
     (method) => {
       const raw = Object.fromEntries([...pastedNames, "generation_kwargs"].map((name) => [name, "any"]));
@@ -67,6 +68,11 @@ describe("a config of GRPO that is pasted into a job of another method", () => {
       );
     },
   );
+
+  test("a share of answers by the teacher is rejected", () => {
+    expect(refusalOf("distill", "lmbda", 0.5)).toMatch(/the student writes all completions/);
+    expect(refusalOf("distill", "lmbda", 1)).toBeUndefined();
+  });
 
   test("a regex for completions is still rejected where completions are drawn", () => {
     expect(refusalOf("grpo", "vllm_structured_outputs_regex", "a+")).toMatch(/score the form/);

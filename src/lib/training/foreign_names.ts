@@ -120,7 +120,7 @@ const GROUPS: readonly Group[] = [
   },
   {
     because: "they belong to a setting that is off or a loss that is not there",
-    methods: ["grpo"],
+    methods: ["grpo", "distill"],
     names: names(`
       vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg entropy_coef_min entropy_coef_max entropy_coef_delta
       entropy_target sapo_temperature_neg sapo_temperature_pos max_tool_calling_iterations

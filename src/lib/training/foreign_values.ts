@@ -13,11 +13,12 @@ const isEmpty = (value: unknown) =>
   OFF.includes(value as null) || (typeof value === "object" && value !== null && Object.keys(value).length === 0);
 const remove = "remove it";
 
-const GRPO: readonly Method[] = ["grpo"];
+const GRPO: readonly Method[] = ["grpo", "distill"];
+const DISTILL: readonly Method[] = ["distill"];
 const RLOO: readonly Method[] = ["rloo"];
 const DPO: readonly Method[] = ["dpo"];
-const ROLLED: readonly Method[] = ["grpo", "rloo"];
-const REFERENCED: readonly Method[] = ["grpo", "rloo", "dpo", "kto"];
+const ROLLED: readonly Method[] = ["grpo", "rloo", "distill"];
+const REFERENCED: readonly Method[] = ["grpo", "rloo", "distill", "dpo", "kto"];
 
 const ADAM = "the optimizer is AdamW, with adam_beta1, adam_beta2, adam_epsilon and weight_decay";
 const SAMPLING = "give temperature, top_p, top_k and min_p themselves";
@@ -64,6 +65,8 @@ const FIXED: Readonly<Record<string, Fixed>> = {
   stop_token: { neutral: [null, "eos"], fix: remove, methods: RLOO },
   stop_token_id: { neutral: [null], fix: remove, methods: RLOO },
   reward_model_path: { neutral: isEmpty, fix: "rewards are code: set reward_functions on the job", methods: RLOO },
+  lmbda: { neutral: [null, 1], fix: "the student writes all completions: remove it", methods: DISTILL },
+  seq_kd: { neutral: OFF, fix: "train on the teacher's answers with sft: remove it", methods: DISTILL },
   reference_free: { neutral: OFF, fix: LOSS, methods: DPO },
   rpo_alpha: { neutral: OFF, fix: LOSS, methods: DPO },
   ld_alpha: { neutral: [null, 1], fix: LOSS, methods: DPO },
@@ -95,6 +98,7 @@ const namesFor = (method: Method) =>
 export const FIXED_NAMES = {
   grpo: namesFor("grpo"),
   rloo: namesFor("rloo"),
+  distill: namesFor("distill"),
   sft: namesFor("sft"),
   dpo: namesFor("dpo"),
   kto: namesFor("kto"),

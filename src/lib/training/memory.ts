@@ -19,6 +19,8 @@ export type MemoryPlan = {
   hyperparameters: Readonly<Record<string, unknown>>;
   microDivisor: number;
   device: "cpu" | "cuda";
+  /** The model that scores what a student writes. */
+  teacher?: ModelShape | undefined;
   /** Processes that train together, each on its device. Default 1. The estimate is that of one of them. */
   ranks?: number;
 };
@@ -32,7 +34,7 @@ export type TrainingMemory = {
   activations: number;
   /** A second copy that samples, with its keys and values. */
   rollouts: number;
-  /** The base model, if there is no adapter to switch off. */
+  /** The base model, if there is no adapter to switch off, and a teacher. */
   reference: number;
   total: number;
 };
@@ -90,7 +92,9 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const apart = isShared ? Math.ceil(micro.scored / micro.headChunk) * largest : 0; // gradients of the output layer
   const activations = GRAPHS_KEPT * (activationBytes(of, micro) + apart);
   const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
-  const reference = needsReference ? frozenBytes(shape, device) : 0;
+  const { teacher } = plan;
+  const frozenModels = [...(needsReference ? [shape] : []), ...(teacher ? [teacher] : [])];
+  const reference = frozenModels.reduce((sum, each) => sum + frozenBytes(each, device), 0);
   const rollouts = isRolled(method) ? rolloutBytes(shape, of, plan) : 0;
   const { fixed } = LIMITS[device];
   const rest = device === "cuda" ? fixed : Math.ceil(fixed / microDivisor); // a context does not get smaller

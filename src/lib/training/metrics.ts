@@ -26,13 +26,14 @@ export const ORPO_METRICS = [...DPO_METRICS, "nll_loss", "log_odds_ratio", "log_
 export const HEADLINE_METRIC = {
   grpo: "reward",
   rloo: "reward",
+  distill: "teacher_kl",
   sft: "loss",
   dpo: "rewards/margins",
   kto: "rewards/margins",
   orpo: "rewards/margins",
 } as const;
 
-const LESS_IS_BETTER = ["loss", "nll_loss", "errored_rollouts", "frac_reward_zero_std"];
+const LESS_IS_BETTER = ["loss", "nll_loss", "teacher_kl", "errored_rollouts", "frac_reward_zero_std"];
 
 /** True if a smaller value of the metric means a better model. A prefix of held-out rows does not matter. */
 export const isLowerBetter = (metric: string): boolean => LESS_IS_BETTER.includes(metric.replace(/^eval_/, ""));

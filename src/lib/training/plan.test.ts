@@ -26,8 +26,13 @@ test("GRPO's options come from the fields of their names", () => {
     beta: 0.04,
     importanceSamplingLevel: "sequence",
     correction: { mode: "sequence_mask", clipMin: null, clipMax: 3 },
+    distillation: null,
   });
   expect(scaleOptions(values)).toEqual({ lossType: "bnpo", batchSize: 16, maxCompletionLength: 77 });
+  expect(grpoOptions(resolved("distill", { distillation_weight: 0.5 })).distillation).toEqual({
+    weight: 0.5,
+    clip: 10,
+  });
   expect(grpoOptions(resolved("grpo", { importance_sampling_correction: false })).correction).toBeNull();
   const surrogates = (["cispo", "sapo", "gspo"] as const).map(
     (loss_type) => grpoOptions(resolved("grpo", { loss_type })).surrogate,

@@ -7,7 +7,7 @@ import type { KtoOptions } from "./loss/kto.ts";
 import type { Resolved } from "./resolve.ts";
 import { type Schedule, totalGrpoSteps, totalSteps, warmupSteps } from "./schedule.ts";
 
-export function grpoOptions(values: Resolved<"grpo">): GrpoOptions {
+export function grpoOptions(values: Resolved<"grpo"> | Resolved<"distill">): GrpoOptions {
   const { loss_type: loss } = values;
   return {
     surrogate: loss === "cispo" || loss === "sapo" ? loss : "clip",
@@ -24,10 +24,12 @@ export function grpoOptions(values: Resolved<"grpo">): GrpoOptions {
           clipMax: values.importance_sampling_clip_max,
         }
       : null,
+    distillation:
+      "distillation_weight" in values ? { weight: values.distillation_weight, clip: values.distillation_clip } : null,
   };
 }
 
-export function scaleOptions(values: Resolved<"grpo">): Parameters<typeof lossScales>[1] {
+export function scaleOptions(values: Resolved<"grpo"> | Resolved<"distill">): Parameters<typeof lossScales>[1] {
   return {
     lossType: values.loss_type,
     batchSize: values.per_device_train_batch_size,

@@ -37,6 +37,7 @@ const overRows = () => ({ ...best(), max_length: z.int().positive() });
 const RESOLVED = {
   grpo: later(() => z.object({ ...FIELDS.grpo, ...rolled() })),
   rloo: later(() => z.object({ ...FIELDS.rloo, ...rolled() })),
+  distill: later(() => z.object({ ...FIELDS.distill, ...rolled() })),
   sft: later(() => z.object({ ...FIELDS.sft, ...overRows(), completion_only_loss: z.boolean() })),
   dpo: later(() => z.object({ ...FIELDS.dpo, ...overRows() })),
   kto: later(() => z.object({ ...FIELDS.kto, ...overRows() })),
@@ -153,7 +154,9 @@ function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   if (fault !== undefined) refuse("metric_for_best_model", fault);
   scheduleConflicts(values as Values<"sft">, refuse);
   if (isRolled(method)) rolledConflicts(values as Resolved<RolledMethod>, refuse);
-  if (method === "grpo") grpoConflicts(values as Resolved<"grpo">, refuse);
+  if (method === "grpo" || method === "distill") grpoConflicts(values as Resolved<"grpo">, refuse);
+  if (method === "distill" && values["importance_sampling_level"] !== "token")
+    refuse("importance_sampling_level", "must be token for distill: the teacher judges each token by itself");
   if (method === "rloo") {
     const [least, most] = (values as Resolved<"rloo">).reward_clip_range ?? [0, 1];
     if (least >= most) refuse("reward_clip_range", "must be [least, most], such as [-10, 10]");

@@ -66,7 +66,8 @@ async function perform(host: TrainerHost, channel: Channel, task: Task): Promise
     onTurn: onTraining,
   });
   try {
-    const world = worldOf(host, channel, { ...opened, ranks, isOnGpu: task.gpus.length > 0 });
+    const isRewarded = task.plan.unrewarded !== true;
+    const world = worldOf(host, channel, { ...opened, ranks, isRewarded, isOnGpu: task.gpus.length > 0 });
     if (task.type === "preview") await opened.preview(world, task.prompts);
     else await train(world, opened.openMethod, optionsOf(task, machine, opened));
   } finally {
@@ -93,16 +94,19 @@ function optionsOf(task: TrainTask, machine: Machine, opened: Opened): Parameter
   return { ...task, device, rows: recipe.rows, sampling, writeResult };
 }
 
-type Around = Opened & { ranks: Ranks | null; isOnGpu: boolean };
+type Around = Opened & { ranks: Ranks | null; isRewarded: boolean; isOnGpu: boolean };
 
 /** Rank 0 alone talks to the server. */
-function worldOf(host: TrainerHost, channel: Channel, { trainee, reference, roller, ranks, isOnGpu }: Around): World {
+function worldOf(host: TrainerHost, channel: Channel, around: Around): World {
+  const { trainee, reference, teacher, roller, ranks, isRewarded, isOnGpu } = around;
+  const score = ranks ? spreadScore(ranks, channel.score) : channel.score;
   const isFirst = (ranks?.index ?? 0) === 0;
   return {
     trainee,
     ranks,
     reference,
-    score: ranks ? spreadScore(ranks, channel.score) : channel.score,
+    teacher,
+    score: isRewarded ? score : null,
     send: isFirst ? host.send : () => {},
     signal: host.stopping,
     isEnding: channel.isEnding,

@@ -12,3 +12,9 @@ export async function readModelFile(path: string): Promise<ModelFile> {
     await file.close();
   }
 }
+
+/** The vocabulary as the file has it. Models with equal bytes read the same numbers as the same text. */
+export async function tokenBytes({ path, header }: ModelFile): Promise<Uint8Array> {
+  const { start, end } = header.spans.get("tokenizer.ggml.tokens") ?? { start: 0, end: 0 };
+  return await Bun.file(path).slice(start, end).bytes();
+}

@@ -12,6 +12,7 @@ import { chooseExact, confirmExact, type ExactChoice, exactLine } from "./exact_
 import { createSync } from "./learned.ts";
 import { METHODS } from "./loop/methods.ts";
 import type { OpenMethod, Reading, Recipe, Reference, RolledRecipe, World } from "./loop/types.ts";
+import { readModelFile, tokenBytes } from "./model_file.ts";
 import { previewRolled, previewRows } from "./preview.ts";
 import { spreadRoller } from "./ranks/spread_roller.ts";
 import type { Ranks } from "./ranks/types.ts";
@@ -54,6 +55,8 @@ export type Opened = MethodRun & {
   trainee: Trainee;
   /** Null if the method does not compare with it. */
   reference: Reference | null;
+  /** Null if the plan has none. */
+  teacher: Reference | null;
   recipe: Recipe;
   close: () => Promise<void>;
 };
@@ -91,6 +94,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
     closing.push(() => trainee.close());
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
     const reference = await openReference(setting, { recipe, trainee, closing });
+    const teacher = await openTeacher(setting, { recipe, trainee, closing });
     const run =
       recipe.kind === "rolled"
         ? await openRolledRun(setting, { recipe, trainee, choice, closing })
@@ -100,7 +104,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
             openMethod: recipe.open,
             preview: (world: World) => previewRows(world, recipe),
           };
-    return { ...run, trainee, reference, recipe, close };
+    return { ...run, trainee, reference, teacher, recipe, close };
   } catch (error) {
     await close();
     throw error;
@@ -155,6 +159,18 @@ async function openReference(
   if (!usesReference(plan.method, "beta" in values ? values.beta : 0)) return null;
   if (plan.lora) return (pieces) => trainee.score(pieces, { reference: true });
   const frozen = await openFrozen(modelOptions(setting, recipe));
+  closing.push(frozen.close);
+  return frozen.score;
+}
+
+/** A second model. Both must have the same tokens, because it scores what the student wrote token by token. */
+async function openTeacher(setting: Setting, { recipe, trainee, closing }: Loaded<Recipe>): Promise<Reference | null> {
+  const { teacher_path: modelPath } = setting.plan;
+  if (modelPath === undefined) return null;
+  const [tokens, own] = await Promise.all([await readModelFile(modelPath), trainee.file].map(tokenBytes));
+  if (!Bun.deepEquals(tokens, own))
+    throw new WorkerError("config", "teacher_model: has other tokens than base_model. Choose a teacher of its family");
+  const frozen = await openFrozen({ ...modelOptions(setting, recipe), modelPath });
   closing.push(frozen.close);
   return frozen.score;
 }

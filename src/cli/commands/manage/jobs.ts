@@ -35,7 +35,7 @@ const list = listCommand({
       type: "string",
       value: "METHOD",
       choices: [...METHODS, "custom"],
-      doc: "Only jobs with this method: grpo, rloo, sft, dpo, kto, orpo or custom",
+      doc: "Only jobs with this method: grpo, rloo, distill, sft, dpo, kto, orpo or custom",
     },
     tag: { type: "string", value: "TAG", doc: "Only jobs with this tag" },
     group: { type: "string", value: "GROUP", doc: "Only jobs of this group" },

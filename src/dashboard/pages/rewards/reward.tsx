@@ -125,7 +125,7 @@ function Workbench({ reward, first }: { reward: RewardFunction | undefined; firs
   );
 }
 
-const REWARDED = ["grpo", "rloo"].map((method) => `/v1/training_jobs?limit=100&method=${method}`);
+const REWARDED = ["grpo", "rloo", "distill"].map((method) => `/v1/training_jobs?limit=100&method=${method}`);
 
 /** Jobs of the methods that learn from rewards, the newest first. */
 function useRewardedJobs() {
@@ -140,7 +140,8 @@ function useRewardedJobs() {
 const NoRun = () => (
   <Card>
     <Empty title="No run to score" action={<LinkButton href="/runs/new">New run</LinkButton>}>
-      A run with the method grpo or rloo keeps samples of its steps. This page scores them with the code at the left.
+      A run with the method grpo, rloo or distill keeps samples of its steps. This page scores them with the code at the
+      left.
     </Empty>
   </Card>
 );

@@ -23,12 +23,14 @@ const plain: GrpoOptions = {
   beta: 0,
   importanceSamplingLevel: "token",
   correction: null,
+  distillation: null,
 };
 const all = (length: number) => new Uint8Array(length).fill(1);
 const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {}): Rollout => ({
   logp,
   logpOld: null,
   logpRef: null,
+  logpTeacher: null,
   logpSampler: null,
   entropy: null,
   active: all(logp.length),
@@ -110,6 +112,13 @@ describe("by hand", () => {
     expect([...activeTokens({ ...fate, written: Uint8Array.of(1, 0, 1) }, false)]).toEqual([1, 0, 1]);
   });
 
+  test("a token that the teacher finds likelier gains, and another one loses, at most by the clip", () => {
+    const given = rollout([-1, -2, -3], 0.5, { logpTeacher: [-0.5, -4, -90] });
+    const { weights, tally } = weighRollout(given, 1, { ...plain, distillation: { weight: 2, clip: 10 } });
+    expect([...weights]).toEqual([1.5, -3.5, -19.5]); // 0.5 + 2 · 0.5, 0.5 − 2 · 2, 0.5 − 2 · 10
+    expect(grpoMetrics(tally)["teacher_kl"]).toBeCloseTo((-0.5 + 2 + 87) / 3, 12);
+  });
+
   test("masked tokens have weight 0 and are in no metric", () => {
     const given = rollout([-1, -9, -1], 1, {
       active: Uint8Array.of(1, 0, 1),
@@ -141,7 +150,7 @@ describe("by hand", () => {
  * probabilities of the ratio that cispo takes no gradient through.
  */
 function lossByFormula(
-  { logp, logpOld, logpRef, logpSampler, active, advantage }: Rollout,
+  { logp, logpOld, logpRef, logpTeacher, logpSampler, active, advantage: ofCompletion }: Rollout,
   scale: number,
   o: GrpoOptions,
   frozen: ArrayLike<number> = logp,
@@ -163,6 +172,8 @@ function lossByFormula(
     const free = o.delta !== null && r > o.delta ? o.delta : r;
     const rho = o.correction?.mode.startsWith("sequence") ? whole : bounded(Math.exp(gaps[i]!));
     const d = logpRef![t]! - logp[t]!;
+    const { weight, clip } = o.distillation ?? { weight: 0, clip: 1 };
+    const advantage = ofCompletion + weight * Math.max(-clip, Math.min(logpTeacher![t]! - logpOld![t]!, clip));
     const tau = advantage > 0 ? o.sapoTemperatures.positive : o.sapoTemperatures.negative;
     const policy = {
       clip: -Math.min(free * advantage, kept * advantage),
@@ -180,7 +191,9 @@ function someRollout(random: Random): Rollout {
   const logpOld = near(logp, 1.2);
   const active = Uint8Array.from({ length: tokens }, (_, t) => (t === 0 || random() < 0.8 ? 1 : 0));
   const advantage = 4 * (random() - 0.5);
-  return { logp, logpOld, logpRef: near(logp, 1), logpSampler: near(logpOld, 0.6), entropy: null, active, advantage };
+  const logpTeacher = near(logpOld, 6);
+  const logpRef = near(logp, 1);
+  return { logp, logpOld, logpRef, logpTeacher, logpSampler: near(logpOld, 0.6), entropy: null, active, advantage };
 }
 
 describe("against TRL's formula and finite differences", () => {
@@ -209,7 +222,12 @@ describe("against TRL's formula and finite differences", () => {
       })),
     ),
   );
-  const cases = [...clipping, ...others];
+  const distilling = [...clipping, ...others].flatMap((options) =>
+    options.importanceSamplingLevel === "token" && options.delta === null
+      ? [{ ...options, distillation: { weight: 0.7, clip: 2 } }]
+      : [],
+  );
+  const cases = [...clipping, ...others, ...distilling];
 
   test.each(cases)("the loss is TRL's and the weights are its derivative: %j", (options) => {
     const random = openRandom(11);

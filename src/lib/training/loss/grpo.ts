@@ -3,6 +3,9 @@
  * w·(−log p) is that of the loss: w = −∂loss/∂logp. Formulas are TRL's (1.10). Completions are independent here. Only
  * `lossScales` depends on the whole step, and it needs only token counts. A step may therefore be computed in parts of
  * any size, with the same result.
+ *
+ * With a teacher, each token's advantage has −(log p_student − log p_teacher) too, a sample of the reverse KL: the
+ * gradient is that of the KL of each next token, on what the student writes itself.
  */
 
 import { type GrpoTally, newTally, noteClips } from "./grpo_metrics.ts";
@@ -27,6 +30,8 @@ export type GrpoOptions = {
   beta: number;
   importanceSamplingLevel: (typeof SAMPLING_LEVELS)[number];
   correction: Correction | null;
+  /** Null: no teacher. `clip`: nats. */
+  distillation: { weight: number; clip: number } | null;
 };
 
 /** One completion. All arrays have one element per token of the completion. */
@@ -36,6 +41,8 @@ export type Rollout = {
   logpOld: ArrayLike<number> | null;
   /** Required if beta is not 0. */
   logpRef: ArrayLike<number> | null;
+  /** Required with `distillation`. */
+  logpTeacher: ArrayLike<number> | null;
   /** Reported by the engine that sampled it. Null: unknown, so there is no correction. */
   logpSampler: ArrayLike<number> | null;
   entropy: ArrayLike<number> | null;
@@ -97,7 +104,7 @@ export function lossScales(counts: readonly number[], options: ScaleOptions): Fl
 }
 
 export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptions): WeighedRollout {
-  const { logp, active, advantage, logpRef } = rollout;
+  const { logp, active, logpRef, logpTeacher } = rollout;
   const old = rollout.logpOld ?? logp;
   const tokens = sum(active);
   const bySequence = options.importanceSamplingLevel === "sequence";
@@ -105,6 +112,9 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
   const corrected =
     rollout.logpSampler === null ? null : correct({ old, sampler: rollout.logpSampler, active }, options.correction);
   tally.gap = corrected?.gap ?? NO_GAP;
+  const { distillation } = options;
+  if (distillation !== null && logpTeacher === null)
+    throw new TypeError("A student needs its teacher's log probabilities");
   if (options.beta !== 0 && logpRef === null) throw new TypeError("beta needs the reference's log probabilities");
 
   const shared = bySequence ? meanLogRatio(logp, old, active) : 0;
@@ -116,6 +126,13 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
   for (let t = 0; t < active.length; t++) {
     if (!active[t]) continue;
     const logRatio = bySequence ? shared : logp[t]! - old[t]!;
+    let { advantage } = rollout;
+    if (distillation !== null) {
+      const gap = old[t]! - logpTeacher![t]!;
+      tally.teacherKl += gap;
+      tally.teacherTokens++;
+      advantage -= distillation.weight * Math.max(-distillation.clip, Math.min(gap, distillation.clip));
+    }
     const policy = policyLoss({ logRatio, logp: logp[t]!, advantage }, options);
     const correction = sharesCorrection ? sharedCorrection : (corrected?.ratios[t] ?? 1);
     let loss = policy.loss * correction;
@@ -132,7 +149,7 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
     weights[t] = -scale * slope;
     if (!bySequence) noteClips(tally, ratioOf(logRatio), advantage, boundsOf(options));
   }
-  if (bySequence && tokens > 0) noteClips(tally, ratioOf(shared), advantage, boundsOf(options));
+  if (bySequence && tokens > 0) noteClips(tally, ratioOf(shared), rollout.advantage, boundsOf(options));
   tally.entropyTokens = rollout.entropy === null ? 0 : tokens;
   return { weights, loss: tally.loss, tally };
 }

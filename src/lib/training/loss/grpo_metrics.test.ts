@@ -12,11 +12,13 @@ const plain: GrpoOptions = {
   beta: 0,
   importanceSamplingLevel: "token",
   correction: null,
+  distillation: null,
 };
 const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {}): Rollout => ({
   logp,
   logpOld: null,
   logpRef: null,
+  logpTeacher: null,
   logpSampler: null,
   entropy: null,
   active: new Uint8Array(logp.length).fill(1),

@@ -10,6 +10,9 @@ export type GrpoTally = {
   tokens: number;
   kl: number;
   klTokens: number;
+  /** Sum of log p_student − log p_teacher over the drawn tokens. */
+  teacherKl: number;
+  teacherTokens: number;
   entropy: number;
   entropyTokens: number;
   /** Number of tokens, or of completions if their tokens share a ratio. */
@@ -34,6 +37,8 @@ export function newTally(tokens: number): GrpoTally {
     tokens,
     kl: 0,
     klTokens: 0,
+    teacherKl: 0,
+    teacherTokens: 0,
     entropy: 0,
     entropyTokens: 0,
     ratios: 0,
@@ -61,7 +66,7 @@ export function noteClips(tally: GrpoTally, ratio: number, advantage: number, { 
 }
 
 const SUMS = [
-  ...["loss", "samples", "tokens", "kl", "klTokens", "entropy", "entropyTokens"],
+  ...["loss", "samples", "tokens", "kl", "klTokens", "teacherKl", "teacherTokens", "entropy", "entropyTokens"],
   ...["ratios", "ratioSum", "clippedLow", "clippedHigh"],
 ] as Exclude<keyof GrpoTally, "gap">[];
 
@@ -78,10 +83,11 @@ export function joinTallies(tallies: readonly GrpoTally[]): GrpoTally {
   return joined;
 }
 
-/** Keys are TRL's; `ratio/*` are ours. Unmeasured values have no key. */
+/** Keys are TRL's; `ratio/*` and `teacher_kl` are ours. Unmeasured values have no key. */
 export function grpoMetrics(tally: GrpoTally): Record<string, number> {
   const metrics: Record<string, number> = { loss: tally.loss };
   if (tally.klTokens > 0) metrics["kl"] = tally.kl / tally.klTokens;
+  if (tally.teacherTokens > 0) metrics["teacher_kl"] = tally.teacherKl / tally.teacherTokens;
   if (tally.entropyTokens > 0) metrics["entropy"] = tally.entropy / tally.entropyTokens;
   if (tally.ratios > 0) {
     metrics["clip_ratio/low_mean"] = tally.clippedLow / tally.ratios;

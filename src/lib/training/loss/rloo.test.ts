@@ -9,6 +9,7 @@ const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {})
   logp,
   logpOld: null,
   logpRef: null,
+  logpTeacher: null,
   logpSampler: null,
   entropy: null,
   active: all(logp.length),

@@ -62,6 +62,7 @@ import m0089 from "./0089_operator_settings.sql" with { type: "text" };
 import m0090 from "./0090_prefix_stores.sql" with { type: "text" };
 import m0091 from "./0091_detection_prior.sql" with { type: "text" };
 import m0092 from "./0092_rollouts.sql" with { type: "text" };
+import m0093 from "./0093_teacher.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -130,11 +131,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 90, name: "0090_prefix_stores", sql: m0090 },
   { version: 91, name: "0091_detection_prior", sql: m0091 },
   { version: 92, name: "0092_rollouts", sql: m0092 },
+  { version: 93, name: "0093_teacher", sql: m0093 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "3706a7c6846ef1f36f1a9f93c2382422d5901695ddf1918b2778aeb6be97bcd0";
-export const FRESH_TEXTS = "143973289ee014e62ca7efd6949b7913246c5d4717e167aa6349251655814599";
+export const SCHEMA = "ec523b7fb0ef3c6b5957d0abfaaf9ed36012d863a6db7bdd84b02e0946a0a43d";
+export const FRESH_TEXTS = "0d91ba04e369541b2a184e282e4d9a96a314edb354631132ee33696572c5a21c";

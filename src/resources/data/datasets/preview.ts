@@ -84,6 +84,7 @@ const USUAL: Record<Format, Method> = { prompt: "grpo", preference: "dpo", compl
 const READ_AS: Record<Method, InspectTask["method"]> = {
   grpo: "grpo",
   rloo: "grpo",
+  distill: "grpo",
   sft: "sft",
   kto: "sft",
   dpo: "dpo",

@@ -8,7 +8,7 @@ import { workspaces } from "../../access/workspaces/table.ts";
 import type { ResolvedRows } from "../../data/datasets/stream/resolved.ts";
 import type { EvaluatorReward } from "../../quality/evaluators/table.ts";
 
-export const JOB_METHODS = ["grpo", "rloo", "sft", "dpo", "kto", "orpo", "custom"] as const;
+export const JOB_METHODS = ["grpo", "rloo", "distill", "sft", "dpo", "kto", "orpo", "custom"] as const;
 export const FAILURE_CODES = [
   "reward_error",
   "dataset_error",
@@ -27,6 +27,7 @@ export type Lock = {
   base_model_sha256: string | null;
   /** Hash of the adapter that training starts from. Jobs of older versions lack the field. */
   adapter_sha256?: string | null;
+  teacher_sha256?: string | null;
   snapshot_sha256: string | null;
   reward_sha256: string | null;
   /** Jobs of older versions lack the field. */
@@ -66,6 +67,7 @@ export type JobResolver = {
  * server process has. `save_steps`: of the request; null derives it from the number of steps, which the rows decide.
  */
 export type Reading = { credentials: boolean; save_steps: number | null };
+export type Teacher = { name: string; id: string };
 export type Warning = { message: string; param: string | null };
 export type Gpu = { type: string; count: number };
 /** Without `read_only`: of an older version, see `isReadOnly`. */
@@ -85,6 +87,8 @@ export const trainingJobs = sqliteTable("training_jobs", {
   baseModelId: text("base_model_id"),
   /** The adapter that training starts from, on the base model. */
   startModelId: text("start_model_id"),
+  /** The model that a student learns from, by the name of the request and by its id. */
+  teacher: text("teacher", { mode: "json" }).$type<Teacher>(),
   outputName: text("output_name").notNull(),
   datasetId: text("dataset_id"),
   snapshotNumber: integer("snapshot_number"),

@@ -43,26 +43,38 @@ export async function generate(
   }
   const samples = sifted.kept.flat();
   const drawn = all.flatMap(({ groups }) => groups.flat());
-  const metrics = {
+  const rewards = {
     ...advantagesOf(rewardsOf(drawn), options).metrics,
     ...metricsByFunction(byFunction(drawn)),
-    ...completionMetrics(drawn.map(({ tokens, from, truncated }) => ({ tokens: tokens.length - from, truncated }))),
     errored_rollouts: drawn.filter(({ error }) => error !== null).length,
+  };
+  const metrics = {
+    ...(kit.world.score === null ? {} : rewards),
+    ...completionMetrics(drawn.map(({ tokens, from, truncated }) => ({ tokens: tokens.length - from, truncated }))),
   };
   return { generation: { index, samples, metrics }, timing: timingOf(all) };
 }
 
 const MOST_HELD_OUT = 64;
 
-/** One completion for some held-out prompts, sampled as in training. */
-export async function evaluatePrompts(kit: Kit, prompts: Examples<Prompt>, step: number) {
+/**
+ * One completion for some held-out prompts, sampled as in training. `teacherKl`: the mean over the tokens of completions.
+ */
+export async function evaluatePrompts(
+  kit: Kit,
+  prompts: Examples<Prompt>,
+  { step, teacherKl }: { step: number; teacherKl: ((drawn: readonly Drawn[]) => Promise<number>) | null },
+) {
   const count = Math.min(prompts.count, MOST_HELD_OUT);
   const indices = Array.from({ length: count }, (_, i) => Math.floor((i * prompts.count) / count));
   const { groups } = await rollGroups(kit, { prompts, indices, samples: 1, salt: [EVALUATE], step });
   const drawn = groups.flat();
   const one = { numGenerations: Math.max(1, drawn.length), scaleRewards: "none" } as const;
   const { frac_reward_zero_std: _, ...rewards } = advantagesOf(rewardsOf(drawn), one).metrics;
-  const metrics = { ...rewards, ...metricsByFunction(byFunction(drawn)) };
+  const metrics = {
+    ...(kit.world.score === null ? {} : { ...rewards, ...metricsByFunction(byFunction(drawn)) }),
+    ...(teacherKl ? { teacher_kl: await teacherKl(drawn) } : {}),
+  };
   return Object.fromEntries(Object.entries(metrics).map(([key, value]) => [`eval_${key}`, value]));
 }
 

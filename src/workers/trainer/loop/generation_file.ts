@@ -21,6 +21,7 @@ const Stored = z.strictObject({
       sampler: floats,
       old: floats,
       reference: floats,
+      teacher: floats.default(null), // files of older versions lack it
     }),
   ),
 });
@@ -35,6 +36,7 @@ export function encodeGeneration({ index, metrics, samples }: Generation): strin
       sampler: sample.sampler && encode(sample.sampler),
       old: sample.old && encode(sample.old),
       reference: sample.reference && encode(sample.reference),
+      teacher: sample.teacher && encode(sample.teacher),
     })),
   });
 }
@@ -52,6 +54,7 @@ export function decodeGeneration(text: string): Generation {
         sampler: numbers(sample.sampler),
         old: numbers(sample.old),
         reference: numbers(sample.reference),
+        teacher: numbers(sample.teacher),
       }),
     ),
   };

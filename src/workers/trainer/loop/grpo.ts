@@ -1,9 +1,9 @@
 /**
- * GRPO and RLOO. A generation gives steps_per_generation batches of completions, each used num_iterations times. An optimizer
+ * GRPO, RLOO and distillation. A generation gives steps_per_generation batches of completions, each used num_iterations times. An optimizer
  * step takes the next gradient_accumulation_steps of them. The choice depends only on the step.
  *
  * Shapes: a generation has `batches` × B samples, B = per_device_train_batch_size, and the num_generations samples of a
- * prompt are adjacent. A sample's `tokens` are [prompt + completion]; `sampler`, `old`, `reference`, `logps`, masks and
+ * prompt are adjacent. A sample's `tokens` are [prompt + completion]; `sampler`, `old`, `reference`, `teacher`, `logps`, masks and
  * weights are [completion]. Rewards and advantages are one number per sample.
  */
 
@@ -23,6 +23,7 @@ import type { Gathered, Method, MethodKind, Resumed, RolledValues, Sampler, Spli
 
 export const grpo = rolledMethod("grpo", grpoObjective);
 export const rloo = rolledMethod("rloo", rlooObjective);
+export const distill = rolledMethod("distill", grpoObjective);
 
 function rolledMethod<M extends RolledMethod>(method: M, objectiveOf: (values: Resolved<M>) => Objective): MethodKind {
   return {
@@ -60,7 +61,7 @@ type RolledSetting = Sampler &
 type Stretch = { index: number; from: number; to: number };
 
 function openRolled(world: World, setting: RolledSetting, resumed: Resumed | null): Method {
-  const { trainee, reference } = world;
+  const { trainee } = world;
   const { values, totalSteps, objective, seed, examples: prompts, heldOut, sync } = setting;
   const kit: Kit = { world, roller: setting.roller, values, seed };
   const { steps_per_generation: batches, gradient_accumulation_steps: perStep } = values;
@@ -83,6 +84,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     const { generation, timing } = await generate(kit, prompts, order, { index, step });
     const { samples } = generation;
     if (values.beta !== 0) await note(samples, "reference");
+    if (world.teacher !== null) await note(samples, "teacher");
     if (objective.penalizes) await note(samples, "old");
     const advantages = objective.advantages(samples);
     samples.forEach((sample, i) => {
@@ -99,14 +101,27 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     return { ...timing, sync_time };
   }
 
-  async function note(samples: readonly Drawn[], as: "old" | "reference") {
+  async function note(samples: readonly Drawn[], as: "old" | "reference" | "teacher") {
     const whole = samples.filter((sample) => sample.tokens.length > sample.from);
     if (whole.length === 0) return;
-    if (as === "reference" && !reference) throw new Error("beta needs the model as it was before");
-    const scored = await (as === "reference" ? reference!(whole) : trainee.score(whole));
+    const score = as === "old" ? (pieces: typeof whole) => trainee.score(pieces) : world[as];
+    if (!score) throw new Error("beta needs the model as it was before");
+    const scored = await score(whole);
     whole.forEach((sample, i) => {
       sample[as] = scored[i]!.logps;
     });
+  }
+
+  async function teacherKl(drawn: readonly Drawn[]): Promise<number> {
+    await note(drawn, "teacher");
+    await note(drawn, "old");
+    let [sum, tokens] = [0, 0];
+    for (const { old, teacher } of drawn)
+      old?.forEach((logp, t) => {
+        sum += logp - teacher![t]!;
+        tokens++;
+      });
+    return sum / Math.max(tokens, 1);
   }
 
   async function gather(step: number): Promise<Gathered> {
@@ -147,7 +162,8 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       metrics,
       loss: tally.loss,
       tokens: samples.reduce((sum, { tokens }) => sum + tokens.length, 0),
-      maxAdvantage: samples.reduce((most, { advantage }) => Math.max(most, Math.abs(advantage)), 0),
+      maxAdvantage:
+        world.teacher === null ? samples.reduce((most, { advantage }) => Math.max(most, Math.abs(advantage)), 0) : null,
       samples: picked(samples, setting.samplesPerStep).map((each) =>
         toldSample(each, prompts.get(each.prompt).prompt, true),
       ),
@@ -155,7 +171,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
   }
 
   async function learn(drawn: readonly { sample: Drawn; again: boolean }[], dropoutSeed: number): Promise<GrpoTally> {
-    const masks = drawn.map(({ sample }) => activeOf(sample, values)); // [sample][completion token]
+    const masks = drawn.map(({ sample }) => activeOf(sample, values, world.score !== null)); // [sample][completion token]
     const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0)); // [sample]
     const scales = objective.scales(counts); // [sample]
     const live = drawn.flatMap((_, i) => (counts[i]! > 0 ? [i] : []));
@@ -165,9 +181,9 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       (unit, [scores]) => {
         const i = live[unit]!;
         const { sample, again } = drawn[i]!;
-        const { old: logpOld, reference: logpRef, sampler: logpSampler, advantage } = sample;
+        const { old: logpOld, reference: logpRef, teacher: logpTeacher, sampler: logpSampler, advantage } = sample;
         const { logps: logp, entropies: entropy } = scores!;
-        const rollout = { logp, logpOld, logpRef, logpSampler, entropy, active: masks[i]!, advantage };
+        const rollout = { logp, logpOld, logpRef, logpTeacher, logpSampler, entropy, active: masks[i]!, advantage };
         const weighed = objective.weigh(rollout, scales[i]!);
         if (again) sample.old ??= logp.slice();
         tallies[unit] = weighed.tally;
@@ -186,7 +202,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       heldOut &&
       (async (step) => {
         await sync();
-        return evaluatePrompts(kit, heldOut, step);
+        return evaluatePrompts(kit, heldOut, { step, teacherKl: world.teacher && teacherKl });
       }),
     epoch: () => epochsPassed(order.state(), prompts.count),
     order: order.state,

@@ -23,10 +23,15 @@ export type Objective = {
   weigh: (rollout: Rollout, scale: number) => WeighedRollout;
 };
 
-export const activeOf = ({ tokens, from, reward, truncated }: Drawn, values: RolledValues) =>
-  activeTokens({ tokens: tokens.length - from, scored: reward !== null, truncated }, values.mask_truncated_completions);
+/** Without rewards all completions count. */
+export const activeOf = ({ tokens, from, reward, truncated }: Drawn, values: RolledValues, isRewarded = true) =>
+  activeTokens(
+    { tokens: tokens.length - from, scored: !isRewarded || reward !== null, truncated },
+    values.mask_truncated_completions,
+  );
 
-export function grpoObjective(values: Resolved<"grpo">): Objective {
+/** Also of distillation, whose teacher adds to the advantages of the tokens. */
+export function grpoObjective(values: Resolved<"grpo"> | Resolved<"distill">): Objective {
   const options = grpoOptions(values);
   const scaling = scaleOptions(values);
   const spread = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };

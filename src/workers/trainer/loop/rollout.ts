@@ -25,6 +25,7 @@ export type Drawn = {
   sampler: Float32Array | null;
   old: Float32Array | null;
   reference: Float32Array | null;
+  teacher: Float32Array | null;
 };
 
 export type Kit = {
@@ -59,11 +60,23 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
       const whole = new Int32Array(prompt.length + tokens.length);
       whole.set(prompt);
       whole.set(tokens, prompt.length);
-      const unscored = { reward: null, subRewards: {}, error: null, advantage: 0, old: null, reference: null };
-      return { prompt: indices[g]!, tokens: whole, from: prompt.length, text, truncated, sampler: logps, ...unscored };
+      const unscored = { reward: null, subRewards: {}, error: null, advantage: 0 };
+      const unread = { old: null, reference: null, teacher: null };
+      return {
+        prompt: indices[g]!,
+        tokens: whole,
+        from: prompt.length,
+        text,
+        truncated,
+        sampler: logps,
+        ...unscored,
+        ...unread,
+      };
     }),
   );
   const flat = groups.flat();
+  const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
+  if (world.score === null) return { groups, latencies: [], seconds, scoreSeconds: 0, tokens };
   const written = world.now();
   const answer = await world.score(
     step,
@@ -74,7 +87,6 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
   );
   const scoreSeconds = (world.now() - written) / 1000;
   take(kit, flat, answer, (i) => chosen[Math.floor(i / samples)]!.prompt);
-  const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
   return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens };
 }
 

@@ -19,7 +19,7 @@ export type RolledValues = Resolved<RolledMethod>;
 export type ScoreSample = Extract<FromTrainer, { type: "score" }>["samples"][number];
 export type ScoreAnswer = Pick<Extract<ToTrainer, { type: "scored" }>, "results" | "latencies_ms" | "stdout">;
 export type Score = (step: number, samples: readonly ScoreSample[]) => Promise<ScoreAnswer>;
-/** Scores under the model before training. */
+/** Scores under another model: the one before training, or a teacher. */
 export type Reference = (pieces: Parameters<Trainee["score"]>[0]) => ReturnType<Trainee["score"]>;
 
 export type World = {
@@ -28,7 +28,10 @@ export type World = {
   ranks: Ranks | null;
   /** Null if the method does not compare with it. */
   reference: Reference | null;
-  score: Score;
+  /** Scores under the teacher. Null if the method has none. */
+  teacher: Reference | null;
+  /** Null if completions have no rewards. */
+  score: Score | null;
   send: (message: FromTrainer) => void;
   /** Stop now, without saving. */
   signal: AbortSignal;

@@ -21,6 +21,7 @@ export type FieldsProps = {
 const SAYS: Readonly<Record<Method, string>> = {
   grpo: "GRPO: learn from a reward",
   rloo: "RLOO: learn from a reward, with few answers",
+  distill: "Distillation: learn from a teacher, on one's own answers",
   sft: "SFT: learn from examples",
   dpo: "DPO: learn from preferred answers",
   kto: "KTO: learn from answers marked good or bad",
@@ -43,11 +44,18 @@ const modelText = ({ name, type, base_model: base, job_id: job, checkpoint_step:
   return `${name}${from}${step === null ? "" : `, step ${step}`}`;
 };
 
+/** A teacher needs no reward beside it; other methods cannot do without. */
+const rewardFor = (method: Method, { reward }: Form): Partial<Form> => {
+  if (method === "distill") return reward === "code" ? { reward: "none" } : {};
+  return reward === "none" ? { reward: "code" } : {};
+};
+
 export function Basics({ form, change, faultOf }: FieldsProps) {
   const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100", { events: ["model."] });
   const datasets = useResource<ListPage<Dataset>>("/v1/datasets?limit=100", { events: ["dataset."] });
   const runName = useRunNames();
   const trainable = (models.data?.data ?? []).filter(isTrainable);
+  const whole = trainable.filter(({ type }) => type === "model");
   const rows: Options = (datasets.data?.data ?? []).map(({ id, name, num_rows: n }) => [
     id,
     n === null ? name : `${name} · ${count(n)} rows`,
@@ -70,9 +78,22 @@ export function Basics({ form, change, faultOf }: FieldsProps) {
           label="Method"
           value={form.method}
           options={METHODS.map((method) => [method, SAYS[method]] as const)}
-          onChange={(method) => change({ method })}
+          onChange={(method) => change({ method, ...rewardFor(method, form) })}
           error={faultOf("/method")}
         />
+        {form.method === "distill" && (
+          <SelectField
+            label="Teacher"
+            value={form.teacher}
+            options={withChoice(
+              [["", "Choose a model"], ...whole.map((model) => [model.name, modelText(model)] as const)],
+              form.teacher,
+            )}
+            onChange={(teacher) => change({ teacher })}
+            error={faultOf("/teacher_model")}
+            hint="a whole model with the same tokens"
+          />
+        )}
         <SelectField
           label="Dataset"
           value={form.dataset}
@@ -114,6 +135,7 @@ export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKe
   const chosen = usable.find(({ id }) => id === form.reward);
   const options: Options = [
     ...(canKeep ? ([["keep", "As in the cloned run"]] as const) : []),
+    ...(form.method === "distill" ? ([["none", "None: the teacher alone"]] as const) : []),
     ["code", "Code, written here"],
     ...usable.map(
       ({ id, name, version, builtin }) => [id, builtin ? `${name} (built in)` : `${name}, version ${version}`] as const,

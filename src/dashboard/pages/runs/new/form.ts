@@ -4,10 +4,11 @@ import { REWARD } from "../../../../lib/training/sums.ts";
 import { hasReward, METHODS, type Method, REWARDED } from "../methods.ts";
 import type { TrainingJob } from "../types.ts";
 
-/** `reward`: "code", "keep" (as in the cloned run), or the id of a reward function. Numbers are text: empty is automatic. */
+/** `reward`: "code", "keep" (as in the cloned run), "none" (a teacher alone), or the id of a reward function. Numbers are text: empty is automatic. */
 export type Form = {
   name: string;
   model: string;
+  teacher: string;
   method: Method;
   dataset: string;
   evalDataset: string;
@@ -29,12 +30,19 @@ export const NUMBERS: readonly NumberField[] = [
   { name: "num_generations", label: "Group", hint: "answers to each prompt", methods: REWARDED },
   { name: "max_completion_length", label: "Longest answer", hint: "in tokens", methods: REWARDED },
   { name: "max_length", label: "Longest row", hint: "in tokens", methods: ["sft", "dpo", "kto", "orpo"] },
-  { name: "beta", label: "Beta", hint: "strength of the comparison", methods: ["grpo", "rloo", "dpo", "kto", "orpo"] },
+  {
+    name: "beta",
+    label: "Beta",
+    hint: "strength of the comparison",
+    methods: ["grpo", "rloo", "distill", "dpo", "kto", "orpo"],
+  },
+  { name: "distillation_weight", label: "Teacher", hint: "its weight beside rewards", methods: ["distill"] },
 ];
 
 export const EMPTY: Form = {
   name: "",
   model: "",
+  teacher: "",
   method: "grpo",
   dataset: "",
   evalDataset: "",
@@ -56,6 +64,7 @@ export function formOf(job: TrainingJob): Form {
     ...EMPTY,
     name: `${job.output_name}-again`.slice(0, 100),
     model: job.base_model,
+    teacher: job.teacher_model ?? "",
     method,
     seed: String(job.seed),
     dataset: job.dataset?.id ?? "",
@@ -91,6 +100,7 @@ export function bodyOf(form: Form, source: string | undefined): Made {
   const fields = {
     output_name: form.name,
     base_model: form.model,
+    teacher_model: form.method === "distill" ? form.teacher : "",
     dataset: form.dataset,
     eval_dataset: form.evalDataset,
   };
@@ -111,6 +121,7 @@ export function bodyOf(form: Form, source: string | undefined): Made {
 
 function rewardOf({ reward, code }: Form): Record<string, unknown> {
   if (reward === "keep") return {};
+  if (reward === "none") return { reward_source: null, reward_functions: [] };
   return reward === "code" ? { reward_source: code } : { reward_source: null, reward_functions: [{ id: reward }] };
 }
 

@@ -122,6 +122,7 @@ const HEADLINES: Readonly<Record<string, readonly [key: string, label: string]>>
   sft: ["loss", "Loss"],
   dpo: ["rewards/margins", "Reward margin"],
   rloo: ["reward", "Reward"],
+  distill: ["teacher_kl", "Distance to the teacher"],
   kto: ["rewards/margins", "Reward margin"],
   orpo: ["rewards/margins", "Reward margin"],
 };
@@ -140,7 +141,7 @@ function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) 
   const has = (key: string) => last(key) !== undefined;
   return (
     <div class="grid stats">
-      {name && label && <Stat label={label} value={NONE} {...change(name, name === "loss")} />}
+      {name && label && <Stat label={label} value={NONE} {...change(name, job.headline_metric?.better === "lower")} />}
       {has("eval_reward") && <Stat label="Reward on held-out rows" value={NONE} {...change("eval_reward")} />}
       {right !== undefined && <Stat label="Right" value={percent(right, 1)} />}
       {has("kl") && <Stat label="KL to base" value={number(last("kl"))} />}

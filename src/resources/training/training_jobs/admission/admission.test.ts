@@ -18,10 +18,31 @@ afterAll(() => app.close().then(app.remove));
 type Case = [name: string, body: object, status: number, param: string, words: RegExp];
 const none = "none_00000000000000000000000000";
 const CASES: Case[] = [
-  ["no method", { method: undefined }, 422, "/method", /grpo, rloo, sft, dpo, kto, orpo or custom/],
+  ["no method", { method: undefined }, 422, "/method", /grpo, rloo, distill, sft, dpo, kto, orpo or custom/],
   ["an unknown method", { method: "ppo" }, 422, "/method", /grpo/],
   ["no model", { base_model: undefined }, 422, "/base_model", /is missing/],
   ["a model that is not here", { base_model: "nothing" }, 404, "/base_model", /on this server/],
+  ["a student without a teacher", { method: "distill" }, 422, "/teacher_model", /is missing/],
+  ["a teacher for grpo", { teacher_model: "random" }, 422, "/teacher_model", /only for the method distill/],
+  [
+    "a teacher that is not here",
+    { method: "distill", teacher_model: "none" },
+    404,
+    "/teacher_model",
+    /No model "none"/,
+  ],
+  [
+    "groups with equal rewards, where there are no rewards",
+    {
+      method: "distill",
+      teacher_model: "random",
+      reward_source: null,
+      hyperparameters: { dynamic_sampling: true },
+    },
+    422,
+    "/hyperparameters/dynamic_sampling",
+    /needs rewards/,
+  ],
   ["no dataset", { dataset: undefined }, 422, "/dataset", /is missing/],
   [
     "F25 a name that no dataset has",
@@ -304,4 +325,23 @@ test("credit below the estimate is 402, unless max_cost_usd is lower", async () 
   expect(made.status).toBe(201);
   await app.call("POST", `/v1/training_jobs/${made.body.id}/cancel`);
   billing.grant(app.ctx, { workspaceId: app.workspaceA, usd: 99.99999 });
+});
+
+test("a student learns from a teacher, with or without rewards; a clone keeps the teacher, another method does not", async () => {
+  const distill = { method: "distill", teacher_model: "random" };
+  const { status, body } = await app.post({ ...distill, reward_source: null });
+  expect(status).toBe(201);
+  expect(body).toMatchObject({ ...distill, reward_source: null, headline_metric: null });
+  expect(body.lock.teacher_sha256).toBe(body.lock.base_model_sha256);
+  const alone = await app.post({ hyperparameters: { num_generations: 2 } });
+  expect(body.memory_bytes).toBeGreaterThan(alone.body.memory_bytes);
+  expect((await app.post(distill)).body.reward_source).toBe(SCORES);
+  const clone = await app.call("POST", "/v1/training_jobs", { source_job: body.id });
+  expect([clone.status, clone.body.method]).toEqual([201, "distill"]);
+  expect(clone.body.lock.teacher_sha256).toBe(body.lock.teacher_sha256);
+  const other = { source_job: body.id, method: "grpo", reward_source: SCORES };
+  expect((await app.call("POST", "/v1/training_jobs", other)).body).toMatchObject({
+    method: "grpo",
+    teacher_model: null,
+  });
 });

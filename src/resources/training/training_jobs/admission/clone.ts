@@ -20,16 +20,16 @@ export function requestOf(ctx: Ctx, workspaceId: string, body: CreateTrainingJob
   return merged(requestFor(ctx, source), request);
 }
 
-/** Fields of `request` win. Rewards and hyperparameters are not inherited by another method. */
+/** Fields of `request` win. Rewards, a teacher and hyperparameters are not inherited by another method. */
 function merged(source: JobRequest, request: JobRequest): JobRequest {
   const sameMethod = request.method === undefined || request.method === source.method;
   const hasRewards = request.reward_source !== undefined || request.reward_functions !== undefined;
   const hasResolver = request.data_resolver_source !== undefined || request.data_resolver !== undefined;
-  const { reward_source, reward_language, reward_functions, hyperparameters, ...rest } = source;
+  const { reward_source, reward_language, reward_functions, teacher_model, hyperparameters, ...rest } = source;
   const others = request.method === undefined || request.method === "custom" ? rest : withoutCommand(rest);
   const rewards = hasRewards || !sameMethod ? {} : { reward_source, reward_language, reward_functions };
   return {
-    ...(defined({ ...others, ...rewards }) as JobRequest),
+    ...(defined({ ...others, ...rewards, ...(sameMethod ? { teacher_model } : {}) }) as JobRequest),
     ...(hasResolver ? NO_RESOLVER : {}),
     ...(defined(request) as JobRequest),
     hyperparameters: { ...(sameMethod ? hyperparameters : {}), ...request.hyperparameters },
@@ -56,6 +56,7 @@ function requestFor(ctx: Ctx, row: JobRow): JobRequest {
   const evalDataset = reference(row.evalDatasetId, row.evalSnapshotNumber);
   return {
     ...(row.baseModel === null ? {} : { base_model: row.baseModel }),
+    teacher_model: row.teacher?.id ?? null,
     method: row.method,
     output_name: row.outputName,
     ...(dataset === undefined ? {} : { dataset }),

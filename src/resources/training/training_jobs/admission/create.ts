@@ -52,7 +52,12 @@ export async function create(ctx: Ctx, caller: Caller, body: CreateTrainingJob, 
       const model = job.training && (job.training.base.model ?? job.training.base.fetch());
       const size = mustSize(job, model, rows);
       mustAffordEstimate(ctx, job, size);
-      const sha256 = { model: await hashOf(ctx, model), start: await hashOf(ctx, job.training?.base.start) };
+      const { base, teacher } = job.training ?? {};
+      const sha256 = {
+        model: await hashOf(ctx, model),
+        start: await hashOf(ctx, base?.start),
+        teacher: await hashOf(ctx, teacher),
+      };
       const unread = isUnread(rows) || job.resolver !== null || (model !== null && model.shape === null);
       return insertJob(ctx, job, rowOf(ctx, job, { rows, unread, size, model, sha256 }), once);
     } catch (error) {
@@ -101,11 +106,12 @@ type Facts = {
   unread: boolean;
   size: Size;
   model: ModelRow | null;
-  sha256: { model: string | null; start: string | null };
+  sha256: Record<"model" | "start" | "teacher", string | null>;
 };
 
 export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 }: Facts): JobRow {
   const { id, request, method, seed, hardware, training, custom, rewards, resolver, payer } = job;
+  const { teacher = null } = training ?? {};
   const now = ctx.clock.now();
   const totalSteps = unread ? 0 : (size.totalSteps ?? 0);
   const hasCredentials = Object.keys(request.credentials ?? {}).length > 0;
@@ -122,6 +128,7 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
     baseModel: request.base_model ?? null,
     baseModelId: model?.id ?? null,
     startModelId: training?.base.start?.id ?? null,
+    teacher: teacher && { name: request.teacher_model ?? teacher.name, id: teacher.id },
     outputName: request.output_name ?? nameOf(method, request.base_model, id),
     hyperparameters: { ...size.values },
     given: { ...training?.given },
@@ -137,6 +144,7 @@ export function rowOf(ctx: Ctx, job: Draft, { rows, unread, size, model, sha256 
     lock: {
       base_model_sha256: sha256.model,
       adapter_sha256: sha256.start,
+      teacher_sha256: sha256.teacher,
       snapshot_sha256: rows.train?.sha256 ?? null,
       reward_sha256: hashOfRewards(rewards),
       resolver_sha256: resolverHash(resolver),

@@ -108,12 +108,20 @@ export const CreateTrainingJob = later(() =>
         .describe(
           "A model by id or name, the id or output name of a job, a checkpoint (ckpt_…), a path below the models folder, or a name of the hub (owner/repo:QUANT), which the job downloads first. An adapter is trained further. Required, except for custom",
         ),
+      teacher_model: Label(300)
+        .nullable()
+        .optional()
+        .describe(
+          "A whole model on this server with the vocabulary of base_model, by id or name. Required for distill, and only for it",
+        ),
       method: z.enum(JOB_METHODS).optional().describe("Required without source_job"),
       output_name: Label(100).optional().describe("Name of the model that the job makes"),
       dataset: DatasetRef.optional().describe("Required, except for custom"),
       dataset_id: DatasetRef.optional().describe("Another name of dataset"),
       eval_dataset: DatasetRef.nullable().optional().describe("Held-out rows for evaluation"),
-      reward_source: Source.nullable().optional().describe("Reward code (only for grpo and rloo)"),
+      reward_source: Source.nullable()
+        .optional()
+        .describe("Reward code (only for grpo, rloo and distill, which can do without)"),
       reward_language: z.enum(LANGUAGES).nullable().optional().describe("Language of reward_source. Default: detected"),
       reward_functions: z
         .array(RewardRef)

@@ -9,6 +9,7 @@ import type { LoraSettings } from "../../../../lib/training/lora.ts";
 import type { Payer } from "../../../money/billing/budget.ts";
 import * as billing from "../../../money/billing/service.ts";
 import { tokenFor } from "../../../serving/models/hub/token.ts";
+import type { ModelRow } from "../../../serving/models/table.ts";
 import { type Hardware, hardwareFor } from "../remote/placing.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
@@ -19,7 +20,7 @@ import { type Errors, Faults } from "./faults.ts";
 import { fitLora, readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
 import { admitResolver, hasResolver } from "./resolver.ts";
-import { admitRewards } from "./rewards.ts";
+import { admitRewards, hasRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
 export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal: AbortSignal };
@@ -29,6 +30,8 @@ export type Training = {
   method: Method;
   base: Base;
   lora: LoraSettings | null;
+  /** Only for distill. */
+  teacher: ModelRow | null;
   given: HyperparameterInput<Method>;
 };
 
@@ -75,6 +78,7 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   const request = { ...merged, ...checkDatasets(ctx, workspaceId, merged, faults) };
   const { lora, base } = managed ? startOf(ctx, workspaceId, { request, origin, faults }) : {};
   const hyperparameters = managed && readGiven(managed, request, faults);
+  const teacher = faults.attempt(() => references.teacherOf(ctx, workspaceId, request, base?.model));
   if (hyperparameters) checkHeldOut(request, hyperparameters, faults);
   const hardware = await hardwareFor(ctx, workspaceId, request, faults);
   faults.attempt(() => billing.mustAfford(ctx, caller, { ratePerHourMicros: hardware.rateMicros, micros: 0 }));
@@ -85,8 +89,9 @@ export async function draft(ctx: Ctx, caller: Caller, body: CreateTrainingJob, h
   checkHub(ctx, workspaceId, request, lora, faults);
   const rewards = await admitRewards(ctx, request, { workspaceId, seed, signal }, faults);
   const resolver = await admitResolver(ctx, request, { workspaceId, seed, signal }, faults);
-  const isWhole = managed && base && lora !== undefined && hyperparameters;
-  const trained = isWhole ? { method: managed, base, lora, given: hyperparameters } : undefined;
+  if (hyperparameters && rewards) checkRewardsUsed(managed, hyperparameters, rewards, faults);
+  const isWhole = managed && base && lora !== undefined && teacher !== undefined && hyperparameters;
+  const trained = isWhole ? { method: managed, base, lora, teacher, given: hyperparameters } : undefined;
   const training = method === "custom" ? null : trained;
   const sizable = training === undefined ? undefined : { request, hardware, training, custom };
   const { warnings } = faults;
@@ -169,6 +174,19 @@ function checkHeldOut({ eval_dataset }: JobRequest, hyperparameters: Hyperparame
       "/eval_dataset",
       `is missing: ${needing.join(", ")} ${needing.length === 1 ? "needs" : "need"} held-out rows`,
     );
+}
+
+/** Without rewards, settings about them would change nothing, or wait for ever. */
+function checkRewardsUsed(
+  method: Method,
+  { dynamic_sampling: sifts, metric_for_best_model: metric }: HyperparameterInput<"distill">,
+  rewards: Rewards,
+  faults: Faults,
+) {
+  if (method !== "distill" || hasRewards(rewards)) return;
+  const why = "needs rewards: send reward_source or reward_functions, or leave it out";
+  if (sifts === true) faults.refuse("/hyperparameters/dynamic_sampling", why);
+  if (metric?.includes("reward")) faults.refuse("/hyperparameters/metric_for_best_model", why);
 }
 
 /** A job that cannot be pushed at its end is refused at its beginning. */

@@ -16,6 +16,7 @@ import { type Scoring, scoringFor } from "../running/scoring.ts";
 import { grantsOf, holdFiles } from "../state/grants.ts";
 import { baseModelOf, deviceOf, startFault } from "../state/inputs.ts";
 import type { JobError, JobRow } from "../table.ts";
+import { hasRewards } from "./rewards.ts";
 import { previewRows } from "./rows_preview.ts";
 import type { JobValidation } from "./validation_schema.ts";
 
@@ -35,7 +36,7 @@ export async function preview(ctx: Ctx, job: JobRow, signal: AbortSignal): Promi
     if ("waits" in base) return refused(`The preview cannot start now: it ${base.waits}`, "/base_model");
     const grant = await memoryFor(ctx, job, holder, signal);
     if (grant.status !== "granted") return refused(grant.reason, "/gpu");
-    const plan = planOf(ctx, job, { model: base.ready, start: base.start });
+    const plan = planOf(ctx, job, { ...base, model: base.ready });
     const task: PreviewTask = { type: "preview", ...deviceOf(ctx, grant.devices), plan, prompts: PROMPTS };
     return await runPreview(ctx, job, { task, cards: grant.devices.length > 0 ? grant.deviceIds : [], signal });
   } catch (error) {
@@ -107,7 +108,7 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
   const late = setTimeout(() => void worker.stop("the preview took too long"), LONGEST_MS);
   try {
     signal.throwIfAborted();
-    if (isRolled(job.method)) scoring.begin();
+    if (hasRewards(job.rewards)) scoring.begin();
     worker.ready.then(
       () => worker.send(task),
       () => {}, // onExit reports the end

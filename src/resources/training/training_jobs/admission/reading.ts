@@ -153,7 +153,8 @@ async function sizeAgain(ctx: Ctx, job: JobRow, model: ModelRow | undefined, { t
   const hardware = await hardwareFor(ctx, job.workspaceId, { gpu, provider, region }, faults);
   const lora = fitLora(job.lora, shape.architecture, faults);
   if (lora === undefined) throw faults.errors[0];
-  const size = sizeOf({ method: method as Method, shape, lora, given: job.given ?? {} }, hardware, train);
+  const teacher = job.teacher && (models.find(ctx, job.workspaceId, job.teacher.id) ?? null);
+  const size = sizeOf({ method: method as Method, shape, lora, teacher, given: job.given ?? {} }, hardware, train);
   const errors = [...faults.errors, ...("errors" in size ? size.errors : [])];
   if (errors[0] || "errors" in size) throw errors[0];
   return { size: size.ok, lora };

@@ -34,12 +34,47 @@ function whyUntrainable(ctx: Ctx, model: ModelRow): string | undefined {
   return undefined;
 }
 
+/** The teacher of a student. Null for other methods. */
+export function teacherOf(
+  ctx: Ctx,
+  workspaceId: string,
+  { method, teacher_model: name }: JobRequest,
+  student: ModelRow | null | undefined,
+): ModelRow | null {
+  const param = "/teacher_model";
+  const refuse = (why: string): never => {
+    throw new AppError("schema", `teacher_model: ${why}`, { param });
+  };
+  if (method !== "distill") {
+    if (name) refuse("is only for the method distill: leave it out");
+    return null;
+  }
+  if (!name) return refuse("is missing: name the model that the student learns from");
+  const model = models.find(ctx, workspaceId, name);
+  if (!model)
+    throw new AppError(
+      "resource_not_found",
+      `No model ${JSON.stringify(name.slice(0, 120))} on this server: pull it first`,
+      {
+        param,
+      },
+    );
+  if (model.shape?.type === "adapter") refuse(`${model.name} is an adapter: export it as a merged model first`);
+  const why = whyUntrainable(ctx, model);
+  if (why !== undefined) refuse(`${model.name} ${why}`);
+  const [tokens, own] = [model.shape?.vocab_size, student?.shape?.vocab_size];
+  if (tokens !== undefined && own !== undefined && tokens !== own)
+    refuse(`${model.name} has ${tokens} tokens, and ${student?.name} has ${own}. Choose a teacher of its family`);
+  return model;
+}
+
 /** Row formats that a method can train on. */
 export const FORMATS: Record<JobRow["method"], readonly Format[]> = {
   grpo: ["prompt", "chat", "completion"],
   sft: ["completion", "chat"],
   dpo: ["preference"],
   rloo: ["prompt", "chat", "completion"],
+  distill: ["prompt", "chat", "completion"],
   kto: ["completion"],
   orpo: ["preference"],
   custom: ["prompt", "chat", "completion", "preference"],

@@ -69,7 +69,7 @@ test("a resolver makes the rows of a job once, before it starts; its code is in 
   });
   const model = baseModelOf(app.ctx, job);
   if (!("ready" in model)) throw new Error("the model is not there");
-  const { rows } = planOf(app.ctx, job, { model: model.ready, start: null });
+  const { rows } = planOf(app.ctx, job, { ...model, model: model.ready });
   expect(rows).toEqual({ path: resolvedPath(app.ctx, id, "train"), head_row: 3, format: "completion" });
   await app.call("POST", `/v1/datasets/${dataset}/rows`, { rows: [{ prompt: "later", n: 1 }] });
   expect(textOf(id)).toBe(WANTED);

@@ -16,6 +16,8 @@ import type { Faults } from "./faults.ts";
 
 export const NO_REWARDS: Rewards = { source: null, language: null, functions: [], parts: [] };
 
+export const hasRewards = ({ parts, evaluators = [] }: Rewards): boolean => parts.length + evaluators.length > 0;
+
 type Caller = { workspaceId: string; seed: number; signal: AbortSignal };
 
 /** Undefined if the rewards are missing or wrong. */
@@ -32,6 +34,7 @@ export async function admitRewards(
     if (field && method !== undefined) faults.refuse(field, `is only for the methods ${methods}, not for ${method}`);
     return NO_REWARDS;
   }
+  if (!field && method === "distill") return NO_REWARDS; // the teacher says what is good
   if (!field) {
     faults.refuse("/reward_source", `is missing: ${method} needs reward_source or reward_functions`);
     return undefined;
@@ -84,8 +87,9 @@ async function mustLoad(ctx: Ctx, { code }: RewardPart, caller: Caller) {
 }
 
 /** Hash of everything that decides a score: code, parameters, weights. Null without rewards. */
-export function hashOf({ parts, evaluators = [] }: Rewards): string | null {
-  if (parts.length + evaluators.length === 0) return null;
+export function hashOf(rewards: Rewards): string | null {
+  if (!hasRewards(rewards)) return null;
+  const { parts, evaluators = [] } = rewards;
   const code = parts.map(({ name, weight, code: { language, source, params } }) => [
     name,
     weight,

@@ -43,7 +43,7 @@ export type Size = {
 export const UNKNOWN_SIZE: Size = { values: null, totalSteps: null, stepMs: null, memoryBytes: 0, microDivisor: 1 };
 
 /** A training whose model is known. */
-export type Sizing = Pick<Training, "method" | "lora" | "given"> & { shape: ModelShape };
+export type Sizing = Pick<Training, "method" | "lora" | "given" | "teacher"> & { shape: ModelShape };
 
 export function sizeOf(training: Sizing, hardware: Hardware, rows: Rows): Result<Size> {
   const faults = new Faults();
@@ -55,7 +55,8 @@ function sized(training: Sizing, hardware: Hardware, { rows, faults }: { rows: R
   const { method, shape, lora } = training;
   const resolved = resolve(training.given, { method, lora, shape, rows: rows.rows, format: rows.format }, faults);
   if (!resolved) return undefined;
-  const run = { method, shape, lora, values: resolved.values };
+  const teacher = training.teacher?.shape ?? undefined;
+  const run = { method, shape, lora, teacher, values: resolved.values };
   const device = hardware.type === "cpu" ? "cpu" : "cuda";
   if (resolved.values.load_in_4bit && !canBe4Bit(shape, { method, lora, hyperparameters: resolved.values, device }))
     return void faults.refuse("/hyperparameters/load_in_4bit", `cannot be true here: ${IN_4_BIT}`);
@@ -63,39 +64,45 @@ function sized(training: Sizing, hardware: Hardware, { rows, faults }: { rows: R
   return memory && { ...resolved, ...memory, stepMs: roughStepMs(run, hardware) };
 }
 
-type TrainingRun = { method: Method; shape: ModelShape; lora: LoraSettings | null; values: Resolved<Method> };
+type TrainingRun = {
+  method: Method;
+  shape: ModelShape;
+  lora: LoraSettings | null;
+  teacher: ModelShape | undefined;
+  values: Resolved<Method>;
+};
 
 /** A smaller micro-batch is slower, but the result is the same. */
 const DIVISORS = [1, 4];
 
 function memoryFor(
-  { shape, method, lora, values: hyperparameters }: TrainingRun,
+  { shape, method, lora, teacher, values: hyperparameters }: TrainingRun,
   hardware: Hardware,
   faults: Faults,
 ): Pick<Size, "memoryBytes" | "microDivisor"> | undefined {
   const device = hardware.type === "cpu" ? "cpu" : "cuda";
-  const { count: ranks } = hardware;
+  const plan = { method, lora, teacher, hyperparameters, device, ranks: hardware.count } as const;
   const estimates = DIVISORS.map((microDivisor) => ({
     microDivisor,
-    each: Math.ceil(estimateMemory(shape, { method, lora, hyperparameters, microDivisor, device, ranks }).total),
+    each: Math.ceil(estimateMemory(shape, { ...plan, microDivisor }).total),
   }));
   const fit = estimates.find(({ each }) => each <= hardware.capacityBytes);
-  if (fit) return { microDivisor: fit.microDivisor, memoryBytes: fit.each * ranks };
+  if (fit) return { microDivisor: fit.microDivisor, memoryBytes: fit.each * plan.ranks };
   const least = Math.min(...estimates.map(({ each }) => each));
   faults.refuse(
     "/hyperparameters",
-    `this takes ${formatBytes(least)}${ranks > 1 ? " on each device" : ""}, and a device of type ${hardware.type} can give ${formatBytes(hardware.capacityBytes)}: lower max_completion_length, max_length or per_device_train_batch_size, use LoRA, or a smaller model`,
+    `this takes ${formatBytes(least)}${plan.ranks > 1 ? " on each device" : ""}, and a device of type ${hardware.type} can give ${formatBytes(hardware.capacityBytes)}: lower max_completion_length, max_length or per_device_train_batch_size, use LoRA, or a smaller model`,
   );
   return undefined;
 }
 
 /** Time of one step, from the arithmetic alone. It may be wrong by a factor of a few; a preview measures it. */
-function roughStepMs({ method, shape, values }: TrainingRun, hardware: Hardware): number {
+function roughStepMs({ method, shape, teacher, values }: TrainingRun, hardware: Hardware): number {
   const sequences = values.per_device_train_batch_size * values.gradient_accumulation_steps;
   const lengths = values as Partial<Resolved<"sft"> & Resolved<"grpo">>;
   const tokens = (lengths.max_length ?? lengths.max_completion_length ?? shape.context_length) / 2; // few are full
-  const passes = { grpo: 12, rloo: 14, sft: 8, dpo: 20, kto: 14, orpo: 16 }[method]; // times parameters and tokens: forward, backward, sampling
-  const operations = sequences * tokens * shape.parameters * passes;
+  const passes = { grpo: 12, rloo: 14, distill: 12, sft: 8, dpo: 20, kto: 14, orpo: 16 }[method]; // times parameters and tokens: forward, backward, sampling
+  const operations = sequences * tokens * (shape.parameters * passes + (teacher?.parameters ?? 0) * 2);
   const perSecond = hardware.type === "cpu" ? 2e10 * availableParallelism() : 1e14 * hardware.count;
   return (operations / perSecond) * 1000;
 }

@@ -40,7 +40,12 @@ export async function validate(ctx: Ctx, caller: Caller, body: CreateTrainingJob
     return answerOf(checks, undefined);
   }
   const { model, start } = job.training.base;
-  const sha256 = { model: model?.sha256 ?? null, start: start?.sha256 ?? null };
+  const { teacher } = job.training;
+  const sha256 = {
+    model: model?.sha256 ?? null,
+    start: start?.sha256 ?? null,
+    teacher: teacher?.sha256 ?? null,
+  };
   const row = rowOf(ctx, job, { rows, unread: false, size, model, sha256 });
   // The held-out rows are not part of a dry run.
   const mapped = tried ? { ...row, resolver: tried.row.resolver, evalDatasetId: null } : row;

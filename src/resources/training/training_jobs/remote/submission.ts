@@ -1,7 +1,6 @@
 /** Turns a job's row into a plan for a node and the files that the node needs. */
 import { randomBytes } from "node:crypto";
 import type { Ctx } from "../../../../context.ts";
-import { isRolled } from "../../../../lib/training/fields.ts";
 import { MINUTE_MS } from "../../../../lib/units.ts";
 import { checkpointsDir, type Handle, jobDir } from "../../../../platform/providers/protocol.ts";
 import { inputFile, modelInput, stagingDir } from "../../../../platform/providers/staging.ts";
@@ -12,6 +11,7 @@ import type { TrainPlan } from "../../../../workers/protocol_trainer.ts";
 import { spaceMeter } from "../../../data/storage_usage/service.ts";
 import * as models from "../../../serving/models/service.ts";
 import type { ModelRow } from "../../../serving/models/table.ts";
+import { hasRewards } from "../admission/rewards.ts";
 import { leftMs } from "../custom/spec.ts";
 import { taskOf } from "../running/plan.ts";
 import { keptCheckpoints } from "../state/checkpoint_files.ts";
@@ -30,9 +30,10 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
   if ("waits" in base) throw unstartable("provisioning_failed", `The job ${base.waits}`, "/base_model");
   const staging = stagingDir(ctx.config.data_dir, job.id);
   const checkpoint = keptCheckpoints(ctx.db, job.id).at(-1);
-  const task = taskOf(ctx, job, { model: base.ready, start: base.start, devices: [], checkpoint });
+  const task = taskOf(ctx, job, { ...base, model: base.ready, devices: [], checkpoint });
   const model = await modelFile(ctx, base.ready);
   const start = base.start && (await modelFile(ctx, base.start));
+  const teacher = base.teacher && (await modelFile(ctx, base.teacher));
   const rows = await rowsFile(ctx, job, task.plan.rows, { name: "rows.db", staging });
   const held =
     task.plan.eval_rows && (await rowsFile(ctx, job, task.plan.eval_rows, { name: "eval_rows.db", staging }));
@@ -43,10 +44,18 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
     rows: { ...task.plan.rows, path: rows.path },
     eval_rows: held && task.plan.eval_rows ? { ...task.plan.eval_rows, path: held.path } : null,
     ...(start ? { start_adapter: start.path } : {}),
+    ...(teacher ? { teacher_path: teacher.path } : {}),
   };
   const { sample_timeout_ms: sampleMs, batch_timeout_ms: batchMs, require } = ctx.config.sandbox;
   return {
-    inputs: [model, ...(start ? [start] : []), rows, ...(held ? [held] : []), ...(saved?.files ?? [])],
+    inputs: [
+      model,
+      ...(start ? [start] : []),
+      ...(teacher && teacher.path !== model.path ? [teacher] : []),
+      rows,
+      ...(held ? [held] : []),
+      ...(saved?.files ?? []),
+    ],
     plan: {
       handle,
       task: { ...task, plan, checkpoint_dir: checkpointsDir(job.id), resume: saved?.path ?? null },
@@ -54,7 +63,7 @@ export async function submissionOf(ctx: Ctx, job: JobRow, handle: Handle): Promi
       gpu_type: job.gpuType,
       ...(isLimited(ctx, job) ? { minutes: Math.ceil(leftMs(ctx, job) / MINUTE_MS) + EXTRA_MINUTES } : {}),
       ...(task.ranks > 1 ? { secret: randomBytes(32).toString("hex") } : {}),
-      rewards: isRolled(job.method) ? job.rewards.parts : null,
+      rewards: hasRewards(job.rewards) ? job.rewards.parts : null,
       limits: { sampleMs, batchMs },
       settings: { "sandbox.require": require },
     },

@@ -33,7 +33,7 @@ export async function launch(ctx: Ctx, job: JobRow): Promise<void> {
     try {
       const base = job.method === "custom" ? undefined : baseModelOf(ctx, job);
       if (base && "waits" in base) return moves.setQueueReason(ctx, job, base.waits);
-      const files = base && { model: base.ready, start: base.start };
+      const files = base && { ...base, model: base.ready };
       const checkpoint = files && (await alignCheckpoints(ctx, job));
       if (checkpoint && checkpoint.step >= job.totalSteps) return await finishNow(ctx, job, checkpoint);
       if (job.region !== LOCAL) provisionRemote(ctx, job, checkpoint);

@@ -6,6 +6,7 @@ import type { TrainPlan, TrainTask } from "../../../../workers/protocol_trainer.
 import { type Part, type ResolvedRows, resolvedPath } from "../../../data/datasets/stream/resolved.ts";
 import * as models from "../../../serving/models/service.ts";
 import type { ModelRow } from "../../../serving/models/table.ts";
+import { hasRewards } from "../admission/rewards.ts";
 import { deviceOf, rowsOf, unstartable } from "../state/inputs.ts";
 import { checkpointDir, pathsOf } from "../state/paths.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.ts";
@@ -13,9 +14,9 @@ import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.t
 const SAMPLES_PER_STEP = 8;
 
 /** The files that a training opens. `start`: the adapter that it starts from. */
-export type Files = { model: ModelRow; start: ModelRow | null };
+export type Files = { model: ModelRow; start: ModelRow | null; teacher: ModelRow | null };
 
-export function planOf(ctx: Ctx, job: JobRow, { model, start }: Files): TrainPlan {
+export function planOf(ctx: Ctx, job: JobRow, { model, start, teacher }: Files): TrainPlan {
   if (job.method === "custom" || job.datasetId === null)
     throw unstartable("dataset_error", "The job has no dataset", "/dataset");
   const { evalDatasetId, evalSnapshotNumber, resolver } = job;
@@ -25,6 +26,8 @@ export function planOf(ctx: Ctx, job: JobRow, { model, start }: Files): TrainPla
     hyperparameters: job.hyperparameters,
     lora: job.lora,
     ...(start ? { start_adapter: models.pathOf(ctx, start) } : {}),
+    ...(teacher ? { teacher_path: models.pathOf(ctx, teacher) } : {}),
+    ...(job.method === "distill" && !hasRewards(job.rewards) ? { unrewarded: true } : {}),
     seed: job.seed,
     rows: resolver?.train
       ? resolvedSpec(ctx, job.id, "train", resolver.train)
@@ -48,11 +51,11 @@ const resolvedSpec = (ctx: Ctx, jobId: string, part: Part, { rows, format }: Res
 
 type Inputs = Files & { devices: readonly number[]; checkpoint: CheckpointRow | undefined };
 
-export function taskOf(ctx: Ctx, job: JobRow, { model, start, devices, checkpoint }: Inputs): TrainTask {
+export function taskOf(ctx: Ctx, job: JobRow, { devices, checkpoint, ...files }: Inputs): TrainTask {
   return {
     type: "train",
     ...deviceOf(ctx, devices, job.gpuCount),
-    plan: planOf(ctx, job, { model, start }),
+    plan: planOf(ctx, job, files),
     checkpoint_dir: pathForWorker(pathsOf(ctx, job.id).checkpoints),
     save_steps: job.saveSteps,
     save_seconds: ctx.config.training.save_seconds,

@@ -1,11 +1,11 @@
 /** One run of a job: a trainer process and its messages. The row is updated before the run is forgotten. */
 import type { Ctx } from "../../../../context.ts";
-import { isRolled } from "../../../../lib/training/fields.ts";
 import { outOfMemoryKills } from "../../../../platform/machine/hardware.ts";
 import type { Exit, Worker } from "../../../../platform/workers/types.ts";
 import { makeDir } from "../../../../sandbox/files/trees.ts";
 import { FromTrainer, type ToTrainer, type TrainTask } from "../../../../workers/protocol_trainer.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
+import { hasRewards } from "../admission/rewards.ts";
 import { type JobLog, openLog } from "../logs/file.ts";
 import { type RunEnd, UNREPORTED_END } from "../policy.ts";
 import { grantsOf, holdFiles } from "../state/grants.ts";
@@ -49,7 +49,7 @@ export function start(ctx: Ctx, { job, task, cards }: Start) {
     over: over.promise,
   };
   live.addRun(run);
-  if (isRolled(job.method)) running.scoring.begin();
+  if (hasRewards(job.rewards)) running.scoring.begin();
   worker.ready.then(
     () => worker.send(task),
     () => {}, // onExit reports the end

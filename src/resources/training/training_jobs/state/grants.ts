@@ -13,9 +13,9 @@ export function grantsOf(task: Task): Grants {
   if (task.type === "export")
     return { gpu, reads: [task.model_path, task.checkpoint], writes: [dirname(task.out)], updates: [] };
   const rows = rowFiles(task.plan);
-  const { start_adapter: start } = task.plan;
+  const { start_adapter: start, teacher_path: teacher } = task.plan;
   const from = [
-    ...(start === undefined ? [] : [start]),
+    ...[start, teacher].filter((path) => path !== undefined),
     ...(task.type === "train" ? [task.resume, task.warm_start].filter((path) => path !== null) : []),
   ];
   return {

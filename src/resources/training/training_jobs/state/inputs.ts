@@ -37,22 +37,33 @@ export function rowsOf(
 }
 
 /** `start`: the adapter that training starts from. `model`: the one that the job waits for. */
-type BaseModel = { ready: ModelRow; start: ModelRow | null } | { waits: string; model: ModelRow };
+type BaseModel =
+  | { ready: ModelRow; start: ModelRow | null; teacher: ModelRow | null }
+  | { waits: string; model: ModelRow };
 
-/** The base model and the start adapter as files that can be opened, or what the job waits for. */
+/** The models of a job as files that can be opened, or what the job waits for. */
 export function baseModelOf(ctx: Ctx, job: JobRow): BaseModel {
-  const start = job.startModelId === null ? null : usable(ctx, job, job.startModelId);
+  const name = job.baseModel ?? "";
+  const start = job.startModelId === null ? null : usable(ctx, job, { id: job.startModelId, name });
   if (start && "waits" in start) return start;
-  const base = usable(ctx, job, job.baseModelId ?? job.baseModel ?? "");
-  return "waits" in base ? base : { ready: base.ready, start: start?.ready ?? null };
+  const teacher = job.teacher && usable(ctx, job, { ...job.teacher, param: "/teacher_model" });
+  if (teacher && "waits" in teacher) return teacher;
+  const base = usable(ctx, job, { id: job.baseModelId ?? name, name });
+  return "waits" in base ? base : { ready: base.ready, start: start?.ready ?? null, teacher: teacher?.ready ?? null };
 }
 
-function usable(ctx: Ctx, job: JobRow, id: string): { ready: ModelRow } | { waits: string; model: ModelRow } {
+type Named = { id: string; name: string; param?: string };
+
+function usable(
+  ctx: Ctx,
+  job: JobRow,
+  { id, name, param = "/base_model" }: Named,
+): { ready: ModelRow } | { waits: string; model: ModelRow } {
   const model = models.find(ctx, job.workspaceId, id);
   const use = model ? models.usability(ctx, model) : { never: true, reason: "was deleted" };
   if ("ready" in use) return use;
-  if ("waits" in use && model) return { waits: `waits for the model ${job.baseModel}, which ${use.reason}`, model };
-  throw unstartable("provisioning_failed", `The model ${job.baseModel} ${use.reason}`, "/base_model");
+  if ("waits" in use && model) return { waits: `waits for the model ${name}, which ${use.reason}`, model };
+  throw unstartable("provisioning_failed", `The model ${name} ${use.reason}`, param);
 }
 
 /** `devices`: of the lease. The process sees only these, numbered from 0. */

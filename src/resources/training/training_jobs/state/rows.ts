@@ -48,6 +48,7 @@ export const blankJob = () => ({
   status: machine.initial,
   reading: null,
   startModelId: null,
+  teacher: null,
   resolver: null,
   resources: null,
   network: null,

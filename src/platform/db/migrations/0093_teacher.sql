@@ -1,0 +1,2 @@
+-- The model that a student learns from: {"name", "id"}.
+ALTER TABLE training_jobs ADD COLUMN teacher TEXT;
