@@ -38,7 +38,7 @@ type PlanOptions<M extends Method> = {
   lora?: Partial<LoraSettings> | null;
   seed?: number;
   context?: number;
-  /** Of distillation, which then has no rewards. */
+  /** The model that a student learns from, without any reward. */
   teacher?: string;
 };
 

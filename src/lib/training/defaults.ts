@@ -78,6 +78,8 @@ const grpo: Defaults<"grpo"> = {
   importance_sampling_mode: "sequence_mask",
   importance_sampling_clip_min: null,
   importance_sampling_clip_max: 3,
+  off_policy_mask_threshold: null,
+  use_bias_correction_kl: false,
 };
 
 const distill: Defaults<"distill"> = {

@@ -123,6 +123,8 @@ const grpo = {
   importance_sampling_mode: z.enum(CORRECTION_MODES),
   importance_sampling_clip_min: atLeast0.nullable(),
   importance_sampling_clip_max: positive(1e6).nullable(),
+  off_policy_mask_threshold: positive(1e6).nullable(),
+  use_bias_correction_kl: flag,
 };
 
 /** GRPO with the log-probabilities of a teacher beside the rewards, or instead of them. */

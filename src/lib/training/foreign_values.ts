@@ -47,8 +47,6 @@ const FIXED: Readonly<Record<string, Fixed>> = {
     methods: ROLLED,
   },
   top_entropy_quantile: { neutral: [null, 1], fix: remove, methods: GRPO },
-  use_bias_correction_kl: { neutral: OFF, fix: remove, methods: GRPO },
-  off_policy_mask_threshold: { neutral: [null], fix: "use importance_sampling_mode", methods: GRPO },
   multi_objective_aggregation: {
     neutral: [null, "sum_then_normalize"],
     fix: "rewards are added by their weights, then normalized: remove it",

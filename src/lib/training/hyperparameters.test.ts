@@ -185,6 +185,7 @@ describe("auto", () => {
             "greater_is_better",
             "neftune_noise_alpha",
             "exact_sampling",
+            "off_policy_mask_threshold",
           ]); // null = off; exact_sampling: the trainer decides
           for (const [name, value] of Object.entries(values)) {
             expect(value).not.toBe("auto");

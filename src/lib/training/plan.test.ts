@@ -26,6 +26,8 @@ test("GRPO's options come from the fields of their names", () => {
     beta: 0.04,
     importanceSamplingLevel: "sequence",
     correction: { mode: "sequence_mask", clipMin: null, clipMax: 3 },
+    correctsKl: false,
+    offPolicyThreshold: null,
     distillation: null,
   });
   expect(scaleOptions(values)).toEqual({ lossType: "bnpo", batchSize: 16, maxCompletionLength: 77 });

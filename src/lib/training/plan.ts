@@ -24,6 +24,8 @@ export function grpoOptions(values: Resolved<"grpo"> | Resolved<"distill">): Grp
           clipMax: values.importance_sampling_clip_max,
         }
       : null,
+    correctsKl: values.use_bias_correction_kl,
+    offPolicyThreshold: values.off_policy_mask_threshold,
     distillation:
       "distillation_weight" in values ? { weight: values.distillation_weight, clip: values.distillation_clip } : null,
   };

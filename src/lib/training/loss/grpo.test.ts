@@ -24,6 +24,8 @@ const plain: GrpoOptions = {
   importanceSamplingLevel: "token",
   correction: null,
   distillation: null,
+  correctsKl: false,
+  offPolicyThreshold: null,
 };
 const all = (length: number) => new Uint8Array(length).fill(1);
 const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {}): Rollout => ({
@@ -165,9 +167,13 @@ function lossByFormula(
   };
   const whole = bounded(Math.exp(gaps.reduce((a, b) => a + b, 0)));
   const from = o.surrogate === "cispo" ? frozen : logp;
-  const meanRatio = Math.exp(at.reduce((sum, t) => sum + from[t]! - logpOld![t]!, 0) / at.length);
+  const meanOf = (of: ArrayLike<number>) => at.reduce((sum, t) => sum + of[t]! - logpOld![t]!, 0) / at.length;
+  const meanRatio = Math.exp(meanOf(from));
+  const away = at.reduce((sum, t) => sum + logpSampler![t]! - frozen[t]!, 0) / at.length;
   return at.reduce((sum, t, i) => {
     const r = o.importanceSamplingLevel === "token" ? Math.exp(from[t]! - logpOld![t]!) : meanRatio;
+    const own = Math.exp(logp[t]! - logpOld![t]!);
+    const ratio = o.importanceSamplingLevel === "token" ? own : Math.exp(meanOf(logp));
     const kept = Math.max(1 - o.epsilon, Math.min(r, 1 + o.epsilonHigh));
     const free = o.delta !== null && r > o.delta ? o.delta : r;
     const rho = o.correction?.mode.startsWith("sequence") ? whole : bounded(Math.exp(gaps[i]!));
@@ -180,7 +186,9 @@ function lossByFormula(
       cispo: -Math.min(r, o.epsilonHigh) * advantage * logp[t]!,
       sapo: ((-4 / tau) * advantage) / (1 + Math.exp(tau * (1 - r))),
     }[o.surrogate];
-    return sum + scale * (policy * rho + o.beta * (Math.exp(d) - d - 1));
+    const isLeftOut = o.offPolicyThreshold !== null && advantage < 0 && away > o.offPolicyThreshold;
+    const kl = (Math.exp(d) - d - 1) * (o.correctsKl ? ratio : 1);
+    return sum + scale * ((isLeftOut ? 0 : policy * rho) + o.beta * kl);
   }, 0);
 }
 
@@ -227,7 +235,10 @@ describe("against TRL's formula and finite differences", () => {
       ? [{ ...options, distillation: { weight: 0.7, clip: 2 } }]
       : [],
   );
-  const cases = [...clipping, ...others, ...distilling];
+  const corrected = [...clipping, ...others]
+    .filter(({ beta }) => beta > 0)
+    .map((options) => ({ ...options, correctsKl: true, offPolicyThreshold: 0.1 }));
+  const cases = [...clipping, ...others, ...distilling, ...corrected];
 
   test.each(cases)("the loss is TRL's and the weights are its derivative: %j", (options) => {
     const random = openRandom(11);

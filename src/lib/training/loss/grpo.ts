@@ -30,6 +30,10 @@ export type GrpoOptions = {
   beta: number;
   importanceSamplingLevel: (typeof SAMPLING_LEVELS)[number];
   correction: Correction | null;
+  /** The KL term is multiplied by the ratio, so that its estimate is unbiased for samples of older weights. */
+  correctsKl: boolean;
+  /** A token with a negative advantage counts only if its completion is at most this far from the sampler, in nats. */
+  offPolicyThreshold: number | null;
   /** Null: no teacher. `clip`: nats. */
   distillation: { weight: number; clip: number } | null;
 };
@@ -118,6 +122,9 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
   if (options.beta !== 0 && logpRef === null) throw new TypeError("beta needs the reference's log probabilities");
 
   const shared = bySequence ? meanLogRatio(logp, old, active) : 0;
+  const { offPolicyThreshold: threshold } = options;
+  const isFar = threshold !== null && -meanLogRatio(logp, rollout.logpSampler ?? old, active) > threshold;
+  const klOfAll = bySequence && options.correctsKl && logpRef !== null ? meanKl(logpRef, logp, active) : 0;
   // The gradient flows through the shared ratio: each token's is the mean of theirs, so the correction is a mean too.
   // Under cispo the ratio is constant, and each token keeps its own correction.
   const sharesCorrection = bySequence && options.surrogate !== "cispo";
@@ -135,14 +142,17 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
     }
     const policy = policyLoss({ logRatio, logp: logp[t]!, advantage }, options);
     const correction = sharesCorrection ? sharedCorrection : (corrected?.ratios[t] ?? 1);
-    let loss = policy.loss * correction;
-    let slope = policy.slope * correction;
+    const counts = isFar && advantage < 0 ? 0 : correction;
+    let loss = policy.loss * counts;
+    let slope = policy.slope * counts;
     if (logpRef !== null) {
       const kl = k3(logpRef[t]! - logp[t]!);
       tally.kl += kl.value;
       tally.klTokens++;
-      loss += options.beta * kl.value;
-      slope += options.beta * kl.slope;
+      const ratio = options.correctsKl ? ratioOf(logRatio) : 1;
+      const flowing = options.correctsKl ? ratio * (bySequence ? klOfAll : kl.value) : 0; // through the ratio
+      loss += options.beta * ratio * kl.value;
+      slope += options.beta * (ratio * kl.slope + flowing);
     }
     tally.loss += scale * loss;
     tally.entropy += rollout.entropy?.[t] ?? 0;
@@ -215,6 +225,12 @@ function meanLogRatio(logp: ArrayLike<number>, old: ArrayLike<number>, active: U
     count++;
   }
   return total / Math.max(count, 1);
+}
+
+function meanKl(logpRef: ArrayLike<number>, logp: ArrayLike<number>, active: Uint8Array): number {
+  let total = 0;
+  for (let t = 0; t < active.length; t++) if (active[t]) total += k3(logpRef[t]! - logp[t]!).value;
+  return total / Math.max(sum(active), 1);
 }
 
 function sum(values: ArrayLike<number>): number {

@@ -13,6 +13,8 @@ const plain: GrpoOptions = {
   importanceSamplingLevel: "token",
   correction: null,
   distillation: null,
+  correctsKl: false,
+  offPolicyThreshold: null,
 };
 const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {}): Rollout => ({
   logp,

@@ -8,7 +8,7 @@ import { CUSTOM_ENDS, TIME_LIMIT } from "../../../platform/providers/protocol.ts
 import type { FromTrainer, TROUBLES, TrainSample } from "../../../workers/protocol_trainer.ts";
 import { isInWorkspace } from "../../machines/sessions/schema.ts";
 import type { Shortage } from "../../money/billing/service.ts";
-import type { CheckpointRow, FailureCode, JobError, JobRow, JobVolume } from "./table.ts";
+import type { CheckpointRow, FailureCode, JobError, JobRow, JobVolume, Rewards } from "./table.ts";
 
 export type Trouble = Omit<Extract<FromTrainer, { type: "trouble" }>, "type">;
 export type RunEnd = {
@@ -42,6 +42,9 @@ export const UNREPORTED_END: RunEnd = {
   steps: 0,
   killed: false,
 };
+
+/** False for a student that learns from its teacher alone, and for methods that learn from rows. */
+export const hasRewards = ({ parts, evaluators = [] }: Rewards): boolean => parts.length + evaluators.length > 0;
 
 type Patch = Partial<Pick<JobRow, "crashes" | "crashStep" | "notBefore" | "microDivisor" | "memoryRetries">>;
 export type Verdict =

@@ -10,6 +10,7 @@ import type { Payer } from "../../../money/billing/budget.ts";
 import * as billing from "../../../money/billing/service.ts";
 import { tokenFor } from "../../../serving/models/hub/token.ts";
 import type { ModelRow } from "../../../serving/models/table.ts";
+import { hasRewards } from "../policy.ts";
 import { type Hardware, hardwareFor } from "../remote/placing.ts";
 import type { JobResolver, JobRow, Rewards, Warning } from "../table.ts";
 import { type Base, baseFor, type Origin, originOf, withReference } from "./base_model.ts";
@@ -20,7 +21,7 @@ import { type Errors, Faults } from "./faults.ts";
 import { fitLora, readGiven, readLora } from "./hyperparameters.ts";
 import * as references from "./references.ts";
 import { admitResolver, hasResolver } from "./resolver.ts";
-import { admitRewards, hasRewards } from "./rewards.ts";
+import { admitRewards } from "./rewards.ts";
 import * as sizing from "./sizing.ts";
 
 export type Caller = Payer & { keyId: string; scopes: readonly string[]; signal: AbortSignal };

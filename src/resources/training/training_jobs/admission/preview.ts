@@ -10,13 +10,12 @@ import {
   type TrainSample,
 } from "../../../../workers/protocol_trainer.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
-import { judgeEnd, type Trouble, UNREPORTED_END } from "../policy.ts";
+import { hasRewards, judgeEnd, type Trouble, UNREPORTED_END } from "../policy.ts";
 import { planOf } from "../running/plan.ts";
 import { type Scoring, scoringFor } from "../running/scoring.ts";
 import { grantsOf, holdFiles } from "../state/grants.ts";
 import { baseModelOf, deviceOf, startFault } from "../state/inputs.ts";
 import type { JobError, JobRow } from "../table.ts";
-import { hasRewards } from "./rewards.ts";
 import { previewRows } from "./rows_preview.ts";
 import type { JobValidation } from "./validation_schema.ts";
 

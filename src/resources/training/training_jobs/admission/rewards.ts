@@ -10,13 +10,12 @@ import { check } from "../../reward_functions/check.ts";
 import { mustFit } from "../../reward_functions/processes.ts";
 import { formatLocation, resolveOne, resolveRewards } from "../../reward_functions/resolve.ts";
 import * as rewardFunctions from "../../reward_functions/service.ts";
+import { hasRewards } from "../policy.ts";
 import type { Rewards } from "../table.ts";
 import type { JobRequest } from "./clone.ts";
 import type { Faults } from "./faults.ts";
 
 export const NO_REWARDS: Rewards = { source: null, language: null, functions: [], parts: [] };
-
-export const hasRewards = ({ parts, evaluators = [] }: Rewards): boolean => parts.length + evaluators.length > 0;
 
 type Caller = { workspaceId: string; seed: number; signal: AbortSignal };
 

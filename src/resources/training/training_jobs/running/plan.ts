@@ -6,7 +6,7 @@ import type { TrainPlan, TrainTask } from "../../../../workers/protocol_trainer.
 import { type Part, type ResolvedRows, resolvedPath } from "../../../data/datasets/stream/resolved.ts";
 import * as models from "../../../serving/models/service.ts";
 import type { ModelRow } from "../../../serving/models/table.ts";
-import { hasRewards } from "../admission/rewards.ts";
+import { hasRewards } from "../policy.ts";
 import { deviceOf, rowsOf, unstartable } from "../state/inputs.ts";
 import { checkpointDir, pathsOf } from "../state/paths.ts";
 import { type CheckpointRow, type JobRow, trainingCheckpoints } from "../table.ts";
