@@ -59,6 +59,38 @@ export async function conversations(server: Server, post: Post): Promise<string>
   return kept;
 }
 
+/** Two rollouts of one task by an agent with a tool: one ends well, one does not. */
+export async function rollouts(post: Post): Promise<{ rollout: string; otherRollout: string }> {
+  const tools = [
+    { type: "function", function: { name: "add", description: "Adds two numbers", parameters: { type: "object" } } },
+  ];
+  const work = async (reward: number, question: string) => {
+    const opened = await post("/v1/rollouts", {
+      model: "sums",
+      sampling: { temperature: 0.8, seed: 7 + reward, max_completion_tokens: 24 },
+      metadata: { task: "Two sums, one after the other" },
+    });
+    const ask = async (messages: readonly object[]) => {
+      const answer = await fetch(`${opened.base_url}/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${opened.api_key}`, "content-type": "application/json" },
+        body: JSON.stringify({ model: "sums", messages, tools }),
+      });
+      return ((await answer.json()) as { choices: { message: object }[] }).choices[0]?.message ?? {};
+    };
+    const first = { role: "user", content: "What is 47 + 8?" };
+    const said = await ask([first]);
+    await ask([first, said, { role: "user", content: question }]);
+    await ask([{ role: "user", content: "Say in one word: are you sure?" }]);
+    await post(`/v1/rollouts/${opened.id}/finish`, { reward, metrics: { right: reward, steps: 3 } });
+    return opened.id as string;
+  };
+  const rollout = await work(1, "And 12 + 9?");
+  const otherRollout = await work(0, "And 33 + 6?");
+  await post("/v1/rollouts", { model: "sums", metadata: { task: "Still open" } });
+  return { rollout, otherRollout };
+}
+
 const PAIRS = [
   ["A customer asks where the parcel is.", "It left our warehouse this morning.", "I do not know, look it up."],
   ["How do I reset my password?", "Open Settings, then Security.", "You should have written it down."],

@@ -90,6 +90,12 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "agent", path: "/agents/tutor" },
     { name: "agent_edit", path: "/agents/tutor/edit" },
     { name: "agent_new", path: "/agents/new" },
+    { name: "rollouts", path: "/rollouts" },
+    { name: "rollout", path: `/rollouts/${world.rollout}` },
+    { name: "rollout_tokens", path: `/rollouts/${world.rollout}?tab=tokens`, prepare: spelled },
+    { name: "rollout_reward", path: `/rollouts/${world.rollout}?tab=tokens&colour=worth`, prepare: spelled },
+    { name: "rollout_times", path: `/rollouts/${world.rollout}?tab=times` },
+    { name: "rollouts_compare", path: `/rollouts/compare?ids=${world.rollout},${world.otherRollout}` },
     { name: "traces", path: `/traces?deployment_id=${world.tuned}` },
     { name: "trace", path: `/traces/${world.trace}` },
     { name: "conversations", path: "/conversations" },
@@ -172,6 +178,9 @@ async function signOut(page: Dashboard) {
   await page.run(`document.querySelector('button[aria-label="Sign out"]').click()`);
   await page.waitFor("the page for signing in", async () => (await page.text()).includes("API key"));
 }
+
+const spelled = (page: Dashboard) =>
+  page.waitFor("the tokens", () => page.run<boolean>("!!document.querySelector('.rollouts-tokens')"), SLOW_MS);
 
 const scored = (page: Dashboard) =>
   page.waitFor("the histogram", () => page.run<boolean>("!!document.querySelector('.rewards-histogram')"), SLOW_MS);

@@ -2,7 +2,7 @@
 import sharp from "sharp";
 import { isRight, LORA, RECIPE, REWARD, SEED, splitRows } from "../../src/lib/training/sums.ts";
 import type { startBinary } from "../../test/binary.ts";
-import { agents, annotations, conversations, monitors, type Post, people } from "./loop.ts";
+import { agents, annotations, conversations, monitors, type Post, people, rollouts } from "./loop.ts";
 
 export type Server = Awaited<ReturnType<typeof startBinary>>;
 /** The ids that addresses of detail pages name. */
@@ -142,6 +142,7 @@ export async function fillWorld(server: Server, hook: string) {
     labels,
     monitor,
     prompt,
+    ...(await rollouts(post)),
     ...(await models(post, get, reach)),
     detection: idOf(await post("/api/detect", { image: (await sharp(NOISE).jpeg().toBuffer()).toString("base64") })),
   };

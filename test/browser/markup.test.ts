@@ -58,6 +58,13 @@ const SEEN = (ids: Ids): Record<string, string[]> => ({
   "/agents/new": [name("deployment")],
   [`/agents/${encodeURIComponent(name("agent"))}`]: [name("agent"), text("description")],
   [`/agents/${encodeURIComponent(name("agent"))}/edit`]: [name("agent"), text("description")],
+  "/rollouts": [name("rollout task"), name("deployment")],
+  [`/rollouts/${ids.rollout}`]: [
+    ...[name("rollout task"), text("rollout message"), text("rollout metadata"), name("rollout note").slice(0, 60)],
+    ...[JSON.stringify(text("tool")), name("metric").slice(0, 90)],
+  ],
+  [`/rollouts/${ids.rollout}?tab=tokens`]: [text("rollout message")],
+  [`/rollouts/compare?ids=${ids.rollout},${ids.rollout}`]: [name("rollout task"), text("rollout message")],
   "/traces": [name("deployment"), name("chat message"), name("user"), name("tag").slice(0, 64), name("score")],
   [`/traces/${ids.trace}`]: [
     ...[text("chat message"), text("system prompt"), text("trace metadata"), name("note").slice(0, 60)],
@@ -149,6 +156,27 @@ describe.skipIf(CHROMIUM === null)("markup in stored text", () => {
     }
     expect(problems).toEqual([]);
   }, 240_000);
+
+  test("no page has a serious finding of axe, on a desktop and on a phone of 390 px", async () => {
+    const { page } = world;
+    const first = new Map<string, string>(); // one address of each page
+    for (const path of Object.keys(SEEN(ids))) {
+      const pattern = PAGES.find((each) => match(each.path, path.split("?")[0] ?? ""))?.path ?? "";
+      if (!first.has(pattern)) first.set(pattern, path);
+    }
+    expect([...first.keys()].sort()).toEqual(PAGES.map((each) => each.path).sort());
+    const problems: string[] = [];
+    for (const path of first.values()) {
+      await page.resize(SIZES.desktop);
+      await page.at(path);
+      problems.push(...(await page.axe()).map((each) => `${path}: ${each.slice(0, 300)}`));
+      await page.resize({ width: 390, height: 844 });
+      problems.push(...(await page.axe()).map((each) => `${path} on a phone: ${each.slice(0, 300)}`));
+      problems.push(...(await problemsOf(page, `${path} on a phone`)));
+    }
+    await page.resize(SIZES.desktop);
+    expect(problems).toEqual([]);
+  }, 360_000);
 
   test("an address with markup is text too", async () => {
     const { page } = world;

@@ -135,6 +135,7 @@ export async function fillWorld(call: Call, receiver: string) {
     await until(path, async () => statuses.includes((await get(path)).status), 90_000);
   await ended(`/v1/deployments/${deployment.id}`, ["serving"]);
   const trace = await fillTrace(call, post);
+  const rollout = await fillRollout(call, post);
   await ended(`/v1/training_jobs/${run.id}`, ["completed", "failed"]);
   await ended(`/v1/training_jobs/${failed.id}`, ["completed", "failed"]);
   await ended(`/v1/experiments/${experiment.id}`, ["completed", "failed"]);
@@ -159,7 +160,7 @@ export async function fillWorld(call: Call, receiver: string) {
     deployment,
     model,
   };
-  return { ...idsOf(ids), item, trace, delivery };
+  return { ...idsOf(ids), item, trace, rollout, delivery };
 }
 
 const idsOf = <K extends string>(things: Record<K, { id: string }>): Record<K, string> =>
@@ -220,6 +221,26 @@ async function fillTrace(call: Call, post: Post): Promise<string> {
   const score = { name: name("score"), value: text("score value"), comment: text("score comment") };
   await post(`/v1/traces/${trace}/scores`, score);
   return trace;
+}
+
+/** One turn of an agent, with a tool and a reward. */
+async function fillRollout(call: Call, post: Post): Promise<string> {
+  const metadata = { task: name("rollout task"), [name("rollout note").slice(0, 60)]: text("rollout metadata") };
+  const opened = await post<{ id: string; base_url: string; api_key: string }>("/v1/rollouts", {
+    model: name("deployment"),
+    metadata,
+  });
+  const tools = [{ type: "function", function: { name: "look", description: text("tool") } }];
+  const messages = [{ role: "user", content: text("rollout message") }];
+  const answer = await fetch(`${opened.base_url}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${opened.api_key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "any", max_tokens: 4, messages, tools }),
+  });
+  if (!answer.ok) throw new Error(`the call of the rollout: ${await answer.text()}`);
+  await post(`/v1/rollouts/${opened.id}/finish`, { reward: 1, metrics: { [name("metric").slice(0, 90)]: 1 } });
+  await until("the turn", async () => (await call("GET", `/v1/rollouts/${opened.id}`)).body.turns === 1);
+  return opened.id;
 }
 
 /** A PNG of 64 × 64 pixels whose text `Software` is the given one. */

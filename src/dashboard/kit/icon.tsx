@@ -10,6 +10,7 @@ const PATHS = {
   annotate: "M3 13l1-4 7-7 3 3-7 7z",
   deployments: "M3 3h10v4H3zM3 9h10v4H3z",
   agents: "M8 1v3M3 4h10v8H3zM6 8h.1M10 8h.1M6 12v2M10 12v2",
+  rollouts: "M3 3v10M3 5h4l2 3h4M3 11h10M11 6l2 2-2 2",
   traces: "M2 4h8M4 8h9M3 12h6",
   monitors: "M2 9h3l2-5 3 8 1.5-3H14",
   detect: "M2 5V2h3M11 2h3v3M14 11v3h-3M5 14H2v-3M4.5 8h7",

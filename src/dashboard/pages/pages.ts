@@ -126,6 +126,21 @@ export const PAGES: readonly PageSpec[] = [
   { path: "/agents/:name", title: "Agent", load: () => import("./agents/agent.tsx"), area: "training" },
   { path: "/agents/:name/edit", title: "New version", load: () => import("./agents/edit.tsx"), area: "training" },
   {
+    path: "/rollouts",
+    title: "Rollouts",
+    load: () => import("./rollouts/list.tsx"),
+    nav: { group: "Serve", icon: "rollouts" },
+    area: "inference",
+    jump: "i",
+  },
+  {
+    path: "/rollouts/compare",
+    title: "Compare rollouts",
+    load: () => import("./rollouts/compare.tsx"),
+    area: "inference",
+  },
+  { path: "/rollouts/:id", title: "Rollout", load: () => import("./rollouts/rollout.tsx"), area: "inference" },
+  {
     path: "/traces",
     title: "Traces",
     load: () => import("./traces/list.tsx"),

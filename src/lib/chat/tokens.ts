@@ -37,11 +37,25 @@ export type TokenPrefix = {
 };
 
 export const DetokenizeRequest = z
-  .object({ model, tokens: z.array(z.int().min(0)).max(MAX_TOKENS) })
+  .object({
+    model,
+    tokens: z.array(z.int().min(0)).max(MAX_TOKENS),
+    with_pieces: orElse(z.boolean(), false).describe("Return the text of each token too"),
+  })
   .meta({ id: "DetokenizeRequest" });
 export type DetokenizeRequest = z.infer<typeof DetokenizeRequest>;
 
-export const DetokenizedText = later(() => z.object({ content: z.string() }).meta({ id: "DetokenizedText" }));
+export const DetokenizedText = later(() =>
+  z
+    .object({
+      content: z.string(),
+      pieces: z
+        .array(z.string())
+        .optional()
+        .describe("With with_pieces: one for each token. A character of several tokens is in the last of them"),
+    })
+    .meta({ id: "DetokenizedText" }),
+);
 
 export const RenderedPrompt = later(() =>
   z

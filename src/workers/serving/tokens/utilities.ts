@@ -13,9 +13,25 @@ export async function tokenize({ engine }: Served, request: TokenizeRequest): Pr
   return Response.json({ tokens: shown });
 }
 
-export async function detokenize({ engine }: Served, { tokens }: DetokenizeRequest): Promise<Response> {
-  if (tokens.length === 0) return Response.json({ content: "" });
-  return Response.json({ content: engine.detokenize(promptTokens(engine, tokens, "/tokens")) });
+export async function detokenize({ engine }: Served, request: DetokenizeRequest): Promise<Response> {
+  const { tokens, with_pieces: isSplit } = request;
+  const ids = tokens.length === 0 ? new Int32Array() : promptTokens(engine, tokens, "/tokens");
+  const content = engine.detokenize(ids);
+  return Response.json(isSplit ? { content, pieces: piecesOf({ engine }, ids) } : { content });
+}
+
+const MOST_BYTES = 4; // of a character
+const CUT = "\uFFFD";
+
+/** A character that several tokens share is the text of the last of them. */
+function piecesOf({ engine }: Pick<Served, "engine">, tokens: Int32Array): string[] {
+  let from = 0;
+  return Array.from(tokens, (_, i) => {
+    const text = engine.detokenize(tokens.subarray(from, i + 1));
+    if (text.endsWith(CUT) && i - from + 1 < MOST_BYTES && i + 1 < tokens.length) return "";
+    from = i + 1;
+    return text;
+  });
 }
 
 /** The prompt of a chat request, how many tokens it has and, with `verbose`, these tokens. */

@@ -1,0 +1,1 @@
+export type { Rollout, RolloutTurn as Turn } from "../../../resources/serving/rollouts/schema.ts";
