@@ -32,6 +32,7 @@ const COMMON = {
   load_in_4bit: false,
   /** SFTConfig says false, but its trainer shuffles rows anyway. */
   shuffle_dataset: true,
+  chat_template_kwargs: null,
   early_stopping_patience: null,
   early_stopping_threshold: 0,
   metric_for_best_model: null,

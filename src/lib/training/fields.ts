@@ -57,6 +57,14 @@ const optim = later(() =>
   ),
 );
 
+const MOST_VARIABLES = 20;
+const templateVariables = later(() =>
+  z
+    .record(z.string().min(1).max(100), z.union([z.string().max(10_000), z.number(), z.boolean()]))
+    .refine((variables) => Object.keys(variables).length <= MOST_VARIABLES, `takes at most ${MOST_VARIABLES} variables`)
+    .nullable(),
+);
+
 const common = {
   learning_rate: positive(1),
   num_train_epochs: positive(10_000),
@@ -76,6 +84,7 @@ const common = {
   gradient_checkpointing: flag,
   load_in_4bit: flag.describe("The matrices of the layers become NF4 on the GPU"),
   shuffle_dataset: flag,
+  chat_template_kwargs: templateVariables.describe("Variables of the model's chat template, such as enable_thinking"),
   early_stopping_patience: whole(1, 10_000).nullable().describe("Evaluations without improvement; null = never"),
   early_stopping_threshold: atLeast0,
   metric_for_best_model: later(() => z.string().min(1).max(200).nullable()),

@@ -30,7 +30,6 @@ const FIXED: Readonly<Record<string, Fixed>> = {
   adafactor: { neutral: OFF, fix: ADAM },
   label_smoothing_factor: { neutral: OFF, fix: remove },
   neftune_noise_alpha: { neutral: OFF, fix: "only sft adds noise: remove it", methods: [...REFERENCED, "orpo"] },
-  chat_template_kwargs: { neutral: isEmpty, fix: "the model's chat template is used as it is: remove it" },
   bnb_4bit_quant_type: { neutral: [null, "nf4"], fix: "load_in_4bit gives nf4: remove it" },
   quantization_config: {
     neutral: isEmpty,

@@ -186,6 +186,7 @@ describe("auto", () => {
             "neftune_noise_alpha",
             "exact_sampling",
             "off_policy_mask_threshold",
+            "chat_template_kwargs",
           ]); // null = off; exact_sampling: the trainer decides
           for (const [name, value] of Object.entries(values)) {
             expect(value).not.toBe("auto");

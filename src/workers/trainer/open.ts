@@ -5,7 +5,7 @@ import type { Kernels } from "../../native/cuda/kernels.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
 import { WorkerError } from "../protocol.ts";
 import type { TrainPlan } from "../protocol_trainer.ts";
-import { createEncoder } from "./data/encode.ts";
+import { createEncoder, type Variables } from "./data/encode.ts";
 import { openRowSource } from "./data/rows.ts";
 import { openTokenizer, type Tokenizer } from "./data/tokenizer.ts";
 import { chooseExact, confirmExact, type ExactChoice, exactLine } from "./exact_sampling.ts";
@@ -121,7 +121,7 @@ function readingOf({ plan, onLoading, onTurn }: Setting, tokenizer: Tokenizer, c
     return source;
   };
   return {
-    encoder: createEncoder(tokenizer),
+    encoder: createEncoder(tokenizer, (plan.hyperparameters["chat_template_kwargs"] as Variables | undefined) ?? {}),
     contextLength: tokenizer.facts.contextLength,
     async read(make) {
       const open = async (rows: TrainPlan["rows"]) => make(await openSource(rows));

@@ -24,7 +24,10 @@ export type Encoder = {
 type Stretch = { text: string; role: Segment["role"] };
 type Render = (messages: readonly ChatMessage[], open: boolean) => string;
 
-export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
+/** Variables of a chat template. Serving takes them in the request, as chat_template_kwargs. */
+export type Variables = Readonly<Record<string, unknown>>;
+
+export function createEncoder({ facts, tokenize }: Tokenizer, variables: Variables = {}): Encoder {
   const template = createChatTemplate(facts);
   const plain = facts.chatTemplate === null;
   // No text is too long to be tokenized here: it is cut or left out later.
@@ -38,8 +41,7 @@ export function createEncoder({ facts, tokenize }: Tokenizer): Encoder {
       quotedTexts.set(text, quoted);
       return quoted;
     };
-    const render: Render = (messages, opened) =>
-      template.render({ messages, tools, variables: {}, quote, open: opened });
+    const render: Render = (messages, opened) => template.render({ messages, tools, variables, quote, open: opened });
     const tokens = (text: string, first: boolean): Int32Array => {
       const all = quotes.tokenize(text);
       const startsAlone = facts.addsBos && facts.bosToken !== "" && !text.startsWith(facts.bosToken);

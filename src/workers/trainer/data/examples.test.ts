@@ -24,8 +24,18 @@ const rewriting = openTokenizer(
   }),
   false,
 );
+const thinking = openTokenizer(
+  dir,
+  makeModel(dir, {
+    arch: "llama",
+    type: "F32",
+    template:
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}",
+  }),
+  false,
+);
 afterAll(() => {
-  for (const each of [chat, bare, rewriting]) each.close();
+  for (const each of [chat, bare, rewriting, thinking]) each.close();
   rmSync(dir, { recursive: true, force: true });
 });
 
@@ -45,6 +55,20 @@ describe("prompts", () => {
     expect(spell(prompts.get(1).tokens)).toEqual(ids(CHAT("hello")));
     expect(prompts.get(1).row).toBe('{"prompt":[{"role":"user","content":"hello"}],"answer":7}');
     expect(prompts.longest).toBe(ids(CHAT("hello")).length);
+  });
+
+  test("variables of the chat template are those of the job", async () => {
+    const opened = async (variables?: object) => {
+      const rows = await source([{ prompt: "hello" }]);
+      const prompts = await openPrompts(rows, createEncoder(thinking, { ...variables }), {
+        contextLength: 512,
+        least: 10,
+      });
+      return spell(prompts.get(0).tokens);
+    };
+    expect(await opened()).toEqual(ids(CHAT("hello")));
+    expect(await opened({ enable_thinking: true })).toEqual(ids(CHAT("hello")));
+    expect(await opened({ enable_thinking: false })).toEqual(ids(`${CHAT("hello")}<think></think>`));
   });
 
   test("a model without a template reads a text as it is", async () => {

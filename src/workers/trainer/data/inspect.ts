@@ -19,7 +19,7 @@ export async function inspectRows(task: InspectTask, beat: () => void): Promise<
   const tokenizer = openTokenizer(task.data_dir, task.model_path, false);
   const source = await openRowSource(task.rows, beat);
   try {
-    const encoder = createEncoder(tokenizer);
+    const encoder = createEncoder(tokenizer, task.variables);
     const read = (text: string) => sequencesOf(JSON.parse(text) as Row, task, encoder);
     const scope = { completionOnly: task.rows.format === "completion", assistantOnly: task.assistant_only };
     const isTrained = ({ role }: Part) =>

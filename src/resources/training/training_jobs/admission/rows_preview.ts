@@ -12,7 +12,11 @@ type Caller = { workspaceId: string; signal: AbortSignal };
 
 /** The caller holds the files of the rows open. */
 export async function previewRows(ctx: Ctx, caller: Caller, plan: TrainPlan): Promise<JobValidation["rows_preview"]> {
-  const { max_length: longest, assistant_only_loss: assistantOnly } = plan.hyperparameters;
+  const {
+    max_length: longest,
+    assistant_only_loss: assistantOnly,
+    chat_template_kwargs: variables,
+  } = plan.hyperparameters;
   const maxLength = Number(longest);
   const task: InspectTask = {
     type: "inspect_rows",
@@ -21,6 +25,7 @@ export async function previewRows(ctx: Ctx, caller: Caller, plan: TrainPlan): Pr
     rows: plan.rows,
     method: plan.rows.format === "preference" ? "dpo" : "sft",
     assistant_only: assistantOnly === true,
+    variables: (variables ?? {}) as Record<string, unknown>,
     limit: 1,
     max_length: maxLength,
     sample: SAMPLE,
