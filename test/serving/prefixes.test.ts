@@ -1,6 +1,6 @@
 // tier: all (serves models)
 import { afterAll, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PrefixMessage } from "../../src/workers/serving/engine/thread/messages.ts";
 import type { Engine, EngineOptions } from "../../src/workers/serving/engine/types.ts";
@@ -52,7 +52,7 @@ const answer = async ({ engine }: Keeping, text: string, adapter?: string) => {
   return { tokens: said.tokens, cached: engine.stats().cachedTokens - before, length: prompt.length };
 };
 
-const histories = (quick: number) => Number(process.env["VERK_TEST_HISTORIES"] ?? sweep({ quick, full: 10_000 }));
+const histories = (quick: number, full: number) => Number(process.env["VERK_TEST_HISTORIES"] ?? sweep({ quick, full }));
 
 describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const))("decoded by %s", (decoder) => {
   const keeping = (dir: string, options: Options = {}) => open(dir, { decoder, ...options });
@@ -137,10 +137,15 @@ describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const
     const int = (most: number) => Math.floor(random() * most);
     const talks = Array.from({ length: 5 }, (_, i) => ask(`${i} ${LONG.slice(int(150))}`));
     const expected = new Map<string, number[]>();
-    const adapter = makeAdapter(models, { ...SIZE, strength: 3 });
+    const adapters = [1, 2].map((adapterSeed) => makeAdapter(models, { ...SIZE, strength: 3, adapterSeed }));
+    const link = join(tempDir(), "blocks"); // without it, what a process still writes is lost, as after a kill
+    let attached = 0;
+    const attach = ({ engine }: Keeping) =>
+      engine.attach("a", adapters[attached]!, { identity: `adapter ${attached}` });
     const openWithAdapter = async (options: Options) => {
-      const opened = await keeping(dir, options);
-      await opened.engine.attach("a", adapter, { identity: "a" });
+      symlinkSync(dir, link);
+      const opened = await keeping(link, options);
+      await attach(opened);
       return opened;
     };
     const plain: Keeping = {
@@ -148,22 +153,32 @@ describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const
       messages: [],
       sum: () => 0,
     };
-    await plain.engine.attach("a", adapter);
+    for (const [i, adapter] of adapters.entries()) await plain.engine.attach(`a${i}`, adapter);
     let now = await openWithAdapter({});
-    const count = histories(decoder === "own" ? 8 : 60); // the emulation is slow
+    // the emulation is slow: block_histories.test.ts has more of them
+    const count = decoder === "own" ? histories(8, 100) : histories(60, 10_000);
     let [cached, asked] = [0, 0];
     for (let i = 0; i < count; i++) {
       const act = int(10);
       if (act === 0) {
-        if (int(2) === 0) await now.engine.close(); // else: as after a kill
+        const isKilled = int(2) === 0;
+        if (isKilled) unlinkSync(link);
+        await now.engine.close();
+        if (!isKilled) unlinkSync(link);
         now = await openWithAdapter({ parallel: 1 + int(3) });
       } else if (act === 1) for (const name of blocks(dir)) if (int(4) === 0) rmSync(join(dir, name));
       if (act === 2) for (const name of blocks(dir)) if (int(6) === 0) damage(join(dir, name), int);
+      if (act === 3) {
+        await now.engine.detach("a");
+        attached = 1 - attached;
+        await attach(now);
+      }
       const text = `${talks[int(talks.length)]}${"so it goes on and on ".repeat(int(12))}`;
       const by = int(3) === 0 ? "a" : undefined;
-      const key = `${by} ${text}`;
+      const same = by && `a${attached}`;
+      const key = `${same} ${text}`;
       if (!expected.has(key)) {
-        expected.set(key, (await answer(plain, text, by)).tokens);
+        expected.set(key, (await answer(plain, text, same)).tokens);
         await plain.engine.clear();
       }
       const said = await answer(now, text, by);
