@@ -8,10 +8,19 @@ import { DAY_MS } from "../../src/lib/units.ts";
 import { readCredentials } from "../../src/workers/detector/origin/c2pa.ts";
 import { readTrustList } from "../../src/workers/detector/origin/certificates.ts";
 import { verifySignature } from "../../src/workers/detector/origin/cose.ts";
-import { intoPng } from "./credentials_kit.ts";
+import { intoPng, superbox, type Value } from "./credentials_kit.ts";
 import { Detector } from "./detector.ts";
 import { FAKES, writeModels } from "./fake_models.ts";
-import { coseOf, hasOpenssl, makeSigner, type Signer, signedStore, type Tampering } from "./signing_kit.ts";
+import {
+  coseOf,
+  hasOpenssl,
+  makeSigner,
+  referenceTo,
+  type Signer,
+  signedManifest,
+  signedStore,
+  type Tampering,
+} from "./signing_kit.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "verk-signers-"));
 const nowMs = Date.now() + DAY_MS;
@@ -111,6 +120,37 @@ describe.skipIf(!hasOpenssl)("signatures of content credentials", () => {
     await broken.open().catch(() => {});
     await broken.close();
   }, 60_000);
+
+  test("an earlier manifest counts as signed only if the newest leads to it by its hash", () => {
+    const source = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
+    const created = { "c2pa.actions": { actions: [{ action: "c2pa.created", digitalSourceType: source }] } };
+    const first = signedManifest(signer, created, "urn:first");
+    const read = (ingredient: Value, earlier = first, between: Buffer[] = []) => {
+      const newest = signedManifest(signer, { ...assertions, "c2pa.ingredient": ingredient }, "urn:last");
+      const file = intoPng(png, superbox("c2pa", earlier, ...between, newest));
+      const found = readCredentials(file, "png", { certificates: readTrustList(signer.root), nowMs })!;
+      return [found.source_signed, found.digital_source_type];
+    };
+    const reference = referenceTo(first, "urn:first");
+    const changed = signedManifest(signer, created, "urn:first", { assertion: true });
+    expect(read({ relationship: "parentOf", c2pa_manifest: reference })).toEqual([true, "trainedAlgorithmicMedia"]);
+    expect(read({ relationship: "parentOf", activeManifest: reference })).toEqual([true, "trainedAlgorithmicMedia"]);
+    expect(read({ relationship: "parentOf" })).toEqual([false, "trainedAlgorithmicMedia"]);
+    expect(read({ relationship: "parentOf", c2pa_manifest: { ...reference, hash: Buffer.alloc(32) } })[0]).toBe(false);
+    expect(read({ relationship: "parentOf", c2pa_manifest: reference }, changed)[0]).toBe(false);
+    const own = referenceTo(changed, "urn:first");
+    expect(read({ relationship: "parentOf", c2pa_manifest: own }, changed)[0]).toBe(false); // its own signature is broken
+    const part = "compositeWithTrainedAlgorithmicMedia";
+    expect(read({ relationship: "componentOf", c2pa_manifest: reference })).toEqual([true, part]);
+    const middle = signedManifest(
+      signer,
+      { "c2pa.ingredient.v3": { relationship: "parentOf", activeManifest: reference } },
+      "urn:middle",
+    );
+    const toMiddle = referenceTo(middle, "urn:middle");
+    expect(read({ relationship: "parentOf", c2pa_manifest: toMiddle }, first, [middle])[0]).toBe(true);
+    expect(read({ relationship: "componentOf", c2pa_manifest: toMiddle }, first, [middle])).toEqual([true, part]);
+  });
 
   test("a broken signature never hides the claims", () => {
     const whole = intoPng(png, signedStore(signer, assertions));

@@ -83,8 +83,25 @@ function plainRsa(pem: string) {
 
 export type Tampering = { claim?: boolean; assertion?: boolean; extra?: boolean; signature?: boolean };
 
+type Assertions = Record<string, Value>;
+
 /** A store with one signed manifest. */
-export function signedStore(signer: Signer, assertions: Record<string, Value>, tampering: Tampering = {}): Buffer {
+export const signedStore = (signer: Signer, assertions: Assertions, tampering?: Tampering): Buffer =>
+  superbox("c2pa", signedManifest(signer, assertions, "urn:uuid:1", tampering));
+
+/** What an ingredient says of an earlier manifest of the store. */
+export const referenceTo = (manifest: Uint8Array, label: string) => ({
+  url: `self#jumbf=/c2pa/${label}`,
+  alg: "sha256",
+  hash: new Bun.CryptoHasher("sha256").update(manifest.subarray(8)).digest(),
+});
+
+export function signedManifest(
+  signer: Signer,
+  assertions: Assertions,
+  label: string,
+  tampering: Tampering = {},
+): Buffer {
   const boxes = Object.entries(assertions).map(([label, value]) => superbox(label, box("cbor", cbor(value))));
   const references = boxes.map((bytes, i) => ({
     url: `self#jumbf=c2pa.assertions/${Object.keys(assertions)[i]}`,
@@ -95,11 +112,10 @@ export function signedStore(signer: Signer, assertions: Record<string, Value>, t
   if (tampering.signature) cose[cose.length - 9]! ^= 1;
   if (tampering.assertion) boxes[0]![boxes[0]!.length - 1]! ^= 1;
   if (tampering.extra) boxes.push(superbox("c2pa.metadata", box("cbor", cbor({ a: 1 }))));
-  const manifest = superbox(
-    "urn:uuid:1",
+  return superbox(
+    label,
     superbox("c2pa.assertions", ...boxes),
     superbox("c2pa.claim", box("cbor", claim(tampering.claim ? "maker/2" : "maker/1"))),
     superbox("c2pa.signature", box("cbor", cose)),
   );
-  return superbox("c2pa", manifest);
 }

@@ -8,6 +8,7 @@ import type { X509Certificate } from "node:crypto";
 import type { ImageFormat } from "../../../lib/detection/sniff.ts";
 import { jpegSegments, latin, pngChunks, riffChunks, viewOf } from "../containers.ts";
 import { asList, type Cbor, isMap, readCbor } from "./cbor.ts";
+import { type Link, linksOf } from "./ingredients.ts";
 import { type Box, readBoxes } from "./jumbf.ts";
 import { ALGORITHMS, checkSignature, type Signature } from "./signature.ts";
 
@@ -18,7 +19,7 @@ export type Credentials = {
   digital_source_type: string | null;
   /** The program that made the file, by the manifest that names the source type. */
   generator: string | null;
-  /** True if the newest manifest and the one that names the source type have valid signatures. */
+  /** True if the newest manifest and the one that names the source type have valid signatures, and the newest leads to the other. */
   source_signed: boolean;
   manifests: number;
   signature: Signature | null;
@@ -44,14 +45,18 @@ export function readCredentials(bytes: Uint8Array, format: ImageFormat, trust: T
     const { claim, assertions } = partsOf(newest);
     const signature = checkSignature(newest, claim, assertions, trust);
     const source = sourceOf(newest) ?? earlier.map(readable(sourceOf)).find((found) => found !== null) ?? null;
+    const link = source ? linksOf(newest, manifests).get(source.manifest) : undefined;
     return {
       present: true,
       hash_valid: checkHash(bytes, assertions, isMap(claim) ? text(claim["alg"]) : null),
       claim_generator: generatorOf(claim),
-      digital_source_type: source?.type ?? null,
+      digital_source_type: source && typeIn(source.type, link),
       generator: source?.generator ?? null,
       source_signed:
-        source !== null && signature?.valid === true && (source.manifest === newest || isSigned(source, trust)),
+        source !== null &&
+        link !== undefined &&
+        signature?.valid === true &&
+        (source.manifest === newest || isSigned(source, trust)),
       manifests: manifests.length,
       signature,
     };
@@ -85,6 +90,10 @@ function sourceOf(manifest: Box): Source | null {
   const action = sourceAction(assertions);
   return action && { manifest, type: action.type, generator: action.agent ?? generatorOf(claim) };
 }
+
+/** A generated part does not make the whole file generated. */
+const typeIn = (type: string, link: Link | undefined) =>
+  link === "part" && type === "trainedAlgorithmicMedia" ? "compositeWithTrainedAlgorithmicMedia" : type;
 
 function isSigned({ manifest }: Source, trust: Trust): boolean {
   const { claim, assertions } = partsOf(manifest);
