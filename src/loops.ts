@@ -33,6 +33,8 @@ import { prune as pruneFiles } from "./resources/other_apis/files/service.ts";
 import { deployResults } from "./resources/other_apis/fine_tuning/deploy.ts";
 import { runResponses } from "./resources/other_apis/responses/background.ts";
 import { prune as pruneResponses } from "./resources/other_apis/responses/service.ts";
+import { runIndexing } from "./resources/other_apis/vector_stores/index_files.ts";
+import { prune as pruneVectorStores } from "./resources/other_apis/vector_stores/prune.ts";
 import { appendLeft } from "./resources/quality/annotation_queues/append.ts";
 import { prune as pruneAnnotations } from "./resources/quality/annotation_queues/service.ts";
 import { runExperiments } from "./resources/quality/experiments/running/runner.ts";
@@ -93,6 +95,7 @@ const BY_AGE: ReadonlySet<LoopName> = new Set([
   "traces.prune",
   "training_jobs.prune",
   "training_jobs.sweep",
+  "vector_stores.prune",
   "volumes.sweep",
   "webhooks.deliver",
   "webhooks.prune",
@@ -176,6 +179,8 @@ const ticks: Record<LoopName, (ctx: Ctx, signal: AbortSignal) => unknown> = {
   "training_jobs.remote": (ctx) => syncRemote(ctx),
   "training_jobs.system": sampleSystem,
   "training_jobs.sweep": sweepTrainingJobs,
+  "vector_stores.index": runIndexing,
+  "vector_stores.prune": (ctx) => pruneVectorStores(ctx),
   "volumes.sweep": sweepVolumes,
   "webhooks.deliver": deliver,
   "webhooks.fan_out": fanOut,

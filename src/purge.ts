@@ -18,6 +18,7 @@ import * as conversations from "./resources/other_apis/conversations/prune.ts";
 import * as evals from "./resources/other_apis/evals/service.ts";
 import * as files from "./resources/other_apis/files/service.ts";
 import * as responses from "./resources/other_apis/responses/service.ts";
+import * as vectorStores from "./resources/other_apis/vector_stores/prune.ts";
 import * as annotationQueues from "./resources/quality/annotation_queues/service.ts";
 import * as evaluators from "./resources/quality/evaluators/service.ts";
 import * as experiments from "./resources/quality/experiments/service.ts";
@@ -46,6 +47,7 @@ const REMOVALS: readonly ((ctx: Ctx, workspaceId: string) => unknown)[] = [
   conversations.removeAll,
   completions.removeAll,
   inferenceBatches.removeAll,
+  vectorStores.removeAll,
   files.removeAll,
   evals.removeAll,
   experiments.removeAll,

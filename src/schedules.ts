@@ -64,6 +64,8 @@ export const SCHEDULES = {
   "training_jobs.remote": every(SECOND_MS),
   "training_jobs.system": every(10 * SECOND_MS),
   "training_jobs.sweep": every(HOUR_MS),
+  "vector_stores.index": every(5 * SECOND_MS),
+  "vector_stores.prune": "37 * * * *",
   "volumes.sweep": every(MINUTE_MS),
   "webhooks.deliver": every(SECOND_MS / 2),
   "webhooks.fan_out": every(SECOND_MS),

@@ -25,6 +25,7 @@ import { BillingState } from "./resources/money/billing/run_time.ts";
 import { EnergyState } from "./resources/money/energy/live.ts";
 import { InferenceBatchesState } from "./resources/other_apis/batches/live.ts";
 import { ResponsesState } from "./resources/other_apis/responses/live.ts";
+import { VectorStoresState } from "./resources/other_apis/vector_stores/live.ts";
 import { AnnotationQueuesState } from "./resources/quality/annotation_queues/live.ts";
 import { ExperimentsState } from "./resources/quality/experiments/live.ts";
 import { DashboardState } from "./resources/server/dashboard/live.ts";
@@ -78,6 +79,7 @@ export const newState = (ctx: Pick<Ctx, "config" | "clock">): State => ({
   tracker: new TrackerState(),
   trainingJobs: new TrainingJobsState(),
   turns: new TurnsState(),
+  vectorStores: new VectorStoresState(),
   uploads: new UploadsState(),
   volumes: new VolumesState(),
   webhooks: new WebhooksState(),

@@ -25,6 +25,14 @@ export const clientLists = (job: (app: TestApp, id: string) => string, JOB: stri
       prefix: "batch",
       row: () => ({ status: "completed", endpoint: "/v1/messages", finished_at: 1 }),
     },
+    {
+      route: "/v1/containers",
+      table: "sessions",
+      prefix: "ses",
+      row: () => ({ status: "ready", metadata: "{}", volumes: "[]", env: "", name: "c" }),
+      filters: { name: { value: "c", column: null } },
+    },
+    { route: "/v1/vector_stores", table: "client_vector_stores", prefix: "vs", row: () => CONVERSATION },
     { route: "/v1/conversations", table: "client_conversations", prefix: "conv", row: () => CONVERSATION },
     {
       route: "/v1/files",

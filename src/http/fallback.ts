@@ -73,14 +73,9 @@ const ABSENT_KINDS: readonly [path: RegExp, what: string][] = [
 /** Families of OpenAI that this server lacks, and the way to the same end. */
 const ABSENT_FAMILIES: readonly [path: RegExp, words: string][] = [
   [
-    /^\/v1\/vector_stores(?:\/|$)/,
-    "keeps no vector stores. Embed texts with an embedding model, and order them with a reranker",
-  ],
-  [
     /^\/v1\/(?:assistants|threads)(?:\/|$)/,
     "has no assistants and threads. Use agents, and responses with a conversation",
   ],
-  [/^\/v1\/containers(?:\/|$)/, "has no containers. Use sessions: they run commands and keep files"],
   [/^\/v1\/skills(?:\/|$)/, "keeps no skills. Put their text into the instructions of an agent"],
   [/^\/v1\/realtime(?:\/|$)/, "speaks over no open connection. Use chat or responses with a stream"],
 ];

@@ -19,7 +19,7 @@ export type Prefix =
     )
   | ("sec" | "ssh" | "ses" | "exec" | "evl" | "rule" | "exp" | "expi" | "anq" | "anqi" | "mon" | "trc" | "art" | "upl")
   | ("dsr" | "run" | "txn" | "det" | "bat" | "ups" | "cus" | "wrk" | "aud" | "scr" | "agt" | "brs" | "resp" | "bkp")
-  | ("usr" | "psn" | "inv" | "file" | "reg" | "mch" | "psh" | "eval" | "rol")
+  | ("usr" | "psn" | "inv" | "file" | "reg" | "mch" | "psh" | "eval" | "rol" | "vs" | "vsf" | "vsfb")
   | ("conv" | "msg" | "fc" | "fco" | "ctc" | "ctco" | "rs");
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"; // Crockford base 32, lower case

@@ -12,6 +12,8 @@ import { routes as huggingFace } from "../resources/other_apis/hugging_face.ts";
 import { routes as messages } from "../resources/other_apis/messages/routes.ts";
 import { routes as rerank } from "../resources/other_apis/rerank.ts";
 import { routes as responses } from "../resources/other_apis/responses/routes.ts";
+import { routes as vectorFiles } from "../resources/other_apis/vector_stores/file_routes.ts";
+import { routes as vectorStores } from "../resources/other_apis/vector_stores/routes.ts";
 
 export const group: readonly Routes[] = [
   messages,
@@ -26,5 +28,7 @@ export const group: readonly Routes[] = [
   graders,
   evals,
   containers,
+  vectorStores,
+  vectorFiles,
   rerank,
 ];

@@ -59,6 +59,7 @@ const OTHER_ORDERS = [
   "/api/detect/batch/{jobId}/results", // by place in the batch
   "/v1/chat/completions", // oldest first, as OpenAI's
   "/v1/chat/completions/{id}/messages", // by place in the request
+  "/v1/containers/{id}/files", // by the time of the last change
   "/v1/conversations/{id}/items", // by place in the conversation
   "/v1/datasets/{id}/rows", // by row_id
   "/v1/datasets/{id}/snapshots", // by number
@@ -69,6 +70,8 @@ const OTHER_ORDERS = [
   "/v1/responses/{id}/input_items", // by place in the request
   "/v1/traces/conversations", // its ids are the texts of clients
   "/v1/training_jobs/{id}/samples", // by step and number
+  "/v1/vector_stores/{id}/file_batches/{batch}/files", // its ids are those of files
+  "/v1/vector_stores/{id}/files", // likewise
   "/v1/volumes/{name}/files", // by path
 ];
 

@@ -26,7 +26,7 @@ const WITHOUT = [
   /^\w+ \/v1beta\//, // Google's
   /^POST \/models\//, // Hugging Face's
   /^POST \/v1\/fine_tuning\/alpha\/graders\//, // OpenAI's
-  /^\w+ \/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|delete|copy|create)$/, // Ollama's
+  /^\w+ \/api\/(chat|generate|embed|embeddings|tags|show|ps|version|pull|push|delete|copy|create)$/, // Ollama's
   "GET /v1/responses/{id}/input_items", // its items are OpenAI's
   /^\w+ \/v1\/conversations\/\{id\}\/items/, // the same
   "GET /v1/chat/completions/{id}/messages", // and its messages

@@ -149,17 +149,10 @@ describe("on the port for everything", () => {
     ["owner", "POST", "/v1/videos", absent("makes videos")],
     [
       "owner",
-      "POST",
-      "/v1/vector_stores",
-      lacking("keeps no vector stores. Embed texts with an embedding model, and order them with a reranker"),
-    ],
-    [
-      "owner",
       "GET",
       "/v1/threads/x/runs",
       lacking("has no assistants and threads. Use agents, and responses with a conversation"),
     ],
-    ["owner", "POST", "/v1/containers", lacking("has no containers. Use sessions: they run commands and keep files")],
     ["owner", "GET", "/v1/skills", lacking("keeps no skills. Put their text into the instructions of an agent")],
     [
       "owner",

@@ -108,6 +108,25 @@ const batch = async (app: TestApp) => {
   return { id: body.id as string };
 };
 
+const STORE = { name: "journey", embedding_model: "d" };
+const vectorStore = (own: Own) => async (app: TestApp) => {
+  await own(app);
+  const { body } = await app.call("POST", "/v1/vector_stores", STORE);
+  return { id: body.id as string };
+};
+const storedFile = async (app: TestApp) => ({ file_id: (await file(app)).id });
+const storedFiles = async (app: TestApp) => ({ file_ids: [(await file(app)).id] });
+const vectorStoreFile = (own: Own) => async (app: TestApp) => {
+  const made = await vectorStore(own)(app);
+  const { body } = await app.call("POST", `/v1/vector_stores/${made.id}/files`, await storedFile(app));
+  return { ...made, file: body.id as string };
+};
+const vectorStoreBatch = (own: Own) => async (app: TestApp) => {
+  const made = await vectorStore(own)(app);
+  const { body } = await app.call("POST", `/v1/vector_stores/${made.id}/file_batches`, await storedFiles(app));
+  return { ...made, batch: body.id as string };
+};
+
 const PARAMS = { model: "d", max_tokens: 8, messages: MESSAGES };
 const MESSAGE_BATCH = { requests: [{ custom_id: "a", params: PARAMS }] };
 const messageBatch = async (app: TestApp) => {
@@ -264,6 +283,22 @@ export const clientSteps = (own: Own, serving: Named): Step[] => [
   { operation: "POST /v1/evals/{id}/runs/{run}", own: evalRun },
   { operation: "DELETE /v1/evals/{id}/runs/{run}", own: endedRun },
   { operation: "DELETE /v1/evals/{id}", own: evaluation },
+  { operation: "POST /v1/vector_stores", own, json: STORE },
+  { operation: "GET /v1/vector_stores" },
+  { operation: "GET /v1/vector_stores/{id}", own: vectorStore(own) },
+  { operation: "POST /v1/vector_stores/{id}", own: vectorStore(own), json: { name: "renamed" } },
+  { operation: "POST /v1/vector_stores/{id}/search", own: vectorStore(own), json: { query: "hi" } },
+  { operation: "POST /v1/vector_stores/{id}/files", own: vectorStore(own), make: storedFile },
+  { operation: "GET /v1/vector_stores/{id}/files", own: vectorStoreFile(own) },
+  { operation: "GET /v1/vector_stores/{id}/files/{file}", own: vectorStoreFile(own) },
+  { operation: "POST /v1/vector_stores/{id}/files/{file}", own: vectorStoreFile(own), json: { attributes: { a: 1 } } },
+  { operation: "GET /v1/vector_stores/{id}/files/{file}/content", own: vectorStoreFile(own) },
+  { operation: "DELETE /v1/vector_stores/{id}/files/{file}", own: vectorStoreFile(own) },
+  { operation: "POST /v1/vector_stores/{id}/file_batches", own: vectorStore(own), make: storedFiles },
+  { operation: "GET /v1/vector_stores/{id}/file_batches/{batch}", own: vectorStoreBatch(own) },
+  { operation: "GET /v1/vector_stores/{id}/file_batches/{batch}/files", own: vectorStoreBatch(own) },
+  { operation: "POST /v1/vector_stores/{id}/file_batches/{batch}/cancel", own: vectorStoreBatch(own) },
+  { operation: "DELETE /v1/vector_stores/{id}", own: vectorStore(own) },
   { operation: "POST /api/chat", own, json: { model: "d", messages: MESSAGES, stream: false }, plain: true },
   { operation: "POST /api/generate", own, json: { model: "d", prompt: "hi", stream: false }, plain: true },
   { operation: "POST /api/embed", own, json: { model: "d", input: "hi" }, plain: true },

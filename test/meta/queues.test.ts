@@ -40,6 +40,7 @@ const SHARED: Record<string, [permits: number, mostEach: number, mostWaitingEach
   "tracker.permits": [16, 8, 64],
   "trainingJobs.exports": [2, 1, 64],
   "trainingJobs.previews": [3, 2, 64],
+  "vectorStores.permits": [4, 2, 64],
 };
 
 /** All uses in the source: the file and the reason why a permit is not shared, or `shared`. */
@@ -48,6 +49,7 @@ const USES = [
   "platform/outside.ts: shared",
   "resources/other_apis/batches/live.ts: shared",
   "resources/other_apis/responses/live.ts: shared",
+  "resources/other_apis/vector_stores/live.ts: shared",
   "resources/training/code_artifacts/live.ts: shared",
   "resources/data/datasets/live.ts: a dataset belongs to one workspace",
   "resources/data/datasets/live.ts: shared",
@@ -135,6 +137,8 @@ const LOOPS: Record<LoopName, string> = {
   "training_jobs.remote": "regions side by side; a region belongs to one workspace",
   "training_jobs.sweep": "server",
   "training_jobs.system": "server",
+  "vector_stores.index": "turns: vectorStores.permits",
+  "vector_stores.prune": "server",
   "volumes.sweep": "server",
   "webhooks.deliver": "endpoints take turns; a workspace has a share of the attempts",
   "webhooks.fan_out": "short commits of 1,000 rows at most, in order of the events",

@@ -20,6 +20,8 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   browser_sessions: "brs",
   client_conversations: "conv",
   client_files: "file",
+  client_vector_files: "vsf",
+  client_vector_stores: "vs",
   code_artifacts: "art",
   dataset_resolutions: "dsr",
   datasets: "ds",

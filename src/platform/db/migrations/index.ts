@@ -63,6 +63,7 @@ import m0090 from "./0090_prefix_stores.sql" with { type: "text" };
 import m0091 from "./0091_detection_prior.sql" with { type: "text" };
 import m0092 from "./0092_rollouts.sql" with { type: "text" };
 import m0093 from "./0093_teacher.sql" with { type: "text" };
+import m0094 from "./0094_vector_stores.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -132,11 +133,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 91, name: "0091_detection_prior", sql: m0091 },
   { version: 92, name: "0092_rollouts", sql: m0092 },
   { version: 93, name: "0093_teacher", sql: m0093 },
+  { version: 94, name: "0094_vector_stores", sql: m0094 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "ec523b7fb0ef3c6b5957d0abfaaf9ed36012d863a6db7bdd84b02e0946a0a43d";
-export const FRESH_TEXTS = "0d91ba04e369541b2a184e282e4d9a96a314edb354631132ee33696572c5a21c";
+export const SCHEMA = "aa6c3b37f9e9d442e58f8b9dad871c4fd40fd0a6b168509a74b7addc872547e7";
+export const FRESH_TEXTS = "20ac2132866a60845d71a39c6f74cd6b6d48ae5dc43051c3c99a170012606936";

@@ -94,7 +94,8 @@ function summed(app: TestApp): Record<Kind, number> {
     files:
       sum("size_bytes) AS n FROM client_files WHERE workspace_id = ?") +
       sum(`p.size_bytes) AS n FROM upload_parts p JOIN uploads u ON u.id = p.upload_id
-           WHERE u.purpose = 'file' AND u.workspace_id = ?`),
+           WHERE u.purpose = 'file' AND u.workspace_id = ?`) +
+      sum("128 + octet_length(text) + octet_length(vector)) AS n FROM client_vector_chunks WHERE workspace_id = ?"),
   };
 }
 

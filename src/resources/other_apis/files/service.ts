@@ -13,6 +13,7 @@ import { LostKeyError } from "../../../platform/storage/storage.ts";
 import * as looseKeys from "../../data/loose_keys/service.ts";
 import * as uploads from "../../data/uploads/service.ts";
 import { inferenceBatches } from "../batches/table.ts";
+import { vectorFiles } from "../vector_stores/table.ts";
 import type { FilesQuery } from "./schema.ts";
 import { type ClientFileRow, clientFiles } from "./table.ts";
 
@@ -76,6 +77,8 @@ export function remove(ctx: Ctx, workspaceId: string, id: string): ClientFileRow
 
 function drop(tx: Tx, row: ClientFileRow, now: number): ClientFileRow {
   tx.delete(clientFiles).where(eq(clientFiles.id, row.id)).run();
+  const inStores = and(eq(vectorFiles.fileId, row.id), isNull(vectorFiles.removedAt));
+  tx.update(vectorFiles).set({ removedAt: now }).where(inStores).run();
   looseKeys.drop(tx, row.storageKey, now);
   return row;
 }

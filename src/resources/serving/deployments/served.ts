@@ -77,6 +77,17 @@ const activeOf = (ctx: Ctx, workspaceId: string): DeploymentRow[] =>
     .orderBy(asc(deployments.name))
     .all();
 
+/** Active deployments of embedding models, by name. */
+export const embedders = (ctx: Ctx, workspaceId: string): DeploymentRow[] =>
+  ctx.db
+    .select()
+    .from(deployments)
+    .innerJoin(modelTable, eq(deployments.modelId, modelTable.id))
+    .where(and(eq(deployments.workspaceId, workspaceId), ofUsers, inArray(deployments.status, ACTIVE)))
+    .orderBy(asc(deployments.name))
+    .all()
+    .flatMap(({ deployments: row, models: { shape } }) => (shape?.encoder ? [row] : []));
+
 function listed(names: string[]): string {
   if (names.length === 0) return "No deployment is active: create one with POST /v1/deployments";
   const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
