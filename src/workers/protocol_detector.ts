@@ -117,8 +117,11 @@ export const CropScore = later(() =>
 );
 export type CropScore = z.infer<typeof CropScore>;
 
-/** `blank`: of one colour or a smooth slope. `framed`: the picture inside borders was scored. `screenshot`: without one. */
-export const Layout = z.enum(["plain", "framed", "screenshot", "blank"]);
+/**
+ * `blank`: of one colour or a smooth slope. `framed`: the picture inside borders was scored. `screenshot`: without one. Of a
+ * recording: `not_speech` is music, noise or silence.
+ */
+export const Layout = z.enum(["plain", "framed", "screenshot", "blank", "not_speech"]);
 export type Layout = z.infer<typeof Layout>;
 
 /** Scores of a grid of squares over the image, row by row. Of an animation: of its first frame. */
@@ -162,7 +165,7 @@ export const Scored = later(() =>
     signals: Signals,
     /** The squares of an image that its score comes from. Results of earlier versions do not have them. */
     crops: z.array(CropScore).optional(),
-    /** An image has it. Results of earlier versions do not. */
+    /** Results of earlier versions do not have it. */
     layout: Layout.optional(),
     /** Only if it was asked for, and never for speech. */
     heatmap: Heatmap.optional(),

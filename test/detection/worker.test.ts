@@ -172,6 +172,7 @@ test("a clip is scored in windows, by the detector for audio", async () => {
   const { scored } = await detector.score(bytes, { models: ["detector_audio_v0", "detector_v0"] });
   expect(scored?.media).toEqual({ kind: "audio", format: "wav", seconds: 10, sample_rate: 44_100, channels: 2 });
   expect(scored?.models.detector_audio_v0?.score).toBeWithin(sigmoid(20 * 0.18 - 4), sigmoid(20 * 0.24 - 4));
+  expect(scored?.layout).toBe("not_speech"); // a tone
   expect(scored?.models.detector_v0).toMatchObject({ status: "error", score: null });
   const broken = await detector.score(bytes.slice(0, 60), { models: ["detector_audio_v0"] });
   expect(broken.refused?.code).toBe("INVALID_IMAGE");

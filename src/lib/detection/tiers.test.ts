@@ -57,10 +57,11 @@ test("a file that all models call unlike training has a score inside uncertain",
   expect(ensembleOf({ models: { a: sure, b: success(0.95) } })).toMatchObject({ prediction: "ai", reason: null });
 });
 
-test("small, blank and bare screenshots have a score inside uncertain, and borders are told", () => {
+test("small and blank images, bare screenshots and music have a score inside uncertain, and borders are told", () => {
   const of = (more: object) => ensembleOf({ models: { a: success(0.9) }, ...more })!;
   const image = (width: number, height: number) => ({ media: { kind: "image", width, height } });
-  for (const more of [image(255, 900), image(900, 1), { layout: "blank" }, { layout: "screenshot" }])
+  const music = { media: { kind: "audio" }, layout: "not_speech" };
+  for (const more of [image(255, 900), image(900, 1), { layout: "blank" }, { layout: "screenshot" }, music])
     expect(of(more)).toMatchObject({
       prediction: "uncertain",
       isFake: null,

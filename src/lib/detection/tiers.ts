@@ -101,13 +101,16 @@ const LEAST_SIDE = 256;
 export const SMALL = `The image has a side of less than ${LEAST_SIDE} pixels, so the score is moved into uncertain`;
 export const BLANK = "The image is blank or flat, so the score is moved into uncertain";
 export const SCREENSHOT = "The image is a screenshot without a picture, so the score is moved into uncertain";
+export const NOT_SPEECH =
+  "The recording is music, noise or silence and not speech, so the score is moved into uncertain";
 export const FRAMED = "The picture inside the borders was scored; of a screenshot less can be said";
 
-/** The reason why the networks can say nothing about an image, or null. */
+/** The reason why the networks can say nothing about a file, or null. */
 function doubtOf({ media, layout }: Pick<Finding, "media" | "layout">): string | null {
   if (media?.kind === "image" && Math.min(media.width ?? LEAST_SIDE, media.height ?? LEAST_SIDE) < LEAST_SIDE)
     return SMALL;
   if (layout === "blank") return BLANK;
+  if (layout === "not_speech") return NOT_SPEECH;
   return layout === "screenshot" ? SCREENSHOT : null;
 }
 

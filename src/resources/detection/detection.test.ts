@@ -53,6 +53,8 @@ describe("a detection", () => {
     expect(await modelsOf({})).toEqual(["detector_v1"]);
     const clip = await app.call("POST", "/v1/detect", { audio: clipOf({ score: 0.2 }) });
     expect(clip.body).toMatchObject({ image: null, audio: { sampleRate: 16_000 }, prediction: "likely_real" });
+    const report = await app.call("GET", `/api/detect/${clip.body.id}/report`);
+    expect(report.body).toContain("Call a recording generated from a score of 0.55 on");
     expect(Object.keys(clip.body.model_results)).toEqual(["detector_audio_v0"]);
   });
 

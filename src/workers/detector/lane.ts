@@ -7,6 +7,7 @@ import { errorText } from "../../lib/error_text.ts";
 import { loadOnnx } from "../../native/onnx.ts";
 import { AUDIO_MODELS } from "../protocol_detector.ts";
 import { readClip } from "./audio/audio.ts";
+import { isSpeech } from "./audio/speech.ts";
 import { WINDOW } from "./audio/windows.ts";
 import { joinOutputs, type Outputs } from "./batch.ts";
 import { CROP } from "./image/views.ts";
@@ -59,7 +60,8 @@ self.onmessage = ({ data }) => {
         const { input } = data;
         self.postMessage({ type: "ran", results: await run(data), input }, [input.buffer]);
       } else {
-        const heard = await readClip(data.bytes);
+        const clip = await readClip(data.bytes);
+        const heard = { ...clip, isSpeech: isSpeech(clip.windows, clip.count) };
         self.postMessage({ type: "heard", heard }, [heard.windows.buffer]);
       }
     } catch (error) {

@@ -31,6 +31,8 @@ export type Heard = {
   seconds: number;
   sampleRate: number;
   channels: number;
+  /** False: music, noise or silence. */
+  isSpeech: boolean;
 };
 
 /** `features`: the output with the features, if they are wanted. */

@@ -158,7 +158,10 @@ async function testRobustness(
 
 async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, options: ScoreOptions): Promise<Scored> {
   const { lanes, models } = world;
-  const { windows, count, format, seconds, sampleRate, channels } = await lanes.readAudio(bytes, options.signal);
+  const { windows, count, format, seconds, sampleRate, channels, isSpeech } = await lanes.readAudio(
+    bytes,
+    options.signal,
+  );
   const available = options.models.filter((name) => models.found.has(name));
   const heard =
     available.length > 0 ? await lanes.score({ models: available, input: windows, count }, options.signal) : {};
@@ -168,6 +171,7 @@ async function scoreAudio(world: World, bytes: Uint8Array<ArrayBuffer>, options:
     models: results,
     versions: versionsOf(world, options.models),
     signals: { c2pa: null, metadata: NOTHING_WRITTEN, robustness: null },
+    layout: isSpeech ? "plain" : "not_speech",
     ...(options.features ? { evidence: evidenceOf(models, [{ view: "original", results: heard }]) } : {}),
   };
 }

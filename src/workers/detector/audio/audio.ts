@@ -18,7 +18,7 @@ const READERS: Record<AudioFormat, (bytes: Uint8Array) => Clip | Promise<Clip>> 
   mp3: readMp3,
 };
 
-export async function readClip(bytes: Uint8Array): Promise<Heard> {
+export async function readClip(bytes: Uint8Array): Promise<Omit<Heard, "isSpeech">> {
   const sniffed = sniff(bytes);
   if (sniffed?.kind !== "audio")
     throw new Refusal("UNSUPPORTED_FORMAT", "The file is not a WAV, FLAC or MP3. Send one of these formats");
@@ -31,7 +31,7 @@ export async function readClip(bytes: Uint8Array): Promise<Heard> {
   }
 }
 
-export function cutWindows({ samples, sampleRate, channels }: Clip): Omit<Heard, "format"> {
+export function cutWindows({ samples, sampleRate, channels }: Clip): Omit<Heard, "format" | "isSpeech"> {
   const length = resampledLength(samples.length, sampleRate);
   if (length < LEAST_SAMPLES)
     throw new AudioError("The clip is shorter than a quarter of a second. Send a longer clip");
