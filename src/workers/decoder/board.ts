@@ -85,8 +85,8 @@ export class Board {
     this.#device.put(this.commandsAt, list);
   }
 
-  /** Where a slot stands and how it draws: one word after the other. */
-  placesOf(slot: number): number[] {
+  /** The words with the token, the position and the drawing of a slot. */
+  wordsOf(slot: number): number[] {
     const { slotTokens, slotPositions, drawings } = this.layout;
     const words = Array.from({ length: DRAWING_WORDS }, (_, i) => drawings + slot * DRAWING_WORDS + i);
     return [slotTokens + slot, slotPositions + slot, ...words];

@@ -1,9 +1,8 @@
 /**
  * Moves what a sequence has on the device to the host and back, bit by bit: it goes on with the same tokens as if it had
- * never paused. Its pages stay on the device as long as nobody needs them.
+ * never paused. Its pages stay on the device until another sequence needs them.
  */
-import type { Device } from "../../native/cuda/decode/kernels.ts";
-import { PAGE } from "../../native/cuda/decode/kernels.ts";
+import { type Device, PAGE } from "../../native/cuda/decode/kernels.ts";
 import type { Board } from "./board.ts";
 import type { PoolAt } from "./page_blocks.ts";
 import type { Lease, PageTable } from "./pages.ts";
@@ -31,17 +30,17 @@ export class Pausing {
   /** Copies what the slot has. All commands of the board were carried out. */
   save(slot: number): Uint8Array {
     const { device, board, memory } = this.#parts;
-    const words = board.placesOf(slot).map((place) => ({ at: board.address(place), bytes: 4 }));
-    return device.gather([...words, ...memory.placesOf(slot)]);
+    const words = board.wordsOf(slot).map((place) => ({ at: board.address(place), bytes: 4 }));
+    return device.gather([...words, ...memory.partsOf(slot)]);
   }
 
   restore(slot: number, saved: Uint8Array) {
     const { device, board, memory } = this.#parts;
-    const places = board.placesOf(slot);
-    const words = new Int32Array(saved.slice(0, places.length * 4).buffer);
-    for (const [i, place] of places.entries()) board.set(place, words[i]!);
-    let from = places.length * 4;
-    for (const { at, bytes } of memory.placesOf(slot)) {
+    const words = board.wordsOf(slot);
+    const values = new Int32Array(saved.slice(0, words.length * 4).buffer);
+    for (const [i, word] of words.entries()) board.set(word, values[i]!);
+    let from = words.length * 4;
+    for (const { at, bytes } of memory.partsOf(slot)) {
       device.put(at, saved.subarray(from, from + bytes));
       from += bytes;
     }
@@ -54,7 +53,7 @@ export class Pausing {
     const table = lease.table.slice(0, Math.ceil(position / PAGE));
     const bytes = table.length * pool.layers * pool.pageBytes;
     if (this.#bytes + bytes > MOST_BYTES && !isLast) return;
-    paused.pages = device.gather(placesOf(pool, table));
+    paused.pages = device.gather(rangesOf(pool, table));
     this.#bytes += bytes;
     pages.release(lease);
   }
@@ -69,7 +68,7 @@ export class Pausing {
     const count = content.length / (pool.layers * pool.pageBytes);
     for (let i = 0; i < count; i++) pages.grow(own, i * PAGE);
     let from = 0;
-    for (const { at, bytes } of placesOf(pool, own.table)) {
+    for (const { at, bytes } of rangesOf(pool, own.table)) {
       device.put(at, content.subarray(from, from + bytes));
       from += bytes;
     }
@@ -82,7 +81,7 @@ export class Pausing {
   }
 }
 
-const placesOf = ({ pool, layers, layerBytes, pageBytes }: PoolAt, table: readonly number[]) =>
+const rangesOf = ({ pool, layers, layerBytes, pageBytes }: PoolAt, table: readonly number[]) =>
   Array.from({ length: layers }, (_, layer) =>
     table.map((page) => ({ at: pool + layer * layerBytes + page * pageBytes, bytes: pageBytes })),
   ).flat();

@@ -20,7 +20,7 @@ type Waiting = {
   after: readonly Waiting[];
   /** Names of the blocks that may be brought instead of read. */
   blocks: readonly string[];
-  /** Of its request, or of a more urgent one that waits for it. */
+  /** The rank of its request, or of a more urgent one that waits for it. */
   rank: number;
 };
 type Row = { slot: number; token: number; position: number; adapter: number };

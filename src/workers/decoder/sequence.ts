@@ -2,7 +2,7 @@ import type { GuessedText } from "./guessing/text.ts";
 import type { Lease } from "./pages.ts";
 import type { Admission } from "./types.ts";
 
-/** What the slot had on the device, and the content of its pages once these were given away. */
+/** The content that its slot had on the device, and that of its pages once these were given away. */
 export type Paused = { slot: Uint8Array; pages: Uint8Array | null };
 
 /** A sequence that was admitted, on the host. */

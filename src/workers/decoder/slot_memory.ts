@@ -39,7 +39,7 @@ export function openSlotMemory(device: Device, { slots, rows, vocab, vocabStride
     },
     putMask: (slot: number, bits: Uint32Array) => device.put(masks + slot * maskWords * 4, bits),
     /** All that a slot has here from one step to the next. */
-    placesOf: (slot: number) => [
+    partsOf: (slot: number) => [
       { at: biases + slot * MOST_BIASES * 8, bytes: MOST_BIASES * 8 },
       { at: lists + slot * listed * 8, bytes: listed * 8 },
       { at: masks + slot * maskWords * 4, bytes: maskWords * 4 },

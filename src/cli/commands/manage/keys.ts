@@ -1,3 +1,4 @@
+import { PRIORITIES } from "../../../lib/chat/priority.ts";
 import { UsageError } from "../../../lib/errors.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import { expiresSoon, isoTime, parseDuration } from "../../../lib/time.ts";
@@ -27,6 +28,12 @@ const create = command({
       value: "WHEN",
       doc: "Duration such as 90m, 12h or 30d, a date, or never (default: api_keys.life_days; the first key never expires)",
     },
+    priority: {
+      type: "string",
+      value: "PRIORITY",
+      choices: PRIORITIES,
+      doc: "Default of its requests, and the most urgent that they may name (default: normal, and any)",
+    },
     json: { type: "boolean", doc: 'Print {"id","key"}' },
   },
   examples: [
@@ -34,15 +41,23 @@ const create = command({
     "verk keys create --workspace research --scope read --expires 30d --json",
     "verk keys create --name backup-service --expires never",
   ],
-  async run({ name, scope, expires, json, ...where }) {
+  async run({ name, scope, expires, priority: named, json, ...where }) {
     const { audited, inWorkspace, keys, SCOPES } = await import("../../offline.ts");
     const scopes = scope.length === 0 ? (["*"] as const) : [...new Set(scope)].map((each) => scopeOf(each, SCOPES));
     const label = labelOf("--name", name ?? "cli");
+    const priority = PRIORITIES.find((each) => each === named);
     const expires_at = expires === undefined ? undefined : endOf(expires);
     const { row, key } = await inWorkspace(
       where,
       (ctx, { id }) => {
-        const fields = { name: label, scopes: [...scopes], expires_at, monthly_budget_usd: null, metadata: {} };
+        const fields = {
+          name: label,
+          scopes: [...scopes],
+          expires_at,
+          monthly_budget_usd: null,
+          priority,
+          metadata: {},
+        };
         const created = keys.create(ctx, id, fields);
         audited(ctx, "verk keys create", id, created.row.id);
         return created;

@@ -101,7 +101,7 @@ CREATE TABLE api_keys (
   revoked_at INTEGER,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
-, budget_key_id TEXT, user_id TEXT, kind TEXT NOT NULL DEFAULT 'key') STRICT;
+, budget_key_id TEXT, user_id TEXT, kind TEXT NOT NULL DEFAULT 'key', priority TEXT) STRICT;
 CREATE TABLE audit_log (
   workspace_id TEXT NOT NULL,
   id TEXT NOT NULL,

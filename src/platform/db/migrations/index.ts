@@ -64,6 +64,7 @@ import m0091 from "./0091_detection_prior.sql" with { type: "text" };
 import m0092 from "./0092_rollouts.sql" with { type: "text" };
 import m0093 from "./0093_teacher.sql" with { type: "text" };
 import m0094 from "./0094_vector_stores.sql" with { type: "text" };
+import m0095 from "./0095_key_priority.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -134,11 +135,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 92, name: "0092_rollouts", sql: m0092 },
   { version: 93, name: "0093_teacher", sql: m0093 },
   { version: 94, name: "0094_vector_stores", sql: m0094 },
+  { version: 95, name: "0095_key_priority", sql: m0095 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "aa6c3b37f9e9d442e58f8b9dad871c4fd40fd0a6b168509a74b7addc872547e7";
-export const FRESH_TEXTS = "20ac2132866a60845d71a39c6f74cd6b6d48ae5dc43051c3c99a170012606936";
+export const SCHEMA = "118ef7c7aad1f4e4566bc18ad805df47a86d486ac4f8289753874d328e0458f6";
+export const FRESH_TEXTS = "56bf263aa6d2fe17f86fa376a356c599ed7b46c8ac37b3bc175388cf4e9891f9";

@@ -101,6 +101,17 @@ describe("a new key", () => {
     ).toBe(201);
   });
 
+  test("gets no more urgent priority than the key that makes it, also by a rotation", async () => {
+    const parent = (await create({ priority: "batch" })).body.key;
+    const made = await Promise.all(
+      [{}, { priority: "interactive" }, { priority: "rollout" }].map((more) => create(more, parent)),
+    );
+    expect(made.map(({ body }) => body.priority)).toEqual(["batch", "batch", "rollout"]);
+    expect((await create({})).body.priority).toBeNull();
+    const { body } = await app.call("POST", `/v1/api_keys/${made[2]!.body.id}/rotate`, {}, { key: parent });
+    expect(body.priority).toBe("rollout");
+  });
+
   test.each([
     [{ name: "" }, "/name"],
     [{ scopes: [] }, "/scopes"],

@@ -24,6 +24,7 @@ export function rotate(ctx: Ctx, { workspaceId, id, graceMs, by }: Rotation): { 
       metadata: old.metadata,
       expires_at: isoOrNull(old.expiresAt === null ? null : now + old.expiresAt - old.createdAt),
       monthly_budget_usd: monthlyBudgetMicros === null ? null : usdOf(monthlyBudgetMicros),
+      priority: old.priority,
     };
     if (by) requireOwnOrService(by, old);
     const allowed = by ? keys.boundedBy(ctx, by, { ...input, expires_at: earlier(ctx, by, input.expires_at) }) : input;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SCOPES } from "../../../context.ts";
+import { PRIORITIES } from "../../../lib/chat/priority.ts";
 import { MICRO_USD, usdOf } from "../../../lib/money.ts";
 import { DateTime, isoOrNull, Label, later, Metadata, Notice } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
@@ -17,6 +18,10 @@ export const ApiKey = later(() =>
       spent_this_month_usd: z
         .number()
         .describe("Charges of this calendar month (UTC), by this key and by keys that share its budget"),
+      priority: z
+        .enum(PRIORITIES)
+        .nullable()
+        .describe("Default priority of its requests, and the most urgent that they may name; null: normal, and any"),
       metadata: z.record(z.string(), z.string()),
       expires_at: DateTime.nullable(),
       last_used_at: DateTime.nullable().describe("Null before the first use. Written up to 30 seconds after the use"),
@@ -56,6 +61,12 @@ export const CreateApiKey = later(() =>
         .nullable()
         .default(null)
         .describe("Limit of spending per calendar month (UTC); null: the budget of the key that creates it"),
+      priority: z
+        .enum(PRIORITIES)
+        .nullish()
+        .describe(
+          "Default priority of its requests, and the most urgent that they may name; left out: that of the key that creates it",
+        ),
       metadata: Metadata.default({}),
     })
     .meta({ id: "CreateApiKey" }),
@@ -83,6 +94,7 @@ export const present = (row: ApiKeyRow, { spentMicros }: { spentMicros: number }
   scopes: row.scopes,
   monthly_budget_usd: row.monthlyBudgetMicros === null ? null : usdOf(row.monthlyBudgetMicros),
   spent_this_month_usd: usdOf(spentMicros),
+  priority: row.priority,
   metadata: row.metadata,
   expires_at: isoOrNull(row.expiresAt),
   last_used_at: isoOrNull(row.lastUsedAt),

@@ -3,6 +3,7 @@ import type { Ctx, Principal, Scope } from "../../../context.ts";
 import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
+import { boundedPriority } from "../../../lib/chat/priority.ts";
 import { COMMAND_LINE_KEY } from "../../../lib/command_line_key.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
@@ -36,6 +37,10 @@ const insert = preparedInsert(apiKeys);
 export function mustGet(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
   return byId(ctx.db, { id, workspaceId }) ?? notFound(id);
 }
+
+/** Null: none, or the key is gone. */
+export const priorityOf = ({ db }: Pick<Ctx, "db">, workspaceId: string, id: string) =>
+  byId(db, { id, workspaceId })?.priority ?? null;
 
 /** A seat is no key to the callers of the API. */
 export function mustGetKey(ctx: Ctx, workspaceId: string, id: string): ApiKeyRow {
@@ -87,12 +92,13 @@ export function boundedBy(ctx: Ctx, principal: Principal, input: CreateApiKey): 
         param: "/scopes",
       },
     );
-  const { expiresAt, monthlyBudgetMicros } = mustGet(ctx, principal.workspaceId, principal.keyId);
+  const { expiresAt, monthlyBudgetMicros, priority } = mustGet(ctx, principal.workspaceId, principal.keyId);
   const bounded = {
     ...input,
     expires_at:
       input.expires_at ?? isoOrNull(input.expires_at === null ? expiresAt : earlier(expiresAt, usualExpiry(ctx))),
     monthly_budget_usd: input.monthly_budget_usd ?? (monthlyBudgetMicros === null ? null : usdOf(monthlyBudgetMicros)),
+    priority: boundedPriority(input.priority ?? null, priority),
   };
   if (expiresAt !== null && Date.parse(bounded.expires_at ?? "") > expiresAt)
     throw new AppError(
@@ -164,6 +170,7 @@ export function create(
     metadata: input.metadata,
     expiresAt,
     budgetKeyId,
+    priority: input.priority ?? null,
     monthlyBudgetMicros: input.monthly_budget_usd === null ? null : microsOf(input.monthly_budget_usd),
   });
   return { row, key };
@@ -183,6 +190,7 @@ export const createSeat = (ctx: Ctx, { scopes, userId, ...seat }: SeatInput): Ap
     metadata: {},
     expiresAt: null,
     budgetKeyId: null,
+    priority: null,
     monthlyBudgetMicros: null,
   });
 

@@ -1,5 +1,6 @@
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { Scope } from "../../../context.ts";
+import { PRIORITIES } from "../../../lib/chat/priority.ts";
 import { workspaces } from "../workspaces/table.ts";
 
 export const STATUSES = ["active", "revoked"] as const;
@@ -23,6 +24,8 @@ export const apiKeys = sqliteTable("api_keys", {
   updatedAt: integer("updated_at").notNull(),
   /** The key whose budget this one shares. */
   budgetKeyId: text("budget_key_id"),
+  /** The default of its requests, and the most urgent one that they may name. Null: normal, and any. */
+  priority: text("priority", { enum: PRIORITIES }),
   /** The user that the key belongs to; null: a service. */
   userId: text("user_id"),
   /** A seat stands for its user in browser sessions. It has no secret, and the API of keys does not know it. */

@@ -1,7 +1,8 @@
 /** One inference request from its arrival to its record. It owns its replica, and each of its transitions exists once. */
 import type { Ctx } from "../../../../context.ts";
-import type { Priority } from "../../../../lib/chat/priority.ts";
+import { boundedPriority, type Priority } from "../../../../lib/chat/priority.ts";
 import { newId } from "../../../../lib/ids.ts";
+import { priorityOf } from "../../../access/api_keys/service.ts";
 import * as traces from "../../../watching/traces/service.ts";
 import { admitBackground } from "../fleet/background.ts";
 import { type Live, type Lora, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
@@ -163,6 +164,14 @@ export class Flight {
     if (this.#replica) this.#replica.provedAt = this.ctx.clock.steady();
   }
 
+  /** A key never gets more than its own priority, whatever its requests name. */
+  #priority(): Priority {
+    const { body, background, recording, keyId } = this.call;
+    const usual = background ? "batch" : recording ? "rollout" : null;
+    const ofKey = keyId ? priorityOf(this.ctx, this.row.workspaceId, keyId) : null;
+    return boundedPriority(body.priority ?? usual, ofKey) ?? "normal";
+  }
+
   async send(): Promise<Response> {
     const replica = this.#replica;
     if (!replica) throw new Error("a request without a replica");
@@ -181,7 +190,7 @@ export class Flight {
       "content-type": "application/json",
       "x-verk-request": this.id,
       "x-verk-checked": "1",
-      "x-verk-priority": this.call.body.priority ?? (this.call.background ? "batch" : "normal"),
+      "x-verk-priority": this.#priority(),
       ...(adapter === null ? {} : { "x-verk-adapter": adapter.name }),
       ...(this.call.isOfLlama ? { "x-verk-llama": "1" } : {}),
       ...(this.call.recording ? { "x-verk-tokens": "1" } : {}),
