@@ -34,6 +34,7 @@ const OF_OTHERS = [
   "fine_tuning",
   "evals",
   "containers",
+  "moderations",
   "vector_stores",
   "rerank",
 ];

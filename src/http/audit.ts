@@ -41,7 +41,7 @@ const LONGEST_PATH = 2_048;
 const INFERENCE =
   /^POST \/v1\/(?:deployments\/[^/]+\/)?(?:chat\/completions|completions|embeddings|chat\/completions\/input_tokens)$/;
 const OTHER_CLIENTS =
-  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|responses|responses\/input_tokens|rerank)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
+  /^POST \/(?:v1\/(?:messages|messages\/count_tokens|responses|responses\/input_tokens|rerank|moderations)|completion|infill|tokenize|detokenize|apply-template|api\/(?:chat|generate|embed|embeddings|show))$/;
 const OF_MODELS =
   /^POST \/(?:v1beta\/models\/[^/]+\/(?:\w+Contents?|countTokens)|models\/[^/]+\/pipeline\/feature-extraction)$/;
 const DETECTION = /^POST \/(?:api\/detect(?:\/url)?|v1\/detect)$/;

@@ -67,7 +67,6 @@ const ABSENT_KINDS: readonly [path: RegExp, what: string][] = [
   [/^\/v1\/audio\/speech$/, "speaks"],
   [/^\/v1\/images\/(?:generations|edits|variations)$/, "makes images"],
   [/^\/v1\/videos(?:\/|$)/, "makes videos"],
-  [/^\/v1\/moderations$/, "moderates texts"],
 ];
 
 /** Families of OpenAI that this server lacks, and the way to the same end. */

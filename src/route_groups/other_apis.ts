@@ -10,6 +10,7 @@ import { routes as fineTuning } from "../resources/other_apis/fine_tuning/routes
 import { routes as google } from "../resources/other_apis/google/routes.ts";
 import { routes as huggingFace } from "../resources/other_apis/hugging_face.ts";
 import { routes as messages } from "../resources/other_apis/messages/routes.ts";
+import { routes as moderations } from "../resources/other_apis/moderations/routes.ts";
 import { routes as rerank } from "../resources/other_apis/rerank.ts";
 import { routes as responses } from "../resources/other_apis/responses/routes.ts";
 import { routes as vectorFiles } from "../resources/other_apis/vector_stores/file_routes.ts";
@@ -28,6 +29,7 @@ export const group: readonly Routes[] = [
   graders,
   evals,
   containers,
+  moderations,
   vectorStores,
   vectorFiles,
   rerank,

@@ -31,7 +31,7 @@ const NEEDS: readonly [path: RegExp, scope: Scope | "account" | "any" | "every" 
   [/^\/v1\/rollouts\/dataset$/, "training"],
   [/^\/v1\/annotation_queues\/[^/]+\/(items\/|next$)/, "annotate"],
   [
-    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|rollouts|traces|conversations|vector_stores|otlp)/,
+    /^\/v1\/(models|deployments|chat|completions|embeddings|messages|responses|batches|rerank|rollouts|traces|conversations|vector_stores|moderations|otlp)/,
     "inference",
   ],
   [/^\/(completion|infill|tokenize|detokenize|apply-template|props|slots|lora-adapters)$/, "inference"],

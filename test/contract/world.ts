@@ -126,6 +126,7 @@ const BODIES: Record<string, unknown> = {
   "POST /v1/vector_stores/{id}/search": { query: "q" },
   "POST /v1/vector_stores/{id}/files": { file_id: "none" },
   "POST /v1/vector_stores/{id}/file_batches": { file_ids: ["none"] },
+  "POST /v1/moderations": { model: "none", input: "hi" },
   "POST /v1/containers": { name: "c", file_ids: ["none"] },
   "POST /v1/sessions": { volumes: [{ name: "none", mount_path: "/workspace/v" }] },
   "POST /v1/sessions/{id}/exec": { command: ["true"] },

@@ -33,6 +33,7 @@ const WITHOUT = [
   "POST /v1/otlp/v1/traces", // the answer of OTLP/HTTP
   "POST /v1/traces",
   "DELETE /v1/files/{id}", // object, or the type of Anthropic
+  "POST /v1/moderations", // OpenAI's
   "GET /v1/cost/by_day", // a plain list, as its neighbours
   "GET /v1/cost/by_gpu",
   "GET /v1/cost/by_provider",

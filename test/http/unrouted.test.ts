@@ -145,7 +145,6 @@ describe("on the port for everything", () => {
     ["owner", "POST", "/v1/audio/speech", absent("speaks")],
     ["owner", "POST", "/v1/audio/transcriptions", absent("hears audio")],
     ["owner", "POST", "/v1/images/edits/", absent("makes images")],
-    ["owner", "GET", "/v1/moderations", absent("moderates texts")],
     ["owner", "POST", "/v1/videos", absent("makes videos")],
     [
       "owner",

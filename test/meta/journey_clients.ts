@@ -2,6 +2,7 @@ import { newId } from "../../src/lib/ids.ts";
 import { runBatches } from "../../src/resources/other_apis/batches/runner.ts";
 import type { TestApp } from "../harness.ts";
 import { insert } from "../insert_row.ts";
+import { chatAnswer, pretendServing } from "../pretend_replica.ts";
 import type { Step } from "./journey.ts";
 import { published } from "./journey_models.ts";
 
@@ -108,6 +109,16 @@ const batch = async (app: TestApp) => {
   return { id: body.id as string };
 };
 
+/** A deployment that says yes to every question. */
+const moderating = async (app: TestApp) => {
+  const { status, body } = await app.call("POST", "/v1/deployments", { model: "journey/served", name: "moderator" });
+  const yes = { token: "yes", logprob: 0, bytes: null };
+  const logprobs = { content: [{ ...yes, top_logprobs: [yes] }], refusal: null };
+  const whole = chatAnswer("yes");
+  const answer = () => ({ ...whole, choices: whole.choices.map((choice) => ({ ...choice, logprobs })) });
+  if (status === 201) pretendServing(app, body.id, { parallel: 4, answer });
+  return {};
+};
 const STORE = { name: "journey", embedding_model: "d" };
 const vectorStore = (own: Own) => async (app: TestApp) => {
   await own(app);
@@ -318,5 +329,6 @@ export const clientSteps = (own: Own, serving: Named): Step[] => [
   { operation: "POST /api/pull", json: { model: "second", stream: false }, plain: true },
   { operation: "POST /api/push", own: published, json: { model: "journey/published", stream: false }, plain: true },
   { operation: "DELETE /api/delete", json: { model: "second" }, plain: true },
+  { operation: "POST /v1/moderations", own: moderating, json: { model: "moderator", input: "hi" }, plain: true },
   { operation: "POST /v1/rerank", own, json: { model: "d", query: "q", documents: ["a"] } },
 ];

@@ -65,6 +65,7 @@ const PARSED: Record<string, [count: number, author: string]> = {
   "src/resources/other_apis/evals/present.ts": [1, OWN_ROWS],
   "src/resources/other_apis/messages/batches.ts": [1, OWN_FILES],
   "src/resources/other_apis/messages/files.ts": [1, "an uploaded file, limited like a body"],
+  "src/resources/other_apis/moderations/routes.ts": [1, ANSWER],
   "src/resources/other_apis/ollama/context.ts": [1, ANSWER],
   "src/resources/other_apis/vector_stores/index_files.ts": [1, "an uploaded file of limited length"],
   "src/resources/watching/traces/otlp/langfuse.ts": [1, BODY],

@@ -54,11 +54,13 @@ export const BASIC: Case[] = [
   ["GET /v1/models", get("/v1/models")],
 ];
 
-const absent = (path: string, what: string) => async (post: Post) => {
-  const { status, body } = await post(path, {});
-  const { code, message } = body.error;
-  return status === 404 && code === "model_not_found" && message.includes(what);
-};
+const absent =
+  (path: string, what: string, sent: object = {}) =>
+  async (post: Post) => {
+    const { status, body } = await post(path, sent);
+    const { code, message } = body.error;
+    return status === 404 && code === "model_not_found" && message.includes(what);
+  };
 
 /** Deliberate: what these clients expect, and why the answer is another. */
 export const DELIBERATE: Case[] = [
@@ -74,7 +76,10 @@ export const DELIBERATE: Case[] = [
     refused(TEXT, { ...begun, suffix: "end" }, ({ param }) => param === "/suffix"),
   ],
   ["/infill needs such a model too: 400", refused("/infill", { input_prefix: "a", input_suffix: "b" })],
-  ["/v1/moderations: no moderation model can be served here", absent("/v1/moderations", "moderates texts")],
+  [
+    "/v1/moderations without a model: no moderation model is built in",
+    absent("/v1/moderations", "moderates texts", { input: "a" }),
+  ],
   [
     "/v1/audio/transcriptions: no model that hears can be served here",
     absent("/v1/audio/transcriptions", "hears audio"),

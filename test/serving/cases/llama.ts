@@ -69,7 +69,7 @@ export const LLAMA: readonly [name: string, from: readonly Case[], run: string][
   ["endpoint POST /api/generate", OTHERS, "POST /api/generate"],
   ["endpoint POST /api/embed", OTHERS, "POST /api/embed"],
   ["endpoint POST /api/show", OTHERS, "POST /api/show"],
-  ["endpoint POST /v1/moderations", DELIBERATE, "/v1/moderations: no moderation model can be served here"],
+  ["endpoint POST /v1/moderations", DELIBERATE, "/v1/moderations without a model: no moderation model is built in"],
   ["endpoint GET /api/tags", OTHERS, "GET /api/tags"],
   ["endpoint GET /api/ps", OTHERS, "GET /api/ps"],
   ["endpoint GET /api/version", OTHERS, "GET /api/version"],
