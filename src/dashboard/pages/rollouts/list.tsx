@@ -38,7 +38,7 @@ export function Page() {
       }
     >
       <Card>
-        <search class="filters">
+        <search class="filters rollouts-filters">
           <SelectField
             label="State"
             value={status}
