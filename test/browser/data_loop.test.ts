@@ -21,8 +21,7 @@ describe.skipIf(CHROMIUM === null)("the data loop", () => {
     await page.tabTo(MARKUP);
     await page.press("Enter");
     await page.waitForText("0 of 2 done");
-    await page.tabTo("Set a dataset");
-    await page.press("Tab", "shift"); // back to the button Annotate
+    await page.tabTo("Annotate items");
     await page.press("Enter");
     await page.waitForText("Reserved for you");
     await page.press("ArrowRight");

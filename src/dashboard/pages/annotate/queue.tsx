@@ -63,7 +63,7 @@ function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
   return (
     <>
       <LinkButton kind="primary" href={`/annotate/${queue.id}/work`}>
-        Annotate
+        Annotate items
       </LinkButton>
       <TrainOnThese queue={queue} />
       {queue.dataset_id === null && <Button onClick={() => setIsOpen("target")}>Set a dataset</Button>}

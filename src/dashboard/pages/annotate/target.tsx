@@ -54,11 +54,15 @@ export async function targetOf(value: string, queue: string, mode: Mode): Promis
   return (await api<Dataset>("/v1/datasets", { method: "POST", body })).id;
 }
 
+/** No event says that a row has come. */
+const ROWS_MS = 3_000;
+
 /** Opens New run with the rows of the queue, once there is one. */
 export function TrainOnThese({ queue }: { queue: AnnotationQueue }) {
   const id = queue.dataset_id;
   const dataset = useResource<Dataset>(id === null ? null : `/v1/datasets/${encodeURIComponent(id)}`, {
     events: ["dataset.", "annotation_"],
+    everyMs: ROWS_MS,
   });
   if (id === null || !dataset.data?.num_rows) return null;
   const query = new URLSearchParams({ method: OF_MODE[queue.mode].method, dataset: id });

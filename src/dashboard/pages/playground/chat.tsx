@@ -15,7 +15,7 @@ import type { Board } from "./board.ts";
 import { ChatColumn } from "./column.tsx";
 import { type Column, keyOf } from "./columns.ts";
 import { Composer } from "./composer.tsx";
-import { useVision } from "./facts.ts";
+import { useTitles, useVision } from "./facts.ts";
 import { hasEarlier, noteAddress } from "./opened.ts";
 import { Picker } from "./picker.tsx";
 import { wrongOf } from "./request.ts";
@@ -51,6 +51,7 @@ export function Chat({ board, columns, deployments, agents, onBegin, onBack }: C
   const wrong = wrongOf(fields);
   const hasTurns = keys.some((key) => board.treeOf(key).turns.size > 0);
   const isBusy = board.running.value.size > 0;
+  const titleOf = useTitles(columns);
   const canSee = useVision(keys.map((key) => board.hosts.value.get(key)));
   board.see({ columns, deployments, isColoured }, () => void sync(board));
   noteAddress();
@@ -214,7 +215,9 @@ export function Chat({ board, columns, deployments, agents, onBegin, onBack }: C
           onPick={pick}
         />
       )}
-      {isSharing && <Share columns={sharedOf(board, columns, deployments)} onClose={() => setSharing(false)} />}
+      {isSharing && (
+        <Share columns={sharedOf(board, columns, deployments, titleOf)} onClose={() => setSharing(false)} />
+      )}
     </Frame>
   );
 }

@@ -7,10 +7,11 @@ import type { Model } from "../../../resources/serving/models/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
 import { useResource, useResources } from "../../data/resource.ts";
+import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { type Column, deploymentOf, isActive } from "./columns.ts";
 import type { SentMessage } from "./sent.ts";
-import type { Checkpoints } from "./titles.ts";
+import { type Checkpoints, checkpointText, titleOf } from "./titles.ts";
 
 export type Facts = {
   /** The deployment that answers. Undefined: the first message starts one. */
@@ -51,6 +52,20 @@ export function useFacts(column: Column, deployments: readonly Deployment[]): Fa
   const deployment = hostOf(column, deployments, { job, agent });
   const model = useResource<Model>(deployment && isActive(deployment) ? `/v1/models/${deployment.id}` : null).data;
   return { deployment, agent, job, checkpoints, context: model?.context_length };
+}
+
+/** Names of columns in a list. A run whose job is unknown keeps its id. */
+export function useTitles(columns: readonly Column[]): (column: Column, deployment: Deployment | undefined) => string {
+  const runName = useRunNames();
+  const jobs = may("training") ? columns.flatMap((column) => (column.kind === "run" ? column.job : [])) : [];
+  const { parts } = useResources<Checkpoints>(
+    [...new Set(jobs)].map((job) => `/v1/training_jobs/${id(job)}/checkpoints?limit=100`),
+  );
+  const checkpoints = { data: parts.flatMap(({ data }) => data?.data ?? []) };
+  return (column, deployment) =>
+    column.kind === "run"
+      ? `${runName(column.job)} ${checkpointText(column.checkpoint, checkpoints)}`
+      : titleOf(column, { deployment, job: undefined, checkpoints }).title;
 }
 
 /** The deployment if it answers at once. A parked one is not woken for a question of the page. */

@@ -8,7 +8,14 @@ import { modelOf } from "./serve.ts";
 import type { Shared } from "./share.tsx";
 import { branchesOf, pathOf, type Tree } from "./tree.ts";
 
-export function sharedOf(board: Board, columns: readonly Column[], deployments: readonly Deployment[]): Shared[] {
+type Titles = (column: Column, deployment: Deployment | undefined) => string;
+
+export function sharedOf(
+  board: Board,
+  columns: readonly Column[],
+  deployments: readonly Deployment[],
+  titleOf: Titles,
+): Shared[] {
   const fields = board.fields.value;
   const { system } = fields;
   const shown = columns.map((column) => ({ column, key: keyOf(column), tree: board.treeOf(keyOf(column)) }));
@@ -21,7 +28,7 @@ export function sharedOf(board: Board, columns: readonly Column[], deployments: 
     return [
       {
         key,
-        title: model,
+        title: titleOf(column, deployment),
         talk: { path, system, tools: toolsOf(fields), others },
         request: { model, ...bodyOf(fields, column, messagesOf(path, system)) },
       },

@@ -15,8 +15,7 @@ type Facts = {
 /** `note`: where the answers come from. */
 export function titleOf(column: Column, { deployment, job, checkpoints }: Facts): { title: string; note: string } {
   const checkpoint = column.kind === "run" ? column.checkpoint : (deployment?.checkpoint ?? null);
-  const saved = checkpoints?.data.find(({ id }) => id === checkpoint);
-  const step = saved ? stepOf(saved) : (checkpoint ?? "result");
+  const step = checkpointText(checkpoint, checkpoints);
   if (column.kind === "agent") return { title: column.name, note: "agent" };
   if (column.kind === "model") return { title: column.name, note: "base model" };
   if (column.kind === "run")
@@ -25,6 +24,12 @@ export function titleOf(column: Column, { deployment, job, checkpoints }: Facts)
   const from = job ? `${job.output_name}, ${step}` : step;
   const source = deployment.source === "training_job" ? from : deployment.model;
   return { title: deployment.name, note: source === deployment.name ? "deployment" : source };
+}
+
+/** Null: the result of the run. */
+export function checkpointText(checkpoint: string | null, checkpoints: Checkpoints | undefined): string {
+  const saved = checkpoints?.data.find(({ id }) => id === checkpoint);
+  return saved ? stepOf(saved) : (checkpoint ?? "result");
 }
 
 export const stepOf = ({ step, is_best: best }: Checkpoint): string => `step ${step}${best ? ", best" : ""}`;

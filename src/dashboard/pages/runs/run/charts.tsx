@@ -38,13 +38,16 @@ export function MainChart({ points, alarms, isEnded }: ChartsProps) {
   );
 }
 
-/** Smoothing and scale of all curves, and which of them are pinned or hidden. */
-export function ChartBar({ points }: { points: readonly Point[] }) {
+/**
+ * Smoothing and scale of all curves, and which of them are pinned or hidden. It is there before the first point, so that
+ * nothing moves when that comes.
+ */
+export function ChartBar({ points, isEnded }: Omit<ChartsProps, "alarms">) {
   const [isArranging, setArranging] = useState(false);
   const specs = useMemo(() => panelsFor(points).flatMap(({ plots }) => plots), [points]);
   const chosen = arrangement();
   const hidden = specs.filter(({ title }) => chosen.hidden.includes(title));
-  if (specs.length === 0) return null;
+  if (specs.length === 0 && isEnded) return null;
   return (
     <StyleBar curveStyle={styleOf()}>
       {hidden.length > 0 && (
@@ -52,7 +55,9 @@ export function ChartBar({ points }: { points: readonly Point[] }) {
           {`Show ${plural(hidden.length, "hidden chart")}`}
         </Button>
       )}
-      <Button onClick={() => setArranging(true)}>Pin charts</Button>
+      <Button onClick={() => setArranging(true)} disabled={specs.length === 0}>
+        Pin charts
+      </Button>
       {isArranging && (
         <Arrange
           title="Pinned charts"

@@ -72,15 +72,15 @@ function Run({ id }: { id: string }) {
         {error && !(isNoAnswer(error) && points) && <ErrorBox error={error} />}
         <div class="grid two runs-run">
           <div class="grid">
-            <ChartBar points={points ?? NONE_YET} />
+            <ChartBar points={points ?? NONE_YET} isEnded={isJobOver(trainingJob.status)} />
             <MainChart points={points ?? NONE_YET} alarms={alarms} isEnded={isJobOver(trainingJob.status)} />
             <AfterPaint>
               {hasReward(trainingJob.method) && (step > 0 || !isJobOver(trainingJob.status)) && (
                 <Samples job={trainingJob} />
               )}
+              <Log lines={log} id={id} isOver={isJobOver(trainingJob.status)} />
               <Panels points={points ?? NONE_YET} alarms={alarms} />
               <System job={trainingJob} />
-              <Log lines={log} id={id} isOver={isJobOver(trainingJob.status)} />
             </AfterPaint>
           </div>
           <div class="grid">
