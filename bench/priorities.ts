@@ -10,8 +10,8 @@ import { SAMPLING } from "./peers/plain_decode.ts";
 import { median, type Row, remove, tempDir } from "./tools.ts";
 
 const STREAMS = 8;
-const PEOPLE = 40;
-const PROMPT = 400;
+const PEOPLE = 24;
+const PROMPT = 300;
 const off = { minP: 0, frequencyPenalty: 0, presencePenalty: 0, logitBias: [] };
 
 export async function run(): Promise<Row[]> {
