@@ -122,7 +122,7 @@ export const ToTrainer = later(() =>
       rows,
       method: z.enum(["grpo", "sft", "dpo"]),
       assistant_only: z.boolean(),
-      /** Of the chat template. */
+      /** Variables of the chat template. */
       variables: z.record(z.string(), z.unknown()).optional(),
       limit: z.int().min(0),
       max_length: z.int().positive(),

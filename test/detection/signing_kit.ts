@@ -89,7 +89,7 @@ type Assertions = Record<string, Value>;
 export const signedStore = (signer: Signer, assertions: Assertions, tampering?: Tampering): Buffer =>
   superbox("c2pa", signedManifest(signer, assertions, "urn:uuid:1", tampering));
 
-/** What an ingredient says of an earlier manifest of the store. */
+/** The content of an ingredient about an earlier manifest of the store. */
 export const referenceTo = (manifest: Uint8Array, label: string) => ({
   url: `self#jumbf=/c2pa/${label}`,
   alg: "sha256",
