@@ -22,8 +22,11 @@ beforeAll(async () => {
   server = await startServing({ files: { recorded: recordedModel(folder, [CALL, FINAL], 4096) } });
   await server.deploy({ model: "recorded", name: "demo", parallel: 4, context_length: 2048 });
   await server.deploy({ model: "verk-tiny", name: "tiny", parallel: 4, context_length: 512 });
-  openai = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+  connect();
 }, 120_000);
+function connect() {
+  openai = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+}
 afterAll(async () => {
   await server?.stop();
   if (folder) rmSync(folder, { recursive: true });
@@ -218,9 +221,13 @@ test("openai: a vector store is embedded and searched by a deployment, also afte
   const files = await Promise.all(texts.map((text, i) => toFile(Buffer.from(text), `${i}.txt`)));
   const batch = await openai.vectorStores.fileBatches.uploadAndPoll(store.id, { files });
   expect(batch.file_counts).toMatchObject({ completed: 3, failed: 0 });
-  await server.kill();
+  const lines = Array.from({ length: 400 }, (_, i) => `Line ${i} of a long text.`).join("\n");
+  const long = await openai.vectorStores.files.upload(store.id, await toFile(Buffer.from(lines), "long.txt"));
+  await server.kill(); // while it is embedded
   await server.restart();
-  await until("the server to answer", async () => (await openai.vectorStores.list()).data.length === 1);
+  connect(); // the port is another one
+  expect((await openai.vectorStores.list()).data.map(({ id }) => id)).toEqual([store.id]);
+  expect((await openai.vectorStores.files.poll(store.id, long.id)).status).toBe("completed");
   const [best] = (await openai.vectorStores.search(store.id, { query: texts[1] as string })).data;
   expect(best).toMatchObject({ filename: "1.txt", content: [{ type: "text", text: texts[1] }] });
   expect(best?.score).toBeCloseTo(1, 3);

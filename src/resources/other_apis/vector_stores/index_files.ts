@@ -91,7 +91,7 @@ function postpone(ctx: Ctx, { id, attempts }: VectorFileRow) {
 async function index(ctx: Ctx, row: VectorFileRow, signal: AbortSignal): Promise<void> {
   const { id, workspaceId } = row;
   const store = ctx.db.select().from(vectorStores).where(eq(vectorStores.id, row.storeId)).get();
-  if (!store) throw fault("server_error", "The vector store was deleted");
+  if (!store || store.removedAt !== null) throw fault("server_error", "The vector store was deleted");
   const text = await textOf(ctx, row);
   const deploymentId = mustFind(ctx, workspaceId, store.embeddingModel).id;
   const turn = takingTurns();

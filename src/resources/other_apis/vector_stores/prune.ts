@@ -1,5 +1,5 @@
 /** Removes vector stores and their files in small commits: those that are marked, and their chunks first. */
-import { and, eq, inArray, isNotNull, isNull, sql } from "drizzle-orm";
+import { and, eq, inArray, isNotNull, isNull, or, sql } from "drizzle-orm";
 import type { Ctx } from "../../../context.ts";
 import { DAY_MS } from "../../../lib/units.ts";
 import { write } from "../../../platform/db/db.ts";
@@ -14,17 +14,28 @@ const usedDaysAgo = (now: number, days: number) =>
 
 export async function prune(ctx: Ctx) {
   const removedAt = ctx.clock.now();
-  write(ctx.db, (tx) => {
-    const expired = tx.select({ id: vectorStores.id }).from(vectorStores).where(usedDaysAgo(removedAt, 0));
-    const isLeft = and(isNull(vectorFiles.removedAt), inArray(vectorFiles.storeId, expired));
-    tx.update(vectorFiles).set({ removedAt }).where(isLeft).run();
-    const isOld = and(isNull(vectorStores.removedAt), usedDaysAgo(removedAt, SHOWN_EXPIRED_DAYS));
-    tx.update(vectorStores).set({ removedAt }).where(isOld).run();
-  });
+  const isOld = and(isNull(vectorStores.removedAt), usedDaysAgo(removedAt, SHOWN_EXPIRED_DAYS));
+  write(ctx.db, (tx) => void tx.update(vectorStores).set({ removedAt }).where(isOld).run());
   await sweep(ctx);
 }
 
 async function sweep(ctx: Ctx) {
+  const removedAt = ctx.clock.now();
+  await gradually(ctx.db, (tx, rows) => {
+    const { id } = vectorFiles;
+    const over = tx
+      .select({ id: vectorStores.id })
+      .from(vectorStores)
+      .where(or(isNotNull(vectorStores.removedAt), usedDaysAgo(removedAt, 0)));
+    const some = tx
+      .select({ id })
+      .from(vectorFiles)
+      .where(and(isNull(vectorFiles.removedAt), inArray(vectorFiles.storeId, over)))
+      .limit(rows);
+    const marked = tx.update(vectorFiles).set({ removedAt }).where(inArray(id, some)).returning({ id }).all();
+    for (const file of marked) ctx.state.vectorStores.running.get(file.id)?.stop.abort();
+    return marked.length;
+  });
   const removedFiles = () =>
     ctx.db.select({ id: vectorFiles.id }).from(vectorFiles).where(isNotNull(vectorFiles.removedAt));
   await gradually(ctx.db, (tx, rows) => {
@@ -61,10 +72,7 @@ async function sweep(ctx: Ctx) {
 /** For a workspace that is deleted. */
 export async function removeAll(ctx: Ctx, workspaceId: string) {
   const removedAt = ctx.clock.now();
-  for (const { stop } of ctx.state.vectorStores.running.values()) stop.abort(); // the loop starts those of others again
-  write(ctx.db, (tx) => {
-    tx.update(vectorFiles).set({ removedAt }).where(eq(vectorFiles.workspaceId, workspaceId)).run();
-    tx.update(vectorStores).set({ removedAt }).where(eq(vectorStores.workspaceId, workspaceId)).run();
-  });
+  const isOwn = eq(vectorStores.workspaceId, workspaceId);
+  write(ctx.db, (tx) => void tx.update(vectorStores).set({ removedAt }).where(isOwn).run());
   await sweep(ctx);
 }

@@ -14,6 +14,7 @@ import { type StoreRow, type VectorFileRow, vectorChunks, vectorFiles, vectorSto
 import { cosine, unit, vectorOf } from "./vectors.ts";
 
 const ROWS = 64;
+const FILES = 500;
 
 type Match = { chunk: number; file: string; score: number };
 
@@ -26,7 +27,7 @@ export async function search(
 ) {
   const input = typeof body.query === "string" ? [body.query] : body.query;
   touch(ctx, store);
-  const files = filesOf(ctx, store, body.filters as Filter | null | undefined);
+  const files = await filesOf(ctx, store, body.filters as Filter | null | undefined);
   const task = { workspaceId, deploymentId: mustFind(ctx, workspaceId, store.embeddingModel).id, keyId };
   const queries = (await embed(ctx, { ...task, background: false, signal, input })).map(unit);
   const found = await bestOf(ctx, store, { files, queries, signal, search: body });
@@ -46,18 +47,30 @@ function touch(ctx: Ctx, { id, usedAt }: StoreRow) {
   write(ctx.db, (tx) => void tx.update(vectorStores).set({ usedAt: now }).where(eq(vectorStores.id, id)).run());
 }
 
+type Searchable = Pick<VectorFileRow, "id" | "fileId" | "attributes">;
+
 /** The files whose chunks are searched, by their own ids. */
-function filesOf(ctx: Ctx, { id }: StoreRow, filter: Filter | null | undefined): Map<string, VectorFileRow> {
-  const rows = ctx.db
-    .select()
-    .from(vectorFiles)
-    .where(and(eq(vectorFiles.storeId, id), eq(vectorFiles.status, "completed"), isNull(vectorFiles.removedAt)))
-    .all();
-  return new Map(rows.filter((row) => !filter || passes(filter, row.attributes ?? {})).map((row) => [row.id, row]));
+async function filesOf(ctx: Ctx, store: StoreRow, filter: Filter | null | undefined): Promise<Map<string, Searchable>> {
+  const { id, fileId, attributes, storeId, status, removedAt } = vectorFiles;
+  const turn = takingTurns();
+  const files = new Map<string, Searchable>();
+  for (let after = ""; ; ) {
+    const rows = ctx.db
+      .select({ id, fileId, attributes })
+      .from(vectorFiles)
+      .where(and(eq(storeId, store.id), eq(status, "completed"), isNull(removedAt), gt(id, after)))
+      .orderBy(asc(id))
+      .limit(FILES)
+      .all();
+    for (const row of rows) if (!filter || passes(filter, row.attributes ?? {})) files.set(row.id, row);
+    after = rows.at(-1)?.id ?? after;
+    if (rows.length < FILES) return files;
+    await turn();
+  }
 }
 
 type Searched = {
-  files: ReadonlyMap<string, VectorFileRow>;
+  files: ReadonlyMap<string, Searchable>;
   queries: readonly Float32Array[];
   signal: AbortSignal;
   search: Search;
@@ -102,7 +115,7 @@ function wrongLength({ id, embeddingModel, dimensions }: StoreRow, query: Float3
   );
 }
 
-function resultsOf(ctx: Ctx, found: readonly Match[], files: ReadonlyMap<string, VectorFileRow>) {
+function resultsOf(ctx: Ctx, found: readonly Match[], files: ReadonlyMap<string, Searchable>) {
   const chunks = ctx.db
     .select({ id: vectorChunks.id, text: vectorChunks.text })
     .from(vectorChunks)

@@ -116,16 +116,10 @@ export function update(ctx: Ctx, workspaceId: string, id: string, change: Update
   return { ...row, ...changed };
 }
 
-/** Callers do not see it any more. Its chunks go in small commits, in prune.ts. */
+/** Callers do not see it any more. Its files and chunks go in small commits, in prune.ts. */
 export function remove(ctx: Ctx, workspaceId: string, id: string) {
   mustGet(ctx, workspaceId, id);
   const removedAt = ctx.clock.now();
-  write(ctx.db, (tx) => {
-    tx.update(vectorStores).set({ removedAt }).where(eq(vectorStores.id, id)).run();
-    tx.update(vectorFiles)
-      .set({ removedAt })
-      .where(and(eq(vectorFiles.storeId, id), isNull(vectorFiles.removedAt)))
-      .run();
-  });
+  write(ctx.db, (tx) => void tx.update(vectorStores).set({ removedAt }).where(eq(vectorStores.id, id)).run());
   ctx.wake("vector_stores.prune");
 }

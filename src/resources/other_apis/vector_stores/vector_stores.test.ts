@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import OpenAI, { toFile } from "openai";
 import { type TestApp, testApp, until } from "../../../../test/harness.ts";
 import { pretendServing } from "../../../../test/pretend_replica.ts";
+import { nextTurn } from "../../../lib/turns.ts";
 import { usedBytes } from "../../data/storage_usage/service.ts";
 import { runIndexing } from "./index_files.ts";
 import { prune } from "./prune.ts";
@@ -235,4 +236,28 @@ test("a store that expired is not searched, and loses its files", async () => {
   expect(String(await refusalOf(openai.vectorStores.search(id, { query: "cat" })))).toContain("has expired");
   await prune(app.ctx);
   expect((app.ctx.db.$client.query("SELECT count(*) AS n FROM client_vector_chunks").get() as { n: number }).n).toBe(0);
+});
+
+test("a search of thousands of chunks keeps no turn of the event loop", async () => {
+  const file_ids = [await upload("one cat")];
+  const { id } = await openai.vectorStores.create({ file_ids, metadata });
+  await completed(id);
+  const { $client } = app.ctx.db;
+  const [file] = $client.query<{ id: string }, []>("SELECT id FROM client_vector_files").all();
+  $client.run("UPDATE client_vector_stores SET dimensions = 5");
+  const add = $client.prepare(
+    "INSERT INTO client_vector_chunks (workspace_id, store_id, vector_file_id, vector, text) VALUES (?, ?, ?, ?, ?)",
+  );
+  const addSome = $client.transaction((from: number) => {
+    for (let i = from; i < from + 250; i++) {
+      const vector = Buffer.from(Float32Array.of(0, 0, 0, i / 5_000, Math.sqrt(1 - (i / 5_000) ** 2)).buffer);
+      add.run(app.workspaceA, id, file?.id ?? "", vector, `star ${i}`);
+    }
+  });
+  for (let i = 0; i < 5_000; i += 250) {
+    addSome(i);
+    await nextTurn();
+  }
+  const { data } = await openai.vectorStores.search(id, { query: "star star star", max_num_results: 2 });
+  expect(data.map(({ content }) => content[0]?.text)).toEqual(["star 4999", "star 4998"]);
 });
