@@ -3,33 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import sharp from "sharp";
 import { findWatermark } from "../../src/workers/detector/origin/watermark.ts";
-import { EXCHANGED, embed, type Picture, SCHEMES } from "./watermark_kit.ts";
-
-let state = 1;
-const random = () => {
-  state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-  return state / 2 ** 32;
-};
-
-/** Soft patches of colour with some grain: what a photograph has at the size of blocks. */
-function picture(width: number, height: number): Picture {
-  const waves = Array.from({ length: 9 }, () => ({
-    x: (random() - 0.5) / 40,
-    y: (random() - 0.5) / 40,
-    phase: random() * 7,
-    strength: [10 + 25 * random(), 10 + 25 * random(), 10 + 25 * random()] as const,
-  }));
-  const pixels = new Uint8Array(width * height * 3);
-  for (let y = 0, i = 0; y < height; y++)
-    for (let x = 0; x < width; x++) {
-      const sines = waves.map((wave) => Math.sin(x * wave.x + y * wave.y + wave.phase));
-      for (let c = 0; c < 3; c++) {
-        const sum = waves.reduce((total, wave, k) => total + sines[k]! * wave.strength[c]!, 125);
-        pixels[i++] = Math.min(245, Math.max(10, Math.round(sum + 6 * random())));
-      }
-    }
-  return { pixels, width, height };
-}
+import { EXCHANGED, embed, type Picture, random, SCHEMES, softPicture } from "./watermark_kit.ts";
 
 async function encoded(image: Picture, chromaSubsampling: string, quality: number): Promise<Picture> {
   const raw = { width: image.width, height: image.height, channels: 3 as const };
@@ -37,7 +11,7 @@ async function encoded(image: Picture, chromaSubsampling: string, quality: numbe
   return { ...image, pixels: new Uint8Array(await sharp(jpeg).raw().toBuffer()) };
 }
 
-const pictures = [picture(512, 512), picture(768, 512), picture(640, 900), picture(1024, 1024)];
+const pictures = [softPicture(512, 512), softPicture(768, 512), softPicture(640, 900), softPicture(1024, 1024)];
 const all = [...Object.entries(SCHEMES), ["Stable Diffusion XL", EXCHANGED] as const];
 
 describe.each(all)("%s", (generator, scheme) => {
@@ -74,7 +48,7 @@ test("small, flat, striped and noisy pictures have none", () => {
     ...flat(0),
     pixels: flat(0).pixels.map((_, i) => paint(i)),
   });
-  expect(findWatermark(embed(picture(200, 200), SCHEMES["FLUX"]!))).toBeNull();
+  expect(findWatermark(embed(softPicture(200, 200), SCHEMES["FLUX"]!))).toBeNull();
   for (const image of [flat(0), flat(128), flat(255), of((i) => (i >> 5) & 255), of((i) => ((i / 1536) & 8) * 20)])
     expect(findWatermark(image)).toBeNull();
   for (let i = 0; i < 20; i++) expect(findWatermark(of(() => random() * 256))).toBeNull();

@@ -19,6 +19,32 @@ export const SCHEMES: Record<string, Scheme> = {
 /** SDXL as older versions of its pipeline wrote it. */
 export const EXCHANGED: Scheme = { ...SCHEMES["Stable Diffusion XL"]!, red: true };
 
+let state = 1;
+export const random = () => {
+  state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+  return state / 2 ** 32;
+};
+
+/** Soft patches of colour with some grain: what a photograph has at the size of blocks. */
+export function softPicture(width: number, height: number): Picture {
+  const waves = Array.from({ length: 9 }, () => ({
+    x: (random() - 0.5) / 40,
+    y: (random() - 0.5) / 40,
+    phase: random() * 7,
+    strength: [10 + 25 * random(), 10 + 25 * random(), 10 + 25 * random()] as const,
+  }));
+  const pixels = new Uint8Array(width * height * 3);
+  for (let y = 0, i = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      const sines = waves.map((wave) => Math.sin(x * wave.x + y * wave.y + wave.phase));
+      for (let c = 0; c < 3; c++) {
+        const sum = waves.reduce((total, wave, k) => total + sines[k]! * wave.strength[c]!, 125);
+        pixels[i++] = Math.min(245, Math.max(10, Math.round(sum + 6 * random())));
+      }
+    }
+  return { pixels, width, height };
+}
+
 const clip = (value: number) => Math.min(255, Math.max(0, value));
 
 /** A copy with the message. Luma and the other colour difference stay. */

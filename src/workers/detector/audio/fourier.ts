@@ -14,8 +14,8 @@ export class Fourier {
       for (let bit = 0; bit < bits; bit++) if (i & (1 << bit)) other |= 1 << (bits - 1 - bit);
       return other;
     };
-    const places = Array.from({ length }, (_, i) => i);
-    this.#swaps = Uint16Array.from(places.flatMap((i) => (reversed(i) > i ? [i, reversed(i)] : [])));
+    const indexes = Array.from({ length }, (_, i) => i);
+    this.#swaps = Uint16Array.from(indexes.flatMap((i) => (reversed(i) > i ? [i, reversed(i)] : [])));
   }
 
   transform(re: Float64Array, im: Float64Array) {

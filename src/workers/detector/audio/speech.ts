@@ -55,7 +55,7 @@ const STATISTICS: readonly (readonly [mean: number, spread: number, weight: numb
   [3.89, 1.43, -0.152], // spread of cepstrum 7
 ];
 
-/** `windows`: as cut for the network. Some are looked at, evenly spread. A silent recording is no speech. */
+/** `windows`: those of the network. Up to three of them are read, evenly spread. A silent recording is no speech. */
 export function isSpeech(windows: Float32Array, count: number): boolean {
   const looked = Math.min(MOST_WINDOWS, count);
   const scores = Array.from({ length: looked }, (_, i) => {
