@@ -1,8 +1,9 @@
 // tier: all (pages in a browser)
 /** Models from a dropped file to their end, training on from a result, and a queue whose rows are trained on. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { renameSync } from "node:fs";
+import { existsSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
+import { startBinary } from "../binary.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { CHROMIUM, SIZES, startDashboard } from "./kit.ts";
@@ -16,7 +17,10 @@ let open: Awaited<ReturnType<typeof dashboard>>;
 beforeAll(async () => {
   if (CHROMIUM !== null) open = await dashboard();
 });
-afterAll(() => open?.close());
+afterAll(async () => {
+  await open?.page.close();
+  await open?.server.kill("SIGKILL"); // the last test starts another one
+});
 
 const call = async (method: string, path: string, body?: unknown) => (await open.server.call(method, path, body)).body;
 /** Replaces the text of the focused field. */
@@ -181,6 +185,39 @@ describe.skipIf(CHROMIUM === null)("models", () => {
     await page.waitForText("judge-preferences");
     expect(await page.check()).toEqual([]);
   }, 120_000);
+
+  test("a killed server leaves no half of a quantized file; its page says so, and goes on with the next server", async () => {
+    const { page, server } = open;
+    const { dir } = server;
+    const file = makeModel(tempDir(), { arch: "llama", type: "F16", width: 1024, layers: 6, ff: 4096, heads: 16 });
+    const from = (await server.verk(["models", "import", file, "--name", "large", "--json"])).json();
+    const copy = await call("POST", `/v1/models/${from.id}/quantize`, { quantization: "Q4_K_M" });
+    await page.at(`/models/${copy.id}`);
+    const under = () => filesBelow(join(dir, "models/.converting")).filter((each) => each.endsWith(".gguf"));
+    await until("the file to grow", () => under().length > 0, SLOW_MS);
+    expect((await call("GET", `/v1/models/${copy.id}`)).status).toBe("pending");
+    const key = await server.apiKey();
+    await server.kill("SIGKILL");
+    await page.waitForText("The connection to the server is lost", SLOW_MS);
+    expect(await page.text()).toContain("Quantizing");
+    expect(existsSync(join(dir, `models/.results/${copy.id}.gguf`))).toBe(false);
+
+    open = { ...open, server: await startBinary({ dir, key, listen: new URL(server.url).host }) };
+    await page.waitForText("What it can do", SLOW_MS);
+    const made = await call("GET", `/v1/models/${copy.id}`);
+    expect(made).toMatchObject({ status: "ready", quantization: "Q4_K_M" });
+    expect(under()).toEqual([]);
+    const results = filesBelow(join(dir, "models/.results")).filter((each) => each.includes(copy.id));
+    expect(results.map((each) => Bun.file(each).size)).toEqual([made.size_bytes]);
+    expect(await page.axe()).toEqual([]);
+  }, 300_000);
 });
+
+const filesBelow = (dir: string): string[] =>
+  existsSync(dir)
+    ? readdirSync(dir, { recursive: true, withFileTypes: true }).flatMap((each) =>
+        each.isFile() ? [join(each.parentPath, each.name)] : [],
+      )
+    : [];
 
 const CHOSEN = `(({ selectedOptions: [option] }) => option.text)(document.activeElement)`;
