@@ -189,7 +189,7 @@ describe.skipIf(CHROMIUM === null)("models", () => {
   test("a killed server leaves no half of a quantized file; its page says so, and goes on with the next server", async () => {
     const { page, server } = open;
     const { dir } = server;
-    const file = makeModel(tempDir(), { arch: "llama", type: "F16", width: 1024, layers: 6, ff: 4096, heads: 16 });
+    const file = makeModel(tempDir(), { arch: "llama", type: "F16", width: 512, layers: 6, ff: 2048, heads: 8 });
     const from = (await server.verk(["models", "import", file, "--name", "large", "--json"])).json();
     const copy = await call("POST", `/v1/models/${from.id}/quantize`, { quantization: "Q4_K_M" });
     await page.at(`/models/${copy.id}`);

@@ -1,6 +1,6 @@
 /** One model: what it can do, the memory that it needs, its family, and everything that can be done with it. */
 import { useState } from "preact/hooks";
-import { bytes, count, percent } from "../../data/format.ts";
+import { bytes, count } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
@@ -42,7 +42,7 @@ export function Page({ params }: PageProps) {
               {isOpen(loaded) && (
                 <Card title="Under way">
                   <Progress label={doingText(loaded)} done={loaded.progress ?? 0} total={1}>
-                    {`${doingText(loaded)}. ${loaded.progress === null ? "" : percent(loaded.progress)}`}
+                    {doingText(loaded)}
                   </Progress>
                 </Card>
               )}
