@@ -182,11 +182,11 @@ const SEARCH = (word: string) => `(async () => {
   const isThere = () => {
     const rows = [...document.querySelectorAll(".rowlink")];
     return rows.length > 0 && rows.every((at) => at.innerText.includes("the quick")) &&
-      performance.getEntriesByType("resource").some(({ name, responseEnd }) => //v1/traces?.*q=${word}/.test(name) && responseEnd > 0);
+      performance.getEntriesByType("resource").some(({ name, responseEnd }) => name.includes("/v1/traces?") && name.includes("q=${word}") && responseEnd > 0);
   };
   while (!isThere()) await new Promise(requestAnimationFrame);
   const whole = performance.now() - begun;
-  const { name } = performance.getEntriesByType("resource").find(({ name }) => //v1/traces?.*q=${word}/.test(name));
+  const { name } = performance.getEntriesByType("resource").find(({ name }) => name.includes("/v1/traces?") && name.includes("q=${word}"));
   const again = performance.now();
   await (await fetch(name)).json();
   return [whole, performance.now() - again];

@@ -1,6 +1,6 @@
 /** Data of the API in components: loaded once for all that show it, kept while it is loaded again. */
 import { type Signal, signal, useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { errorText } from "../../lib/error_text.ts";
 import { ApiError, api } from "./api.ts";
 import { onEvent } from "./events.ts";
@@ -134,7 +134,8 @@ function useParts<T>(paths: readonly string[], { events, everyMs }: PartsOptions
   const parts = useMemo(() => now, now);
   const pauseMs = typeof everyMs === "function" ? everyMs(parts) : everyMs;
   const wanted = events?.join(" ");
-  useEffect(() => watch(shown, { events: wanted?.split(" "), everyMs: pauseMs }), [key, wanted, pauseMs]);
+  // before the paint: the request is under way meanwhile
+  useLayoutEffect(() => watch(shown, { events: wanted?.split(" "), everyMs: pauseMs }), [key, wanted, pauseMs]);
   return parts;
 }
 
