@@ -33,6 +33,12 @@ export const clientLists = (job: (app: TestApp, id: string) => string, JOB: stri
       filters: { name: { value: "c", column: null } },
     },
     { route: "/v1/vector_stores", table: "client_vector_stores", prefix: "vs", row: () => CONVERSATION },
+    {
+      route: "/v1/rollouts",
+      table: "rollouts",
+      prefix: "rol",
+      row: (_, i) => ({ status: "finished", key_hash: `k${i}`, sampling: "{}", metadata: "{}" }),
+    },
     { route: "/v1/conversations", table: "client_conversations", prefix: "conv", row: () => CONVERSATION },
     {
       route: "/v1/files",

@@ -68,6 +68,7 @@ const OTHER_ORDERS = [
   "/v1/gpu", // by index
   "/v1/regions", // this machine first
   "/v1/responses/{id}/input_items", // by place in the request
+  "/v1/rollouts/{id}/turns", // by number
   "/v1/traces/conversations", // its ids are the texts of clients
   "/v1/training_jobs/{id}/samples", // by step and number
   "/v1/vector_stores/{id}/file_batches/{batch}/files", // its ids are those of files

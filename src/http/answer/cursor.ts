@@ -44,6 +44,7 @@ const PREFIXES: Readonly<Record<string, Prefix>> = {
   monitors: "mon",
   regions: "reg",
   reward_functions: "rf",
+  rollouts: "rol",
   secrets: "sec",
   sessions: "ses",
   ssh_keys: "ssh",
