@@ -16,7 +16,7 @@ beforeAll(() => {
 });
 afterAll(closeAll);
 
-/** What a replica of the workspace has: the folder and the key that its server gives it. */
+/** A replica of the workspace, with the folder and the key that the server gives it. */
 function replicaOf(workspaceId: string) {
   const store = openStore(app.ctx, workspaceId)!;
   const folder = new PrefixFolder({ ...store, identity: "the same model" }, () => {});
