@@ -109,7 +109,7 @@ describe("F28 completion", () => {
     ["verk help dat", ["datasets"]],
     ["verk detect photo.jpg --thr", ["--threshold"]],
     ["verk deploy verk-tiny x", [""]],
-    ["verk jobs create --method d", ["dpo"]],
+    ["verk jobs create --method dp", ["dpo"]],
     ["verk jobs create --method = s", ["sft"]],
     ["verk jobs list --status pa", ["paused"]],
     ["verk keys create --scope inf", ["inference"]],
