@@ -31,7 +31,10 @@ export function mouse(page: Dashboard): Hands {
         for (const each of ["textbox", "spinbutton", "searchbox"]) if (await page.has(each, label)) return each;
         return undefined;
       });
-      await page.click(role, label);
+      await page.waitFor(`the focus on ${label}`, async () => {
+        await page.click(role, label); // again, if the field has moved meanwhile
+        return (await page.focused()) === label;
+      });
       await page.press("a", "ctrl");
       await page.type(text);
     },

@@ -127,6 +127,9 @@ const HEADLINES: Readonly<Record<string, readonly [key: string, label: string]>>
   orpo: ["rewards/margins", "Reward margin"],
 };
 
+/** Methods that count right tokens or right choices. */
+const COUNTED: readonly string[] = ["sft", "dpo", "kto", "orpo"];
+
 function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) {
   const change = (key: string, lessIsBetter = false) => {
     const ends = endsOf(points, key);
@@ -138,12 +141,14 @@ function Stats({ job, points }: { job: TrainingJob; points: readonly Point[] }) 
   const last = (key: string) => endsOf(points, key)?.last;
   const [name, label] = HEADLINES[job.method] ?? [];
   const right = last("mean_token_accuracy") ?? last("rewards/accuracies");
+  // from the start, so that the figures beside it stay where they are
+  const isRightShown = right !== undefined || (COUNTED.includes(job.method) && !isJobOver(job.status));
   const has = (key: string) => last(key) !== undefined;
   return (
     <div class="grid stats">
       {name && label && <Stat label={label} value={NONE} {...change(name, job.headline_metric?.better === "lower")} />}
       {has("eval_reward") && <Stat label="Reward on held-out rows" value={NONE} {...change("eval_reward")} />}
-      {right !== undefined && <Stat label="Right" value={percent(right, 1)} />}
+      {isRightShown && <Stat label="Right" value={percent(right, 1)} />}
       {has("kl") && <Stat label="KL to base" value={number(last("kl"))} />}
       {hasReward(job.method) && (
         <Stat label="Answer length" value={number(last("completions/mean_length"))} change="tokens" />
