@@ -8,7 +8,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { microsOf } from "../../../lib/money.ts";
 import { SECOND_MS } from "../../../lib/units.ts";
-import { type Db, type Tx, write } from "../../../platform/db/db.ts";
+import { type Db, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { gradually } from "../../../platform/db/gradually.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { authenticateById } from "../../access/api_keys/authenticate.ts";
@@ -121,16 +121,19 @@ export function end(ctx: Ctx, id: string, endedBy: Limit) {
   write(ctx.db, (tx) => void transition(tx, machine, "end", { id, now: ctx.clock.now() }, { endedBy }));
 }
 
+const dueRollouts = prepared((db) =>
+  db
+    .select({ id: rollouts.id })
+    .from(rollouts)
+    .where(and(sql`${rollouts.status} = 'open'`, lte(rollouts.expiresAt, sql.placeholder("now"))))
+    .limit(EXPIRED_AT_ONCE)
+    .prepare(),
+);
+
 /** Ends the rollouts whose time is over. */
 export function expire(ctx: Ctx) {
   const now = ctx.clock.now();
-  const due = ctx.db
-    .select({ id: rollouts.id })
-    .from(rollouts)
-    .where(and(sql`${rollouts.status} = 'open'`, lte(rollouts.expiresAt, now)))
-    .limit(EXPIRED_AT_ONCE)
-    .all();
-  for (const { id } of due) end(ctx, id, "seconds");
+  for (const { id } of dueRollouts(ctx.db).all({ now })) end(ctx, id, "seconds");
 }
 
 export async function remove(ctx: Ctx, workspaceId: string, id: string): Promise<RolloutRow> {

@@ -41,7 +41,9 @@ export function useRuns(ids: readonly string[], curves: readonly CurveSpec[], ev
   const pauseOf = (parts: readonly Loaded<TrainingJob>[]) => (parts.some(goesOn) ? everyMs : undefined);
   const jobs = useResources<TrainingJob>(ids.map(jobPath), { everyMs: pauseOf });
   const paths = ids.map((id) => metricsPath(id, curves));
-  const metrics = useResources<JobMetrics>(paths, { everyMs: pauseOf(jobs.parts) });
+  const isWanted = (parts: readonly Loaded<JobMetrics>[]) =>
+    jobs.parts.some(goesOn) || parts.some(({ error }) => isLost(error)); // the curve of a run that ended meanwhile
+  const metrics = useResources<JobMetrics>(paths, { everyMs: (parts) => (isWanted(parts) ? everyMs : undefined) });
   const comparison = useMemo(() => comparisonOf(jobs.parts, metrics.parts), [jobs.parts, metrics.parts]);
   return { ...comparison, refresh: async () => void (await Promise.all([jobs.refresh(), metrics.refresh()])) };
 }

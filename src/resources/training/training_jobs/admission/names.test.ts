@@ -117,5 +117,5 @@ test("settings about the best evaluation need held-out rows", async () => {
 test("a reward for sft", async () => {
   const { status, body } = await app.post({ method: "sft", dataset: await app.dataset("chat") });
   expect([status, body.error.param]).toEqual([422, "/reward_source"]);
-  expect(body.error.message).toContain("is only for the methods grpo and rloo, not for sft");
+  expect(body.error.message).toContain("is only for the methods grpo, rloo and distill, not for sft");
 });

@@ -29,7 +29,7 @@ export async function admitRewards(
   const { reward_source: source = null, reward_functions: refs = [], method } = request;
   const field = source !== null ? "/reward_source" : refs.length > 0 ? "/reward_functions" : undefined;
   if (!isRolled(method)) {
-    const methods = ROLLED_METHODS.join(" and ");
+    const methods = `${ROLLED_METHODS.slice(0, -1).join(", ")} and ${ROLLED_METHODS.at(-1)}`;
     if (field && method !== undefined) faults.refuse(field, `is only for the methods ${methods}, not for ${method}`);
     return NO_REWARDS;
   }
