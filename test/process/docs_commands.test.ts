@@ -85,6 +85,7 @@ const READERS_FILES: Record<string, (dir: string, home: string) => void | Promis
 /** Commands that a page expects the reader to have run. */
 const BEFORE: Record<string, string> = {
   "docs/agents.md": "verk deploy verk-tiny --name demo",
+  "docs/agents_training.md": "verk deploy verk-tiny --name demo",
   "docs/api.md": "verk deploy verk-tiny --name demo; verk datasets push sums.jsonl",
   "docs/backup.md": `echo '{"prompt":"a","completion":"b"}' > a.jsonl; verk jobs create --model verk-tiny --method sft --dataset a.jsonl`,
   "docs/billing.md": "verk workspaces create research",
