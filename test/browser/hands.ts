@@ -50,10 +50,16 @@ export function mouse(page: Dashboard): Hands {
       await page.waitFor(`${option} in the list ${label}`, () => page.run<boolean>(pick));
     },
     async useAt(selector) {
-      const at = `document.querySelector(${JSON.stringify(selector)})`;
-      await page.waitFor(selector, () => page.run<boolean>(`!!${at}`));
-      const { x, y } = await page.run<{ x: number; y: number }>(
-        `(${at}.scrollIntoView({ block: "center" }), (({ x, y, width, height }) => ({ x: x + width / 2, y: y + height / 2 }))(${at}.getBoundingClientRect()))`,
+      // A dialog that closes still covers the page for a moment.
+      const uncovered = `(() => {
+        const at = document.querySelector(${JSON.stringify(selector)});
+        at?.scrollIntoView({ block: "center" });
+        const { x = 0, y = 0, width = 0, height = 0 } = at?.getBoundingClientRect() ?? {};
+        const middle = { x: x + width / 2, y: y + height / 2 };
+        return at?.contains(document.elementFromPoint(middle.x, middle.y)) ? middle : undefined;
+      })()`;
+      const { x, y } = await page.waitFor(`${selector}, uncovered`, () =>
+        page.run<{ x: number; y: number } | undefined>(uncovered),
       );
       for (const type of ["mousePressed", "mouseReleased"])
         await page.send("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
