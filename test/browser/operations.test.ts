@@ -128,7 +128,7 @@ describe.skipIf(CHROMIUM === null)("deployment and usage", () => {
       await page.click("button", "Export CSV");
       const file = await page.waitFor("the file", () => page.run<string | undefined>("window.saved[0]"));
       expect(file).toMatch(/^day,key,name,requests,/);
-      expect(file.split("\r\n").find((line) => line.includes("onerror"))).toMatch(/,4,\d+,\d+,\d+,0,0,0$/);
+      expect(file.split("\r\n").find((line) => line.includes("onerror"))).toMatch(/,4,\d+,\d+,\d+,0,0,0,0$/);
       await page.click("button", "Cost");
       await page.waitForText("$");
       await page.at("/usage?measure=requests&by=model&model=none");
