@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { startBinary } from "../binary.ts";
+import { startBinary, untilTinyIsReady } from "../binary.ts";
 import { makeKey } from "../cli.ts";
 import { tempDir } from "../harness.ts";
 
@@ -34,6 +34,7 @@ test("a client that stops in the middle of a request cannot prevent a clean stop
   mkdirSync(dir);
   const server = await startBinary({ dir, env: { VERK_SHUTDOWN__DEADLINE_MS: "3000" } });
   const { key } = await makeKey(dir, "--scope", "admin");
+  await untilTinyIsReady(server.url, key); // a first start checks a file, which a stop waits for
   const head = `POST /v1/workspaces HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n`;
   const stalled = [`${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`, "GET /healthz HTT"];
   const sockets = await Promise.all(stalled.map((text) => sendTo(server.url, text)));
