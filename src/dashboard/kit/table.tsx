@@ -39,8 +39,10 @@ export function Table<T>(props: TableProps<T>) {
   const parts = chunksOf(rows, keyOf);
   const shape = columns.map(keyOfColumn).join("\n");
   const [rowPx, setRowPx] = useState(ROW_PX);
+  // Who has a keyboard alone scrolls a wide table by its links. One without any has to take the focus itself.
+  const ownFocus = props.href || onSort ? {} : { role: "group", "aria-label": label, tabIndex: 0 };
   return (
-    <div class="scroll">
+    <div class="scroll" {...ownFocus}>
       <table class="rows" key={shape} aria-rowcount={parts.length > 1 ? rows.length + 1 : undefined}>
         <caption class="hidden">{label}</caption>
         <Head columns={columns} sort={sort} onSort={onSort} isLong={parts.length > 1} />
