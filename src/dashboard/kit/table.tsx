@@ -40,7 +40,7 @@ export function Table<T>(props: TableProps<T>) {
   const shape = columns.map(keyOfColumn).join("\n");
   const [rowPx, setRowPx] = useState(ROW_PX);
   // Who has a keyboard alone scrolls a wide table by its links. One without any has to take the focus itself.
-  const ownFocus = props.href || onSort ? {} : { role: "group", "aria-label": label, tabIndex: 0 };
+  const ownFocus = props.href || onSort ? {} : { role: "group" as const, "aria-label": label, tabIndex: 0 };
   return (
     <div class="scroll" {...ownFocus}>
       <table class="rows" key={shape} aria-rowcount={parts.length > 1 ? rows.length + 1 : undefined}>
