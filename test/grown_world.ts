@@ -9,7 +9,7 @@ import type { Database } from "bun:sqlite";
 const NOT_COPIED = new Set([
   ...["counters", "credit_accounts", "detection_accounts", "event_cursors", "gpu_leases", "gpu_waits", "ledger_merge"],
   ...["power_readings", "settings", "storage_usage", "tracker_integrations", "tracker_runs", "training_remote_runs"],
-  ...["fine_tuning_jobs", "webhook_endpoints"],
+  ...["fine_tuning_jobs", "prefix_stores", "webhook_endpoints"],
 ]);
 
 /** Times as many rows as the usual; or fewer, where something else has a limit. */
@@ -37,6 +37,7 @@ const CHANGED: Record<string, string[]> = {
   annotation_reservations: ["item_id"],
   annotations: ["item_id"],
   api_key_spending: ["key_id"],
+  client_vector_chunks: ["id"],
   deployment_traffic: ["minute"],
   experiment_scores: ["row_id"],
   training_exports: ["id", "checkpoint_id"],
@@ -101,6 +102,8 @@ export function addMissing(db: Database, conversation: string) {
   add("conversations", `workspace_id, '${conversation}', created_at, created_at, 1, 1, 1`, "traces");
   add("annotation_item_sources", "traces.id, annotation_items.id", "annotation_items, traces");
   add("api_key_spending", "id, '2020-01', workspace_id, 1, created_at", "api_keys");
+  add("client_vector_chunks", "1, workspace_id, store_id, id, zeroblob(16), 'words'", "client_vector_files");
+  add("deployment_traffic", "id, 1, 29000000, 5, 0, 10, 0, 10, 1, 1, 0, '{}', '{}'", "deployments");
   add("idempotency_keys", "id, 'first', 'of the body', 201, 'sealed', created_at", "workspaces");
   add("inference_batch_items", "id, 1, 'first', 0, 10, NULL, 1, created_at", "inference_batches");
   add("person_identities", "'https://issuer.example.com', 'first', id, created_at", "people");
@@ -108,6 +111,12 @@ export function addMissing(db: Database, conversation: string) {
     "training_checkpoints",
     "'ckpt_' || substr(id, 5), id, workspace_id, 1, 'none', 10, '{}', 1, created_at, NULL",
     "training_jobs",
+  );
+  add(
+    "rollout_turns",
+    `id, workspace_id, 1, NULL, 0, 0, 'history', 'completed', 'a', 'b', 1, 'stop', 'model', 'trc_1', 5, 1, 1, created_at,
+     '{}', '[]', '[]', '{}', zeroblob(8), zeroblob(4), zeroblob(4)`,
+    "rollouts",
   );
   add("webhook_attempts", "id, 1, created_at, trigger, 5, 500, 'no', NULL, NULL", "webhook_deliveries");
 }

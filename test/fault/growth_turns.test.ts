@@ -33,6 +33,10 @@ const TRIES = 3; // the quickest counts: the first one also compiles
 const NO_ROWS = ["training_system"];
 /** Reads of something that a later step of the journey deletes, or that needs a process or a file. */
 const GONE = [
+  "GET /v1/containers/{id}/files/{file}/content: 404",
+  "GET /v1/containers/{id}/files/{file}: 404",
+  "GET /v1/containers/{id}/files: 404",
+  "GET /v1/containers/{id}: 404",
   "GET /v1/models/{id}/download: 400",
   "GET /v1/models/{id}/file: 400",
   "GET /v1/secrets/{name}: 404",
