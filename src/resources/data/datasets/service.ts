@@ -6,7 +6,7 @@ import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { isId, newId } from "../../../lib/ids.ts";
 import type { Source } from "../../../lib/source.ts";
-import { afterCommit, type Tx, write } from "../../../platform/db/db.ts";
+import { afterCommit, prepared, type Tx, write } from "../../../platform/db/db.ts";
 import { preparedInsert, preparedRow } from "../../../platform/db/row.ts";
 import { type CreateDataset, present, type UpdateDataset } from "./schema.ts";
 import {
@@ -49,13 +49,19 @@ export const byName = (ctx: Ctx, workspaceId: string, name: string): DatasetRow[
     .limit(2)
     .all();
 
-/** The resolution that reads the source of this dataset now. */
-export const liveReading = (ctx: Pick<Ctx, "db">, datasetId: string): ResolutionRow | undefined =>
-  ctx.db
+const readingOf = prepared((db) => {
+  const { datasetId, status } = datasetResolutions;
+  const isOfDataset = eq(datasetId, sql.placeholder("datasetId"));
+  return db
     .select()
     .from(datasetResolutions)
-    .where(and(eq(datasetResolutions.datasetId, datasetId), inArray(datasetResolutions.status, ["pending", "running"])))
-    .get();
+    .where(and(isOfDataset, inArray(status, ["pending", "running"])))
+    .prepare();
+});
+
+/** The resolution that reads the source of this dataset now. */
+export const liveReading = (ctx: Pick<Ctx, "db">, datasetId: string): ResolutionRow | undefined =>
+  readingOf(ctx.db).get({ datasetId });
 
 /** Only a stream has rows that can be appended to and read. */
 export function mustBeStream(row: DatasetRow): DatasetRow {
