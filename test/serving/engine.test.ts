@@ -154,19 +154,19 @@ test("logprobs come from the raw logits and form a distribution, for every kind 
 });
 
 test("a stop string ends the text before it, and no part of it is shown", async () => {
-  const engine = await testEngine(model);
+  const engine = await testEngine(model, { contextLength: 16_384, parallel: 1 });
   const prompt = tokens(engine, ask("stop"));
   const free = await sayOne(engine, { prompt, maxTokens: 40 });
   const stop = free.text.slice(10, 14);
   const before = engine.stats().completionTokens;
-  const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 220, stop: [stop, "never said"] });
+  const { text, finish, parts } = await sayOne(engine, { prompt, maxTokens: 16_000, stop: [stop, "never said"] });
   expect({ text, finish }).toEqual({ text: free.text.slice(0, free.text.indexOf(stop)), finish: "stop" });
   expect(parts.join("")).toBe(text);
-  const drawn = await sayOne(engine, { prompt, maxTokens: 220, stop: [stop], wantTokens: true });
+  const drawn = await sayOne(engine, { prompt, maxTokens: 16_000, stop: [stop], wantTokens: true });
   expect(drawn.text).toBe(text);
   expect(engine.detokenize(Int32Array.from(drawn.tokens))).toEndWith(stop); // drawn, though it is not shown
   await until("all is quiet", () => engine.stats().active === 0);
-  expect(engine.stats().completionTokens - before).toBeLessThan(100); // the slot was freed, not filled
+  expect(engine.stats().completionTokens - before).toBeLessThan(8_000); // the slot was freed, not filled
 });
 
 test("characters of several tokens arrive whole; one that is cut off at the end is dropped", async () => {

@@ -70,7 +70,8 @@ test("@anthropic-ai/sdk: plain and system texts, streams, a prefill, sampling", 
 }, 60_000);
 
 test("@anthropic-ai/sdk: any tool, a named tool, streamed input, a result, an error as result", async () => {
-  const request = { model: "demo", max_tokens: 64, tools, messages: [user(QUESTION)] };
+  // A forced call begins in the prompt, behind the recording: the grammar alone bounds it, with white space drawn by chance.
+  const request = { model: "demo", max_tokens: 512, tools, messages: [user(QUESTION)] };
   for (const tool_choice of [{ type: "any" as const }, { type: "tool" as const, name: "get_weather" }]) {
     const { content } = await anthropic.messages.create({ ...request, tool_choice });
     expect(content.filter(({ type }) => type === "tool_use")).toMatchObject([{ name: "get_weather" }]);
@@ -148,7 +149,10 @@ test("@anthropic-ai/sdk: usage, one model, a cancelled batch, and errors in thei
   expect(second.usage.cache_read_input_tokens).toBeGreaterThan(0);
   expect((await anthropic.models.retrieve("tiny")).id).toBe("tiny");
   const batch = await anthropic.messages.batches.create({ requests: [{ custom_id: "a", params: request }] });
-  expect(["canceling", "ended"]).toContain((await anthropic.messages.batches.cancel(batch.id)).processing_status);
+  const stopped = await anthropic.messages.batches.cancel(batch.id).catch((error: unknown) => error);
+  if (stopped instanceof Anthropic.BadRequestError)
+    expect(stopped.message).toContain("can no longer be cancelled"); // its request was answered before
+  else expect(stopped).toMatchObject({ processing_status: expect.stringMatching(/canceling|ended/) });
   const stranger = new Anthropic({ baseURL: server.url, apiKey: "vk_nobody", maxRetries: 0 });
   expect(await refusalOf(stranger.messages.create(request))).toBeInstanceOf(Anthropic.AuthenticationError);
   const wrong = { ...request, max_tokens: -1 };
