@@ -101,6 +101,10 @@ export function useResource<T>(path: string | null, options: ResourceOptions = {
   return { ...part, refresh: () => loadAll(paths) };
 }
 
+/** True when each has its first answer. A page that draws them at once has nothing that comes late and moves the rest. */
+export const areAnswered = (...loaded: readonly Loaded<unknown>[]) =>
+  loaded.every(({ data, error, loading }) => data !== undefined || error !== undefined || !loading);
+
 const NOTHING = { data: undefined, error: undefined, loading: false } as const;
 
 export type Resources<T> = {

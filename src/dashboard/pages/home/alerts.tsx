@@ -9,7 +9,7 @@ import type { Deployment } from "../../../resources/serving/deployments/schema.t
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import type { WebhookEndpoint } from "../../../resources/watching/webhooks/schema.ts";
 import { duration, money } from "../../data/format.ts";
-import { type Page as ListPage, useResource } from "../../data/resource.ts";
+import { areAnswered, type Page as ListPage, type Resource, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Card } from "../../kit/card.tsx";
 import { Pill, type Tone } from "../../kit/pill.tsx";
@@ -29,7 +29,11 @@ const DAY_MS = 86_400_000;
 const LOW_HOURS = 24;
 const MOST = 6;
 
-export function Alerts({ jobs, deployments }: { jobs: readonly TrainingJob[]; deployments: readonly Deployment[] }) {
+/** Undefined until all of them are known: a card that comes late would move what is below it. */
+export function useAlerts(
+  jobs: Resource<ListPage<TrainingJob>>,
+  deployments: Resource<ListPage<Deployment>>,
+): readonly Alert[] | undefined {
   const hooks = useResource<ListPage<WebhookEndpoint>>(may("account") ? "/v1/webhooks?limit=100" : null, {
     events: ["webhook_endpoint."],
   });
@@ -37,13 +41,17 @@ export function Alerts({ jobs, deployments }: { jobs: readonly TrainingJob[]; de
     events: ["api_key."],
   });
   const burn = useResource<BurnRate>(may("training") ? "/v1/billing/burn_rate" : null, { events: ["credit.", "job."] });
-  const alerts = [
-    ...jobs.flatMap(ofJob),
-    ...deployments.flatMap(ofDeployment),
+  if (!areAnswered(jobs, deployments, hooks, keys, burn)) return undefined;
+  return [
+    ...(jobs.data?.data ?? []).flatMap(ofJob),
+    ...(deployments.data?.data ?? []).flatMap(ofDeployment),
     ...(burn.data ? ofCredit(burn.data) : []),
     ...(hooks.data?.data ?? []).flatMap(ofEndpoint),
     ...(keys.data?.data ?? []).flatMap(ofKey),
   ];
+}
+
+export function Alerts({ alerts }: { alerts: readonly Alert[] }) {
   if (alerts.length === 0) return null;
   return (
     <Card title="Needs you">

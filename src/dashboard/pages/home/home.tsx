@@ -6,11 +6,12 @@ import type { Names } from "../../data/gpu_map.ts";
 import { type Page as ListPage, type Resource, useResource } from "../../data/resource.ts";
 import { may, session } from "../../data/session.ts";
 import { LinkButton } from "../../kit/button.tsx";
-import { Page as Frame } from "../../kit/page.tsx";
+import { Card } from "../../kit/card.tsx";
+import { Page as Frame, Skeleton } from "../../kit/page.tsx";
 import { hasPage } from "../../shell/router.ts";
-import { Alerts } from "./alerts.tsx";
+import { Alerts, useAlerts } from "./alerts.tsx";
 import { Deployments } from "./deployments.tsx";
-import { MemoryMap } from "./memory_map.tsx";
+import { MemoryMap, useMemory } from "./memory_map.tsx";
 import { RecentRuns } from "./recent_runs.tsx";
 
 export function Page() {
@@ -22,6 +23,8 @@ export function Page() {
     events: ["deployment."],
     everyMs: 10_000,
   });
+  const memory = useMemory(may("training"));
+  const alerts = useAlerts(jobs, deployments);
   const names = namesOf(jobs.data?.data ?? [], deployments.data?.data ?? []);
   const isNew = jobs.data?.data.length === 0;
   return (
@@ -44,14 +47,22 @@ export function Page() {
       }
     >
       <div class="grid">
-        {may("training") && <MemoryMap names={names} />}
-        <div class="grid two">
-          {may("training") && <RecentRuns jobs={jobs} />}
-          <div class="grid">
-            <Alerts jobs={jobs.data?.data ?? []} deployments={deployments.data?.data ?? []} />
-            {may("inference") && <Deployments deployments={deployments} />}
+        {may("training") && <MemoryMap memory={memory} names={names} />}
+        {memory.isAnswered && (
+          <div class="grid two">
+            {may("training") && <RecentRuns jobs={jobs} />}
+            <div class="grid">
+              {alerts ? (
+                <Alerts alerts={alerts} />
+              ) : (
+                <Card>
+                  <Skeleton />
+                </Card>
+              )}
+              {alerts && may("inference") && <Deployments deployments={deployments} />}
+            </div>
           </div>
-        </div>
+        )}
       </div>
     </Frame>
   );

@@ -2,7 +2,7 @@
 import type { Gpu, GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import { bytes, plural } from "../../data/format.ts";
 import { freeOf, type Names, type Segment, segmentsOf, waitingOf } from "../../data/gpu_map.ts";
-import { type Page as ListPage, useResource } from "../../data/resource.ts";
+import { areAnswered, type Page as ListPage, type Resource, useResource } from "../../data/resource.ts";
 import { Card } from "../../kit/card.tsx";
 import { Loaded, Skeleton } from "../../kit/page.tsx";
 import { Time } from "../../kit/time.tsx";
@@ -11,13 +11,25 @@ const POLL_MS = 3_000;
 /** Part of a bar that is wide enough for a word. */
 const ROOM_FOR_LABEL = 0.12;
 
-export function MemoryMap({ names }: { names: Names }) {
+export type Memory = {
+  gpus: Resource<ListPage<Gpu>>;
+  queue: Resource<GpuAvailability>;
+  /** False while nothing is known of the height of the map. Nothing is drawn below it before. */
+  isAnswered: boolean;
+};
+
+/** `isWanted` false: nothing is loaded, for a caller who may not see it. */
+export function useMemory(isWanted = true): Memory {
   const options = { events: ["job.", "deployment."], everyMs: POLL_MS };
-  const gpus = useResource<ListPage<Gpu>>("/v1/gpu?limit=100", options);
-  const queue = useResource<GpuAvailability>("/v1/gpu/availability", options);
+  const gpus = useResource<ListPage<Gpu>>(isWanted ? "/v1/gpu?limit=100" : null, options);
+  const queue = useResource<GpuAvailability>(isWanted ? "/v1/gpu/availability" : null, options);
+  return { gpus, queue, isAnswered: areAnswered(gpus, queue) };
+}
+
+export function MemoryMap({ memory: { gpus, queue, isAnswered }, names }: { memory: Memory; names: Names }) {
   return (
     <Card title={gpus.data?.data[0]?.uuid === null ? "Memory for models" : "GPU memory"}>
-      <Loaded of={gpus} skeleton={<Skeleton height={88} />}>
+      <Loaded of={isAnswered ? gpus : { ...gpus, data: undefined }} skeleton={<Skeleton height={118} />}>
         {({ data }) => (
           <div class="stack">
             {data[0]?.uuid === null && (
@@ -32,7 +44,7 @@ export function MemoryMap({ names }: { names: Names }) {
           </div>
         )}
       </Loaded>
-      {queue.data && <Queue availability={queue.data} names={names} />}
+      {isAnswered && queue.data && <Queue availability={queue.data} names={names} />}
     </Card>
   );
 }

@@ -1,19 +1,18 @@
 /** The places where jobs and deployments can run: their devices, their load, and the work on each. */
 import { useState } from "preact/hooks";
 import { isJobOver } from "../../../lib/training/job_status.ts";
-import type { GpuAvailability } from "../../../resources/machines/gpu/schema.ts";
 import type { Region } from "../../../resources/machines/regions/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import type { Holder, Names } from "../../data/gpu_map.ts";
-import { type Page as ListPage, useList, useResource } from "../../data/resource.ts";
+import { areAnswered, type Page as ListPage, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { More } from "../../kit/table.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
-import { MemoryMap } from "../home/memory_map.tsx";
+import { MemoryMap, useMemory } from "../home/memory_map.tsx";
 import { Add } from "./add.tsx";
 import { Node } from "./node.tsx";
 import { Delete } from "./remove.tsx";
@@ -23,8 +22,9 @@ const EVERY_MS = 10_000;
 
 export function Page() {
   const list = useList<Region>("/v1/regions?limit=50", { events: ["region."], everyMs: EVERY_MS });
-  const devices = useResource<GpuAvailability>("/v1/gpu/availability", { everyMs: EVERY_MS }).data;
-  const work = useWork();
+  const memory = useMemory();
+  const { isAnswered, ...work } = useWork();
+  const shown = { ...list, data: memory.isAnswered && isAnswered ? list.items : undefined };
   const [deleted, setDeleted] = useState<Region>();
   const mayChange = may("account", false);
   const add = () => setQuery({ new: 1 });
@@ -40,16 +40,16 @@ export function Page() {
         )
       }
     >
-      <Loaded of={{ ...list, data: list.items }} skeleton={<Skeleton height={420} />}>
+      <Loaded of={shown} skeleton={<Skeleton height={420} />}>
         {(rows) => (
           <div class="grid">
-            <MemoryMap names={namesOf(work)} />
+            <MemoryMap memory={memory} names={namesOf(work)} />
             <div class="regions-nodes">
               {rows.map((region) => (
                 <Node
                   key={region.id}
                   region={region}
-                  devices={devices}
+                  devices={memory.queue.data}
                   work={workOf(region.id, work)}
                   onDelete={() => setDeleted(region)}
                 />
@@ -78,18 +78,19 @@ export function Page() {
 }
 
 /** Work that has not ended, of the newest jobs and deployments. */
-function useWork(): Work {
+function useWork(): Work & { isAnswered: boolean } {
   const jobs = useResource<ListPage<TrainingJob>>("/v1/training_jobs?limit=100", {
     events: ["job."],
     everyMs: EVERY_MS,
-  }).data?.data;
+  });
   const deployments = useResource<ListPage<Deployment>>(may("inference") ? "/v1/deployments?limit=100" : null, {
     events: ["deployment."],
     everyMs: EVERY_MS,
-  }).data?.data;
+  });
   return {
-    jobs: (jobs ?? []).filter(({ status }) => !isJobOver(status)),
-    deployments: (deployments ?? []).filter(({ status }) => status !== "stopped" && status !== "failed"),
+    isAnswered: areAnswered(jobs, deployments),
+    jobs: (jobs.data?.data ?? []).filter(({ status }) => !isJobOver(status)),
+    deployments: (deployments.data?.data ?? []).filter(({ status }) => status !== "stopped" && status !== "failed"),
   };
 }
 
