@@ -133,9 +133,17 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
       const status = await run<number>(`${post}.then((answer) => answer.status)`);
       if (status !== 201) throw new Error(`sign-in answered ${status}`);
     },
-    /** A trusted click on the element that a screen reader calls so: `click("button", "Create my admin key")`. */
+    /**
+     * A trusted click on the element that a screen reader calls so: `click("button", "Create my admin key")`. It waits until
+     * the element stays where it is for two frames: a page that grows moves it between the look and the click.
+     */
     async click(role: string, name: string) {
-      const { x, y } = await waitFor(`${role} ${name}`, () => find(page, role, name));
+      const { x, y } = await waitFor(`${role} ${name}`, async () => {
+        const before = await find(page, role, name);
+        if (before) await run(DRAWN);
+        const after = before && (await find(page, role, name));
+        return after && after.x === before.x && after.y === before.y ? after : undefined;
+      });
       for (const type of ["mousePressed", "mouseReleased"])
         await page.send("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
     },

@@ -220,11 +220,13 @@ describe.skipIf(CHROMIUM === null)("playground", () => {
     await page.waitForText("Calls weather", 60_000);
     await page.waitForText("Bern");
     await page.click("textbox", "Result of weather");
+    await page.waitFor("the field", async () => (await page.focused()) === "Result of weather");
     await page.type('{"rain": true}');
     await page.click("button", "Send results");
     await page.waitForText("take an umbrella", 60_000);
     await isAnswered(page, 4);
     await page.click("textbox", "Message");
+    await page.waitFor("the field", async () => (await page.focused()) === "Message");
     await page.type("Count.");
     await page.press("Enter");
     await page.waitForText("100010", 60_000);
