@@ -2,19 +2,16 @@
  * Prompts on the disk: the first token of a conversation's next turn in a new process, with blocks and without; and what it
  * costs the running streams that blocks are written.
  */
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { openEngine } from "../src/workers/serving/engine/engine.ts";
-import type { Engine, EngineOptions } from "../src/workers/serving/engine/types.ts";
+import type { EngineOptions } from "../src/workers/serving/engine/types.ts";
 import { makeModel } from "../test/models.ts";
-import { SAMPLING } from "./peers/plain_decode.ts";
+import { generate, open, promptOf } from "./kept_engines.ts";
 import { median, ROOT, type Row, remove, tempDir } from "./tools.ts";
 
 const PROMPT = 4_096;
 const ROUNDS = 3;
 const STREAMS = 16;
 const TOKENS = 64;
-const off = { minP: 0, frequencyPenalty: 0, presencePenalty: 0, logitBias: [] };
 
 export async function run(): Promise<Row[]> {
   const dir = tempDir();
@@ -44,24 +41,6 @@ export async function run(): Promise<Row[]> {
   return rows;
 }
 
-async function open(options: EngineOptions, dir: string | null): Promise<Engine> {
-  if (dir === null) return await openEngine(options);
-  mkdirSync(dir, { recursive: true });
-  const opened = Promise.withResolvers<Engine>();
-  const engine = await openEngine({
-    ...options,
-    prefixes: { dir, key: "11".repeat(32), identity: "bench" },
-    onPrefixes: (message) => {
-      if (message.type === "wants_room") void opened.promise.then((open) => open.grantRoom(message.bytes));
-    },
-  });
-  opened.resolve(engine);
-  return engine;
-}
-
-const promptOf = (length: number, seed: number) =>
-  Int32Array.from({ length }, (_, i) => 300 + ((seed * 7919 + i * 31) % 200));
-
 /** The median time to the first token of a turn in an engine that has just been opened. */
 async function wakes(options: EngineOptions, dir: string | null): Promise<number> {
   const talk = promptOf(PROMPT, 1);
@@ -90,19 +69,4 @@ async function speed(options: EngineOptions, dir: string | null, round: number):
   const rate = (2 * STREAMS * TOKENS * 1000) / (performance.now() - begun);
   await engine.close();
   return rate;
-}
-
-async function generate(engine: Engine, prompt: Int32Array, maxTokens: number): Promise<number> {
-  const begun = performance.now();
-  const request = {
-    prompt,
-    maxTokens,
-    sampling: { ...SAMPLING, ...off, seed: 1 },
-    samples: 1,
-    stop: [],
-    ignoreEos: true,
-  };
-  let first = 0;
-  for await (const _ of engine.generate(request)) first ||= performance.now() - begun;
-  return first;
 }

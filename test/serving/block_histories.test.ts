@@ -46,84 +46,102 @@ describe.skipIf(!canCompute)("our own decoder", () => {
     return { decoder, numbers: [undefined, ...numbers] };
   }
 
-  test("answers have the same bits with and without blocks, whatever happens to these", () => {
-    const random = randomFor("block histories");
-    const int = (most: number) => Math.floor(random() * most);
-    const dirs = [tempDir(), tempDir()];
-    const identity = (place: number) => `adapter ${place}`;
-    const folders = () =>
-      dirs.map((dir, i) => {
-        const folder = new PrefixFolder({ dir, key: KEYS[i]!, identity: "model" }, () => {});
-        folder.grant(1e9);
-        return folder;
-      });
-    const blocksIn = (dir: string) => readdirSync(dir).filter((name) => name.length === 64);
-    const namesFor = (folder: PrefixFolder, place: number, prompt: Int32Array) =>
-      folder.names({ decoder: "own", adapter: identity(place) }, prompt, Math.floor((prompt.length - 1) / 64));
+  const ways = [
+    { what: "the decoding thread", threads: 0, histories: HISTORIES },
+    { what: "other threads", threads: 2, histories: Math.max(30, Math.ceil(HISTORIES / 10)) }, // which start with every decoder
+  ];
+  test.each(ways)(
+    "answers have the same bits with and without blocks by $what, whatever happens to these",
+    (way) => {
+      const random = randomFor(`block histories ${way.threads}`);
+      const int = (most: number) => Math.floor(random() * most);
+      const dirs = [tempDir(), tempDir()];
+      const identity = (place: number) => `adapter ${place}`;
+      const folders = () =>
+        dirs.map((dir, i) => {
+          const store = { dir, key: KEYS[i]!, identity: "model" };
+          const folder = new PrefixFolder(store, () => {}, { threads: way.threads });
+          folder.grant(1e9);
+          return folder;
+        });
+      const blocksIn = (dir: string) => readdirSync(dir).filter((name) => name.length === 64);
+      const namesFor = (folder: PrefixFolder, place: number, prompt: Int32Array) =>
+        folder.names({ decoder: "own", adapter: identity(place) }, prompt, Math.floor((prompt.length - 1) / 64));
 
-    const plain = open(null);
-    const expected = new Map<string, string>();
-    let [brought, asked, bad] = [0, 0, 0];
-    let now = folders();
-    let deciding = now.map((folder) => open(folder));
-    const count = (folder: PrefixFolder) => {
-      bad += folder.takeCounts()?.counts.bad_blocks ?? 0;
-    };
-    const end = (isKilled: boolean) => {
-      for (const [i, { decoder }] of deciding.entries()) {
-        if (!isKilled) while (decoder.keep());
-        decoder.close();
-        opened.delete(decoder);
-        count(now[i]!);
+      const plain = open(null);
+      const expected = new Map<string, string>();
+      let [brought, asked, bad] = [0, 0, 0];
+      let now = folders();
+      let deciding = now.map((folder) => open(folder));
+      const count = (folder: PrefixFolder) => {
+        bad += folder.takeCounts()?.counts.bad_blocks ?? 0;
+      };
+      const end = (isKilled: boolean) => {
+        for (const [i, { decoder }] of deciding.entries()) {
+          if (!isKilled) while (decoder.keep());
+          decoder.close();
+          opened.delete(decoder);
+          count(now[i]!);
+        }
+      };
+
+      const acts: (() => void)[] = [
+        () => {
+          end(int(2) === 0); // parked, or killed with what is on the disk
+          now = folders();
+          deciding = now.map((folder) => open(folder));
+        },
+        () => {
+          for (const dir of dirs) for (const name of blocksIn(dir)) if (int(4) === 0) rmSync(join(dir, name));
+        },
+        () => {
+          for (const dir of dirs) for (const name of blocksIn(dir)) if (int(6) === 0) damage(join(dir, name), int);
+        },
+        () => {
+          const [from, to] = int(2) === 0 ? [dirs[0]!, dirs[1]!] : [dirs[1]!, dirs[0]!]; // those of another workspace
+          for (const name of blocksIn(from)) if (int(3) === 0) copyFileSync(join(from, name), join(to, name));
+          const [one, other] = blocksIn(from);
+          if (one && other) renameSync(join(from, one), join(from, other));
+        },
+        () => {
+          for (const { decoder } of deciding) decoder.clear();
+        },
+        () => {
+          const workspace = int(2);
+          const prompt = promptOf(int(3), 66 + 9 * int(9));
+          const { decoder } = deciding[workspace]!;
+          const blocks = namesFor(now[workspace]!, 0, prompt);
+          const id = decoder.admit({ prompt, maxTokens: 1, drawing: { ...PLAIN }, blocks })!;
+          if (int(2) === 0) decoder.step(1);
+          decoder.release(id); // its blocks may be on their way
+        },
+      ];
+
+      for (let i = 0; i < way.histories; i++) {
+        const act = acts[int(12)];
+        act?.();
+        const workspace = int(2);
+        const place = PLACES[int(PLACES.length)]!;
+        const prompt = promptOf(int(3), 66 + 9 * int(9));
+        const key = `${place} ${prompt.join()}`;
+        if (!expected.has(key)) {
+          expected.set(key, answer(plain.decoder, prompt, plain.numbers[place], []));
+          plain.decoder.clear();
+        }
+        const { decoder, numbers } = deciding[workspace]!;
+        const before = decoder.stats().cachedTokens;
+        const blocks = namesFor(now[workspace]!, place, prompt);
+        expect(answer(decoder, prompt, numbers[place], blocks)).toBe(expected.get(key)!);
+        brought += decoder.stats().cachedTokens - before;
+        asked += prompt.length;
+        if (int(3) > 0) while (decoder.keep());
       }
-    };
-
-    const acts: (() => void)[] = [
-      () => {
-        end(int(2) === 0); // parked, or killed with what is on the disk
-        now = folders();
-        deciding = now.map((folder) => open(folder));
-      },
-      () => {
-        for (const dir of dirs) for (const name of blocksIn(dir)) if (int(4) === 0) rmSync(join(dir, name));
-      },
-      () => {
-        for (const dir of dirs) for (const name of blocksIn(dir)) if (int(6) === 0) damage(join(dir, name), int);
-      },
-      () => {
-        const [from, to] = int(2) === 0 ? [dirs[0]!, dirs[1]!] : [dirs[1]!, dirs[0]!]; // those of another workspace
-        for (const name of blocksIn(from)) if (int(3) === 0) copyFileSync(join(from, name), join(to, name));
-        const [one, other] = blocksIn(from);
-        if (one && other) renameSync(join(from, one), join(from, other));
-      },
-      () => {
-        for (const { decoder } of deciding) decoder.clear();
-      },
-    ];
-
-    for (let i = 0; i < HISTORIES; i++) {
-      const act = acts[int(12)];
-      act?.();
-      const workspace = int(2);
-      const place = PLACES[int(PLACES.length)]!;
-      const prompt = promptOf(int(3), 66 + 9 * int(9));
-      const key = `${place} ${prompt.join()}`;
-      if (!expected.has(key)) {
-        expected.set(key, answer(plain.decoder, prompt, plain.numbers[place], []));
-        plain.decoder.clear();
-      }
-      const { decoder, numbers } = deciding[workspace]!;
-      const before = decoder.stats().cachedTokens;
-      const blocks = namesFor(now[workspace]!, place, prompt);
-      expect(answer(decoder, prompt, numbers[place], blocks)).toBe(expected.get(key)!);
-      brought += decoder.stats().cachedTokens - before;
-      asked += prompt.length;
-      if (int(3) > 0) while (decoder.keep());
-    }
-    end(true);
-    expect(brought / asked).toBeGreaterThan(0.1);
-    if (HISTORIES > 500) expect(bad).toBeGreaterThan(HISTORIES / 100);
-  }, 36_000_000);
+      end(true);
+      expect(brought / asked).toBeGreaterThan(0.1);
+      if (way.histories > 500) expect(bad).toBeGreaterThan(way.histories / 100);
+    },
+    36_000_000,
+  );
 
   /** The bits of an answer as text. Some stop in the middle for another one. */
   function answer(

@@ -40,6 +40,18 @@ test("the page has an example of each client, five lines long", () => {
   expect(long).toEqual([]);
 });
 
+async function outputOf(file: string): Promise<string> {
+  const env = { ...process.env, VERK_URL: server.url, VERK_API_KEY: server.key };
+  const child = Bun.spawn([process.execPath, file], { env, stdout: "pipe", stderr: "pipe" });
+  const [said, problem, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  expect([code, code === 0 ? "" : problem]).toEqual([0, ""]);
+  return said.trim();
+}
+
 const isBatch = (text: string) => text.includes("batches.create");
 
 for (const { text, line } of EXAMPLES) {
@@ -50,15 +62,9 @@ for (const { text, line } of EXAMPLES) {
     async () => {
       const file = join(folder, `example_${line}.ts`);
       writeFileSync(file, text);
-      const env = { ...process.env, VERK_URL: server.url, VERK_API_KEY: server.key };
-      const child = Bun.spawn([process.execPath, file], { env, stdout: "pipe", stderr: "pipe" });
-      const [said, problem, code] = await Promise.all([
-        new Response(child.stdout).text(),
-        new Response(child.stderr).text(),
-        child.exited,
-      ]);
-      expect([code, code === 0 ? "" : problem]).toEqual([0, ""]);
-      expect(said.trim()).not.toBe("");
+      let said = await outputOf(file);
+      for (let i = 0; i < 2 && said === ""; i++) said = await outputOf(file); // one answer of a thousand ends at once
+      expect(said).not.toBe("");
     },
     60_000,
   );

@@ -116,7 +116,7 @@ class GraphDecoder implements Decoder {
         pages: this.#pages,
         pool: poolAt,
       });
-      this.#blocks = options.blocks ? new PageBlocks(device, poolAt, this.#pages, options.blocks) : null;
+      this.#blocks = options.blocks ? open(new PageBlocks(device, poolAt, this.#pages, options.blocks)) : null;
       this.#prompts = open(
         openPromptReader(device, promptPasses, {
           rows: promptTokens,
@@ -243,8 +243,8 @@ class GraphDecoder implements Decoder {
     this.#adapters?.detach(adapter);
   }
 
-  keep() {
-    return this.#blocks?.keep() ?? false;
+  keep(mayWait = true) {
+    return this.#blocks?.keep(mayWait) ?? false;
   }
 
   clear() {
@@ -276,7 +276,7 @@ class GraphDecoder implements Decoder {
   #read(most: number) {
     if (this.#prompts.stats().waiting === 0) return;
     this.#graphs.sendBoard(); // page tables of new sequences
-    const ready = this.#prompts.read(most);
+    const ready = this.#prompts.read(most, this.#rows.length === 0);
     this.#rows.push(...ready);
     for (const { admission, lease } of ready) this.#blocks?.add(admission.blocks ?? [], lease.table);
   }

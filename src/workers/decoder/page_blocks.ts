@@ -3,6 +3,7 @@
  * on the device. Only pages of prompts become blocks: what a step of decoding leaves may differ in the last bits.
  */
 import { type Device, PAGE } from "../../native/cuda/decode/kernels.ts";
+import { type BlockRing, openRing } from "./block_ring.ts";
 import type { PageTable } from "./pages.ts";
 import type { BlockStore } from "./types.ts";
 
@@ -18,7 +19,10 @@ export class PageBlocks {
   readonly #at: PoolAt;
   readonly #pages: PageTable;
   readonly #perBlock: number;
+  readonly #blockBytes: number;
+  readonly #ring: BlockRing | null;
   #jobs: Job[] = [];
+  #waitedMs = 0; // for the next block
 
   constructor(device: Device, at: PoolAt, pages: PageTable, store: BlockStore) {
     this.store = store;
@@ -26,6 +30,8 @@ export class PageBlocks {
     this.#at = at;
     this.#pages = pages;
     this.#perBlock = store.tokens / PAGE;
+    this.#blockBytes = at.layers * this.#perBlock * at.pageBytes;
+    this.#ring = openRing(device, store, this.#blockBytes);
   }
 
   /** How many tokens from `done` on are in blocks that the store has. `done` is at the beginning of a page. */
@@ -41,18 +47,26 @@ export class PageBlocks {
     return name !== undefined && done % PAGE === 0 && this.store.has(name);
   }
 
-  /** Fills the pages of the block behind `done` tokens. Returns the tokens that are filled then: `done` if there is no such block. */
-  bring(names: readonly string[], table: readonly number[], done: number): number {
+  /**
+   * Fills the pages of the block behind `done` tokens. Returns the tokens that are filled then: `done` if there is no such
+   * block. Null: it has not come until the time `until`.
+   */
+  bring(names: readonly string[], table: readonly number[], done: number, until: number): number | null {
     const index = Math.floor(done / this.store.tokens);
     const name = names[index];
     if (name === undefined || done % PAGE !== 0) return done;
     const begun = performance.now();
-    const { pool, layers, layerBytes, pageBytes } = this.#at;
-    const content = this.store.read(name);
-    if (content?.length !== layers * this.#perBlock * pageBytes) {
+    const taken = this.#ring?.take(names, index, until);
+    if (this.#ring && taken === undefined) {
+      this.#waitedMs += performance.now() - begun;
+      return null;
+    }
+    const content = taken?.content ?? this.store.read(name);
+    if (content?.length !== this.#blockBytes) {
       if (content) this.store.drop(name);
       return done;
     }
+    const { pool, layers, layerBytes, pageBytes } = this.#at;
     let from = 0;
     for (let layer = 0; layer < layers; layer++)
       for (let i = 0; i < this.#perBlock; i++, from += pageBytes) {
@@ -63,8 +77,10 @@ export class PageBlocks {
           content.subarray(from, from + pageBytes),
         );
       }
+    taken?.queued();
     const filled = (index + 1) * this.store.tokens;
-    this.store.restored(filled - done, performance.now() - begun);
+    this.store.restored(filled - done, this.#waitedMs + performance.now() - begun);
+    this.#waitedMs = 0;
     return filled;
   }
 
@@ -77,27 +93,43 @@ export class PageBlocks {
     this.#jobs.push({ names, pages, next });
   }
 
-  /** Writes one block. Returns false if there is none, or no room for it. */
-  keep(): boolean {
+  /** Writes one block. Returns false if there is none, or no room for it. `mayWait`: for blocks that threads write. */
+  keep(mayWait: boolean): boolean {
+    const writing = this.#ring?.settle(mayWait) ?? 0;
     const job = this.#jobs[0];
-    if (!job) return false;
-    const { pool, layers, layerBytes, pageBytes } = this.#at;
+    if (!job) return writing > 0;
     const name = job.names[job.next]!;
-    if (!this.store.has(name)) {
-      if (!this.store.hasRoom(layers * this.#perBlock * pageBytes)) return false;
-      const own = job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock);
-      const pieces = Array.from({ length: layers }, (_, layer) =>
-        own.map((page) => ({ at: pool + layer * layerBytes + page * pageBytes, bytes: pageBytes })),
-      );
-      if (!this.store.write(name, this.#device.gather(pieces.flat()))) return false;
+    if (!this.store.has(name) && !this.#ring?.isWriting(name)) {
+      if (!this.store.hasRoom(this.#blockBytes)) return writing > 0;
+      const places = this.#placesOf(job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock));
+      if (!this.#ring) {
+        if (!this.store.write(name, this.#device.gather(places))) return false;
+      } else if (!this.#ring.add(name, this.#blockBytes, (into) => this.#copy(places, into))) return true;
     }
     if (++job.next === job.names.length) this.#end(job);
     return true;
   }
 
+  #placesOf(pages: readonly number[]) {
+    const { pool, layers, layerBytes, pageBytes } = this.#at;
+    return Array.from({ length: layers }, (_, layer) =>
+      pages.map((page) => ({ at: pool + layer * layerBytes + page * pageBytes, bytes: pageBytes })),
+    ).flat();
+  }
+
+  #copy(places: readonly { at: number; bytes: number }[], into: Uint8Array) {
+    for (const [i, { at, bytes }] of places.entries())
+      this.#device.fetch(into.subarray(i * bytes, (i + 1) * bytes), at);
+  }
+
   /** Gives up what is not written: the pages are needed, or hold something else from now on. */
   forget() {
     for (const job of [...this.#jobs]) this.#end(job);
+  }
+
+  /** The device has carried out everything. */
+  free() {
+    this.#ring?.free();
   }
 
   #end(job: Job) {

@@ -85,21 +85,22 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     for (const older of one.after) hurry(older, rank);
   }
 
-  /** Brings blocks of the oldest prompts. */
-  function bring() {
+  /** Brings blocks of the oldest prompts. `mayWait`: nothing else runs meanwhile. */
+  function bring(mayWait: boolean) {
     const until = performance.now() + BRING_MS;
     for (const one of all) {
       while (isBringing(one)) {
         if (performance.now() >= until) return;
-        const done = blocks!.bring(one.blocks, one.sequence.lease.table, one.done);
+        const done = blocks!.bring(one.blocks, one.sequence.lease.table, one.done, mayWait ? until : 0);
+        if (done === null) return;
         if (done === one.done) one.blocks = [];
         one.done = done;
       }
     }
   }
 
-  function pass(wanted: number) {
-    if (blocks) bring();
+  function pass(wanted: number, isAlone: boolean) {
+    if (blocks) bring(isAlone && all.every(isBringing));
     const rows = next(wanted);
     if (rows.length === 0) return;
     const keys = rows.reduce((highest, { position }) => Math.max(highest, position + 1), 1);
@@ -170,9 +171,12 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       }
       return filled;
     },
-    /** One pass of up to `wanted` tokens. Returns the sequences whose prompt is complete, in the order of their admission. */
-    read(wanted: number): Sequence[] {
-      pass(wanted);
+    /**
+     * One pass of up to `wanted` tokens. Returns the sequences whose prompt is complete, in the order of their admission.
+     * `isAlone`: no sequence decodes.
+     */
+    read(wanted: number, isAlone: boolean): Sequence[] {
+      pass(wanted, isAlone);
       const ready = all.filter((one) => isRead(one) && one.after.every(isRead));
       for (const one of ready) all.splice(all.indexOf(one), 1);
       copyPages(ready);

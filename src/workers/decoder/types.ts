@@ -30,8 +30,28 @@ export type BlockStore = {
   drop: (name: string) => void;
   hasRoom: (bytes: number) => boolean;
   write: (name: string, content: Uint8Array) => boolean;
+  /** Threads of the store, which read and write blocks beside the caller. */
+  readonly threads: number;
+  /** Null: there are no threads. */
+  lanes: (places: readonly HostPlace[]) => BlockLanes | null;
+  /** A lane has read, or written, a block of so many bytes. */
+  brought: (bytes: number) => void;
+  wrote: (bytes: number) => void;
   /** So many tokens were brought, in this time. */
   restored: (tokens: number, readMs: number) => void;
+};
+
+/** Memory that all threads of the process see under the same address. */
+export type HostPlace = { readonly at: number; readonly bytes: number };
+
+/** A place is its index in the list that the lanes were opened with. */
+export type BlockLanes = {
+  read: (place: number, name: string) => void;
+  write: (place: number, name: string, bytes: number) => void;
+  isUnderWay: (place: number) => boolean;
+  /** Waits until the time `until`. The bytes of the block; null: it failed; undefined: it is still under way. */
+  result: (place: number, until: number) => number | null | undefined;
+  close: () => void;
 };
 
 /** An adapter on its way to the device. */
@@ -103,8 +123,11 @@ export type Decoder = {
   attach: (sources: readonly AdapterSource[]) => AdapterLoad | string;
   /** Frees an adapter that no sequence uses. Its number is not used again. */
   detach: (adapter: number) => void;
-  /** Writes a block of a prompt that was read. Returns false if there is none, or no room for it. */
-  keep: () => boolean;
+  /**
+   * Writes a block of a prompt that was read. Returns false if there is none, or no room for it. `mayWait`: for threads
+   * that write.
+   */
+  keep: (mayWait?: boolean) => boolean;
   /** Forgets shared beginnings, because the weights have changed. */
   clear: () => void;
   stats: () => DecoderStats;

@@ -119,6 +119,11 @@ export function openEmulation({ isExact = false } = {}): TestDevice {
     free: (at) => symbols.emulated_free(at as Ptr),
     put: (at, from) =>
       bytes(at, from.byteLength).set(new Uint8Array(from.buffer as ArrayBuffer, from.byteOffset, from.byteLength)),
+    hostMemory(size) {
+      const at = device.allocate(size);
+      return { at, bytes: bytes(at, size), queued() {}, isOver: () => true, free: () => device.free(at) };
+    },
+    fetch: (into, at) => into.set(bytes(at, into.byteLength)),
     fill(at, size, read) {
       for (let done = 0; done < size; done += PIECE) read(bytes(at + done, Math.min(PIECE, size - done)), done);
     },

@@ -116,5 +116,6 @@ CALL cuGraphDestroy(Graph *of) { return delete of, 0; }
 CALL cuEventCreate(void **to, unsigned) { return *to = new int, 0; }
 CALL cuEventRecord(void *, void *on) { return on == &stream ? 0 : WRONG; }
 CALL cuEventSynchronize(void *) { return 0; }
+CALL cuEventQuery(void *) { return 0; }
 CALL cuEventElapsedTime(float *to, void *, void *) { return *to = 1, 0; }
 CALL cuEventDestroy_v2(int *of) { return delete of, 0; }

@@ -11,6 +11,7 @@ import {
   DECODE_SIGNATURES,
   type DecodeKernel,
   type Device,
+  type HostMemory,
   mostShared,
   type Read,
   type Recorded,
@@ -44,12 +45,14 @@ const CALLS = {
   cuEventCreate: { args: [P, U], returns: I },
   cuEventRecord: { args: [P, P], returns: I },
   cuEventSynchronize: { args: [P], returns: I },
+  cuEventQuery: { args: [P], returns: I },
   cuEventElapsedTime: { args: [P, P, P], returns: I },
   cuEventDestroy_v2: { args: [P], returns: I },
   cuLaunchKernelEx: { args: [P, P, P, P], returns: I },
 } as const;
 
 const OUT_OF_MEMORY = 2;
+const NOT_READY = 600;
 const NON_BLOCKING = 1; // the stream does not wait for the default stream
 const THREAD_LOCAL = 1; // calls of other threads do not disturb a capture
 const NO_TIMING = 2;
@@ -153,6 +156,29 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
       if (capturing) throw new Error("A copy cannot be part of a graph");
       if (from.byteLength === 0) return;
       check(cuda.cuMemcpyHtoDAsync_v2(at as Ptr, ptr(from), BigInt(from.byteLength), stream), "A copy to the GPU");
+    },
+    hostMemory(bytes): HostMemory {
+      const pinned = newPinned();
+      grow(pinned, bytes);
+      return {
+        at: Number(pinned.at),
+        bytes: new Uint8Array(toArrayBuffer(pinned.at, 0, bytes)),
+        queued: () => check(cuda.cuEventRecord(pinned.done, stream), "cuEventRecord"),
+        isOver() {
+          const code = cuda.cuEventQuery(pinned.done);
+          if (code !== NOT_READY) check(code, "A copy of a block");
+          return code === 0;
+        },
+        free() {
+          wait();
+          check(cuda.cuMemFreeHost(pinned.at), "cuMemFreeHost");
+          cuda.cuEventDestroy_v2(pinned.done);
+        },
+      };
+    },
+    fetch(into, at) {
+      const bytes = BigInt(into.byteLength);
+      check(cuda.cuMemcpyDtoHAsync_v2(ptr(into), at as Ptr, bytes, stream), "A copy from the GPU");
     },
     fill(at, bytes, read) {
       for (let done = 0; done < bytes; ) {

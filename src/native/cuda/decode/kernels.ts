@@ -184,13 +184,29 @@ export type WideKernels = {
   launch: (name: WideKernel, start: Start, values: readonly number[]) => void;
 };
 
+/**
+ * Memory of the host that the device copies from and to by itself, while the caller goes on. `queued` is called behind the
+ * copies, `isOver` says whether these have ended.
+ */
+export type HostMemory = {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+  queued: () => void;
+  isOver: () => boolean;
+  free: () => void;
+};
+
 /** All work is queued in order. Addresses are bytes on the device. */
 export type Device = {
   readonly multiprocessors: number;
   /** Memory filled with zeros. Throws OutOfMemory. */
   allocate: (bytes: number) => number;
   free: (at: number) => void;
+  /** A copy from `HostMemory` is queued. Other memory may be reused at once. */
   put: (at: number, bytes: NodeJS.TypedArray) => void;
+  hostMemory: (bytes: number) => HostMemory;
+  /** Queues a copy into a part of `HostMemory`. */
+  fetch: (into: Uint8Array, at: number) => void;
   /** Copies `bytes` bytes. `read` writes the piece that begins at `done` while the piece before it is on its way. */
   fill: (at: number, bytes: number, read: (into: Uint8Array, done: number) => void) => void;
   read: (at: number, bytes: number) => Read;

@@ -2,6 +2,7 @@
  * One open model on the decoding thread: what decodes it, and its shutdown. Our kernels decode where they can. They compute
  * no embeddings, and not every adapter: the first of these switches to the library, once running sequences have ended.
  */
+import { availableParallelism } from "node:os";
 import { errorText } from "../../../lib/error_text.ts";
 import type { Ptr } from "../../../native/ffi.ts";
 import type { Device } from "../../../native/llama/load.ts";
@@ -36,6 +37,7 @@ import { Pulse } from "./thread/pulse.ts";
 type Post = (message: FromThread) => void;
 type Opened = { decoding: OpenModel; model: Ptr; facts: ThreadFacts };
 
+const MOST_LANES = 12;
 const MOST_SEQUENCES = 256; // limit of the library
 const ATTACH_MS = 10_000; // a large adapter on a slow disk
 const LOAD_MS = 300_000;
@@ -47,7 +49,8 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
   const llama = openLlama(open.dataDir, { cuda: open.gpus.length > 0 });
   const devices = chooseDevices(llama, open.gpus);
   const used = memoryMeter(llama, devices);
-  const prefixes = open.prefixes && new PrefixFolder(open.prefixes, (bytes) => post({ type: "wants_room", bytes }));
+  const wantRoom = (bytes: number) => post({ type: "wants_room", bytes });
+  const prefixes = open.prefixes && new PrefixFolder(open.prefixes, wantRoom, { threads: laneThreads(open) });
   const kernels = openKernels(open, prefixes);
   const isOwn = typeof kernels !== "string";
   const progress = (fraction: number) => post({ type: "progress", fraction });
@@ -74,6 +77,10 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
     throw error;
   }
 }
+
+/** A card takes blocks faster than one core opens them. */
+const laneThreads = ({ gpus }: OpenMessage) =>
+  gpus.length === 0 ? 0 : Math.max(1, Math.min(MOST_LANES, availableParallelism() - 2));
 
 /** Encoders have a table of positions. The library ends the process for a position that is not in it. */
 const withinPositions = (llama: Llama, model: Ptr, open: OpenMessage): OpenMessage => ({

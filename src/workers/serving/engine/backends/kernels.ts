@@ -120,7 +120,7 @@ export class KernelBackend implements Backend {
     const { decoder, prefixes } = this.#options;
     if (!prefixes || prefixes.isClosed) return false;
     if (isIdle) return decoder.keep();
-    return this.#share.isOpen() && this.#share.spend(() => decoder.keep());
+    return this.#share.isOpen() && this.#share.spend(() => decoder.keep(false));
   }
 
   clear() {

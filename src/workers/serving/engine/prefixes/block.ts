@@ -10,8 +10,10 @@ export const BLOCK = 64;
 
 const MAGIC = Buffer.from("VKP1");
 const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-export const SEAL_BYTES = MAGIC.length + NONCE_BYTES + TAG_BYTES;
+export const TAG_BYTES = 16;
+/** The content begins here in a sealed block. */
+export const BODY_AT = MAGIC.length + NONCE_BYTES;
+export const SEAL_BYTES = BODY_AT + TAG_BYTES;
 const NAME = /^[0-9a-f]{64}$/;
 
 export const isBlockName = (name: string) => NAME.test(name);
@@ -44,23 +46,34 @@ export function namesOf({ names }: BlockKeys, root: string, tokens: Int32Array, 
   return chain;
 }
 
-export function sealBlock({ content }: BlockKeys, name: string, plain: Uint8Array): Uint8Array {
+/** `head`: the bytes before the content. The tag of the cipher follows the content. */
+export function sealing({ content }: BlockKeys, name: string) {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv("aes-256-gcm", content, nonce).setAAD(aadOf(name));
-  return Buffer.concat([MAGIC, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+  return { head: Buffer.concat([MAGIC, nonce]), cipher };
+}
+
+/** Null: it is no block. `final` of the decipher throws if the bytes are not the block of this name and key. */
+export function opening({ content }: BlockKeys, name: string, { head, tag }: { head: Uint8Array; tag: Uint8Array }) {
+  if (!MAGIC.equals(head.subarray(0, MAGIC.length))) return null;
+  const nonce = head.subarray(MAGIC.length, BODY_AT);
+  const decipher = createDecipheriv("aes-256-gcm", content, nonce, { authTagLength: TAG_BYTES });
+  return decipher.setAAD(aadOf(name)).setAuthTag(tag);
+}
+
+export function sealBlock(keys: BlockKeys, name: string, plain: Uint8Array): Uint8Array {
+  const { head, cipher } = sealing(keys, name);
+  return Buffer.concat([head, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
 }
 
 /** Null: the bytes are not the block of this name and key. */
-export function openBlock({ content }: BlockKeys, name: string, sealed: Uint8Array): Uint8Array | null {
-  if (sealed.length < SEAL_BYTES || !MAGIC.equals(sealed.subarray(0, MAGIC.length))) return null;
-  const body = MAGIC.length + NONCE_BYTES;
+export function openBlock(keys: BlockKeys, name: string, sealed: Uint8Array): Uint8Array | null {
+  if (sealed.length < SEAL_BYTES) return null;
   const end = sealed.length - TAG_BYTES;
-  const decipher = createDecipheriv("aes-256-gcm", content, sealed.subarray(MAGIC.length, body), {
-    authTagLength: TAG_BYTES,
-  });
-  decipher.setAAD(aadOf(name)).setAuthTag(sealed.subarray(end));
+  const decipher = opening(keys, name, { head: sealed.subarray(0, BODY_AT), tag: sealed.subarray(end) });
+  if (!decipher) return null;
   try {
-    const plain = decipher.update(sealed.subarray(body, end));
+    const plain = decipher.update(sealed.subarray(BODY_AT, end));
     decipher.final();
     return plain;
   } catch {

@@ -3,16 +3,21 @@
  * block is read faster than its tokens. The server counts and removes blocks; this side writes only into the room that
  * the server granted. A fault of the disk costs blocks, never an answer.
  */
-import { closeSync, existsSync, futimesSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { errorText } from "../../../../lib/error_text.ts";
 import { MIB, MINUTE_MS } from "../../../../lib/units.ts";
-import { errorCode, tempPath } from "../../../../platform/files.ts";
+import { errorCode } from "../../../../platform/files.ts";
+import type { BlockLanes, HostPlace } from "../../../decoder/types.ts";
 import type { PrefixCounts } from "../../../protocol.ts";
-import { BLOCK, type BlockKeys, keysOf, namesOf, openBlock, rootOf, SEAL_BYTES, sealBlock } from "./block.ts";
+import { BLOCK, type BlockKeys, keysOf, namesOf, openBlock, rootOf, SEAL_BYTES } from "./block.ts";
+import { touch, writeBlockFile } from "./block_file.ts";
+import { openLanes } from "./lanes.ts";
 
 /** `identity`: of the model file and everything else that the numbers depend on, without the adapter. */
 export type PrefixOptions = { dir: string; key: string; identity: string };
+/** `threads`: that read and write blocks beside the decoding thread, where a device copies by itself. */
+type Further = { threads?: number; now?: () => number };
 
 const NOTHING: PrefixCounts = {
   stored_blocks: 0,
@@ -33,6 +38,7 @@ const PAUSE_MS = MINUTE_MS;
 
 export class PrefixFolder {
   readonly tokens = BLOCK;
+  readonly threads: number;
   /** The measured speed of reading prompts; 0: not measured. */
   promptMsPerToken: () => number = () => 0;
   readonly #dir: string;
@@ -46,7 +52,9 @@ export class PrefixFolder {
   #counts = { ...NOTHING };
   #problem: string | null = null;
 
-  constructor({ dir, key, identity }: PrefixOptions, ask: (bytes: number) => void, now = () => performance.now()) {
+  constructor({ dir, key, identity }: PrefixOptions, ask: (bytes: number) => void, further: Further = {}) {
+    const { threads = 0, now = () => performance.now() } = further;
+    this.threads = threads;
     this.#dir = dir;
     this.#keys = keysOf(Buffer.from(key, "hex"));
     this.#identity = identity;
@@ -82,10 +90,8 @@ export class PrefixFolder {
       return null;
     }
     const content = openBlock(this.#keys, name, sealed);
-    if (content) {
-      this.#counts.read_blocks++;
-      this.#counts.read_bytes += sealed.length;
-    } else {
+    if (content) this.brought(content.length);
+    else {
       this.#counts.bad_blocks++;
       this.drop(name);
     }
@@ -124,31 +130,49 @@ export class PrefixFolder {
   /** Call `hasRoom` before. Returns false if the block is not on the disk. */
   write(name: string, content: Uint8Array): boolean {
     if (this.has(name)) return true;
-    const sealed = sealBlock(this.#keys, name, content);
-    const temp = tempPath(this.#dir);
     try {
-      const fd = openSync(temp, "wx", 0o600);
-      try {
-        for (let at = 0; at < sealed.length; ) at += writeSync(fd, sealed, at);
-      } finally {
-        closeSync(fd);
-      }
-      renameSync(temp, join(this.#dir, name)); // not flushed: a block that a power failure damages does not open
+      writeBlockFile({ dir: this.#dir, name, keys: this.#keys }, content);
     } catch (error) {
       this.#fail(error);
       this.#closedUntil = this.#now() + PAUSE_MS;
-      try {
-        unlinkSync(temp);
-      } catch {
-        // it was never made
-      }
       return false;
     }
-    this.#room -= sealed.length;
-    this.#counts.stored_blocks++;
-    this.#counts.stored_bytes += sealed.length;
-    this.#problem = null;
+    this.#reserve(content.length + SEAL_BYTES);
+    this.wrote(content.length);
     return true;
+  }
+
+  lanes(memory: readonly HostPlace[]): BlockLanes | null {
+    if (this.threads === 0) return null;
+    const lanes = openLanes({ threads: this.threads, dir: this.#dir, keys: this.#keys, memory });
+    const writing = new Map<number, number>();
+    const write: BlockLanes["write"] = (place, name, bytes) => {
+      this.#reserve(bytes + SEAL_BYTES);
+      writing.set(place, bytes + SEAL_BYTES);
+      lanes.write(place, name, bytes);
+    };
+    const result: BlockLanes["result"] = (place, until) => {
+      const length = lanes.result(place, until);
+      if (length === null) this.#reserve(-(writing.get(place) ?? 0));
+      if (length !== undefined) writing.delete(place);
+      return length;
+    };
+    return { ...lanes, write, result };
+  }
+
+  #reserve(bytes: number) {
+    this.#room -= bytes;
+  }
+
+  wrote(bytes: number) {
+    this.#counts.stored_blocks++;
+    this.#counts.stored_bytes += bytes + SEAL_BYTES;
+    this.#problem = null;
+  }
+
+  brought(bytes: number) {
+    this.#counts.read_blocks++;
+    this.#counts.read_bytes += bytes + SEAL_BYTES;
   }
 
   /** True while writes make no sense. */
@@ -180,12 +204,7 @@ function readAndTouch(path: string): Uint8Array {
   const fd = openSync(path, "r");
   try {
     const sealed = readFileSync(fd);
-    const now = Date.now() / 1000;
-    try {
-      futimesSync(fd, now, now);
-    } catch {
-      // it only counts as unused for longer
-    }
+    touch(fd);
     return sealed;
   } finally {
     closeSync(fd);
