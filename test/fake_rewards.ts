@@ -60,7 +60,7 @@ function fakeProcess(wait: () => Promise<void>, onClose: () => void): RewardProc
       await pause();
       if (source.includes("broken"))
         return { ok: false, error: { kind: "syntax", message: "it is broken", line: 3, column: 7 }, ...PRINTED };
-      return { ok: true, entrypoints: entrypointsOf(source), ...PRINTED };
+      return { ok: true, entrypoints: entrypointsOf(source), environments: [], ...PRINTED };
     },
     async call(_entry: Entrypoint, samples: readonly Sample[]) {
       await pause();
@@ -70,6 +70,7 @@ function fakeProcess(wait: () => Promise<void>, onClose: () => void): RewardProc
       return { outcomes, end: null, ...PRINTED };
     },
     map: async (rows) => ({ results: rows.map((row) => ({ rows: [row], fault: null })), end: null }),
+    act: async () => ({ results: [], end: null, stdout: "" }),
     async close() {
       onClose();
       over.resolve({ kind: "closed", message: "" });

@@ -1,5 +1,6 @@
 /** Runs trainings in this process, on real models, with rewards that are functions of the test. */
 import { join } from "node:path";
+import type { ChatMessage } from "../src/lib/chat/messages.ts";
 import { formatOf, type Row } from "../src/lib/rows/format.ts";
 import type { HyperparameterInput, Method } from "../src/lib/training/fields.ts";
 import { readHyperparameters } from "../src/lib/training/hyperparameters.ts";
@@ -10,6 +11,7 @@ import { openRows } from "../src/platform/rows/file.ts";
 import type { FromTrainer, TrainPlan } from "../src/workers/protocol_trainer.ts";
 import { createResultWriter } from "../src/workers/trainer/learned.ts";
 import { train } from "../src/workers/trainer/loop/train.ts";
+import type { ActAll } from "../src/workers/trainer/loop/turns.ts";
 import type { Score, World } from "../src/workers/trainer/loop/types.ts";
 import { type Machine, type Opened, openTraining, type Setting } from "../src/workers/trainer/open.ts";
 import { spreadScore } from "../src/workers/trainer/ranks/messages.ts";
@@ -87,6 +89,7 @@ type RunOptions = {
   sampler?: NonNullable<Setting["sampler"]>;
   emulated?: NonNullable<Setting["emulated"]>;
   ranks?: Ranks;
+  act?: ActAll;
   /** Before the first step. */
   onOpened?: (opened: Opened) => void;
 };
@@ -117,6 +120,7 @@ export async function runTraining(options: RunOptions) {
     reference: opened.reference,
     teacher: opened.teacher,
     score: plan.unrewarded ? null : ranks ? spreadScore(ranks, score ?? unscored) : (score ?? unscored),
+    act: options.act ?? (() => Promise.reject(new Error("this test has no environment"))),
     send: (message) => void messages.push(message),
     signal: new AbortController().signal,
     isEnding: () => options.endsWhen?.(messages) ?? false,
@@ -164,12 +168,16 @@ export const stream = (steps: readonly Message<"step">[]) =>
     values: Object.fromEntries(Object.entries(values).filter(([key]) => !TIMES.includes(key))),
   }));
 
+/** The last message of a rollout. */
+const textOf = (completion: unknown) =>
+  typeof completion === "string" ? completion : String((completion as ChatMessage[]).at(-1)?.content);
+
 /** A reward computed from the completion. */
 export const scoring =
   (reward: (completion: string, row: Row) => number | null): Score =>
   async (_, samples) => ({
     results: samples.map(({ completion, row }) => {
-      const value = reward(completion, JSON.parse(row) as Row);
+      const value = reward(textOf(completion), JSON.parse(row) as Row);
       return { reward: value, sub_rewards: { it: value }, error: null };
     }),
     latencies_ms: samples.map(() => 1),

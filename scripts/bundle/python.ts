@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-const HARNESS = ["harness.py", "harness_entry.py", "harness_step.py"].map(
+const HARNESS = ["harness.py", "harness_entry.py", "harness_environment.py", "harness_step.py"].map(
   (name) => `src/workers/reward/python/${name}`,
 );
 

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { ChatMessage, Tool } from "../lib/chat/messages.ts";
 import { opaque, table } from "../lib/json/outside.ts";
+import { Environment } from "../lib/rewards/contract.ts";
 import { later } from "../lib/schema.ts";
 import { METHODS } from "../lib/training/fields.ts";
 import { LoraSettings } from "../lib/training/lora.ts";
@@ -36,6 +37,8 @@ const plan = later(() =>
     start_adapter: z.string().optional(),
     /** The model that scores what a student writes, with the same vocabulary. Only for the method distill. */
     teacher_path: z.string().optional(),
+    /** Rollouts take several turns in one of these. Absent: a completion is one answer. */
+    environments: z.array(Environment).min(1).optional(),
     /** True if no reward is asked for: the teacher alone says what is good. */
     unrewarded: z.boolean().optional(),
     seed: z.int(),
@@ -142,6 +145,14 @@ export const ToTrainer = later(() =>
       ),
       latencies_ms: z.array(z.number()),
       stdout: z.string(),
+    }),
+    /** The answer to `act`, in order. `error`: the rollout is lost. */
+    z.strictObject({
+      type: z.literal("acted"),
+      id: z.int(),
+      results: z.array(
+        z.strictObject({ text: z.string().nullable(), failed: z.boolean(), error: z.string().nullable() }),
+      ),
     }),
     /** The reward code cannot be run at all. */
     z.strictObject({ type: z.literal("unscored"), id: z.int(), message: z.string() }),
@@ -255,7 +266,29 @@ export const FromTrainer = later(() =>
       id: z.int(),
       step: z.int(),
       /** `row` is the JSON text of the row as stored. */
-      samples: List(z.strictObject({ prompt: opaque("the reward code"), completion: Text, row: Text })),
+      samples: List(
+        z.strictObject({
+          prompt: opaque("the reward code"),
+          completion: opaque("the reward code"), // a text, or the messages of a rollout
+          row: Text,
+          rollout: z.int().min(0).optional(),
+        }),
+      ),
+    }),
+    /** Things that happen in rollouts. `row` and `arguments` are JSON texts of objects. */
+    z.strictObject({
+      type: z.literal("act"),
+      id: z.int(),
+      acts: List(
+        z.strictObject({
+          rollout: z.int().min(0),
+          seed: z.int(),
+          act: z.enum(["reset", "call", "end"]),
+          row: Text.optional(),
+          name: Text.optional(),
+          arguments: Text.optional(),
+        }),
+      ),
     }),
     /** One optimizer step is done. All numbers are finite. */
     z.strictObject({

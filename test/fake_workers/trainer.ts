@@ -73,7 +73,7 @@ export const runFakeTrainer = (script: string) =>
       for await (const message of host.messages) {
         if (message.type === "scored" || message.type === "unscored") session.answers.get(message.id)?.(message);
         else if (message.type === "save_and_end") session.saving = true;
-        else work(session, message).then(finished.resolve, finished.reject);
+        else if (message.type !== "acted") work(session, message).then(finished.resolve, finished.reject);
       }
       finished.resolve(); // stopping
     })();

@@ -141,7 +141,9 @@ describe("a process that ends over a sample", () => {
       a: {
         entries: [entry("reward", "sample")],
         loads: () =>
-          loads++ === 0 ? { ok: true, entrypoints: [entry("reward", "sample")], stdout: "", stdoutBytes: 0 } : no,
+          loads++ === 0
+            ? { ok: true, entrypoints: [entry("reward", "sample")], environments: [], stdout: "", stdoutBytes: 0 }
+            : no,
         does: () => ({ values: [1], end: CRASH }),
       },
     });

@@ -50,9 +50,10 @@ export function fakePool(parts: Record<string, { entries?: Entrypoint[]; loads?:
       async load({ source }) {
         part = source;
         const printed = { stdout: `${source} loaded\n`, stdoutBytes: 1 };
-        return parts[part]?.loads?.() ?? { ok: true, entrypoints: parts[part]?.entries ?? [entry()], ...printed };
+        return parts[part]?.loads?.() ?? { ok: true, entrypoints: parts[part]?.entries ?? [entry()], environments: [], ...printed };
       },
       map: async () => ({ results: [], end: null }),
+      act: async () => ({ results: [], end: null, stdout: "" }),
       async call({ name }, samples, limits): Promise<Called> {
         const call = {
           part,

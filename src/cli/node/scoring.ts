@@ -1,13 +1,14 @@
 /** Scores completions on the node, in the sandbox of the node. */
 
+import { actOf, toldOf } from "../../lib/rewards/acts.ts";
 import type { NodePlan } from "../../platform/providers/protocol.ts";
 import { openScorer } from "../../sandbox/reward/scorer.ts";
 import { type RewardPart, RewardRejected, type Scorer } from "../../sandbox/reward/scorer_types.ts";
 import type { RewardPool } from "../../sandbox/reward/types.ts";
 import type { FromTrainer, ToTrainer } from "../../workers/protocol_trainer.ts";
 
-type Request = Extract<FromTrainer, { type: "score" }>;
-type Answer = Extract<ToTrainer, { type: "scored" | "unscored" }>;
+type Request = Extract<FromTrainer, { type: "score" | "act" }>;
+type Answer = Extract<ToTrainer, { type: "scored" | "acted" | "unscored" }>;
 
 export type Scoring = { answer: (request: Request) => Promise<Answer | undefined>; close: () => Promise<void> };
 
@@ -22,12 +23,16 @@ export function openScoring(pool: RewardPool, { rewards, limits }: NodePlan): Sc
   };
   if (parts.length > 0) get().catch(() => {}); // answer() reports it
   return {
-    async answer({ id, samples }) {
+    async answer(request) {
+      const { id } = request;
       try {
         const scorer = await get();
-        const parsed = samples.map(({ row, ...rest }) => ({
+        if (request.type === "act")
+          return { type: "acted", id, results: (await scorer.act(request.acts.map(actOf), signal)).map(toldOf) };
+        const parsed = request.samples.map(({ row, rollout, ...rest }) => ({
           ...rest,
           row: JSON.parse(row) as Record<string, unknown>,
+          ...(rollout === undefined ? {} : { rollout }),
         }));
         const { results, stdout } = await scorer.score(parsed, signal);
         return {

@@ -116,7 +116,8 @@ async function train(
   const worker: Worker<FromTrainer, ToTrainer> = supervisor.spawn<FromTrainer, ToTrainer>({
     ...trainerOptions(task),
     onMessage(message) {
-      if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));
+      if (message.type === "score" || message.type === "act")
+        return scoring.answer(message).then((answer) => answer && worker.send(answer));
       if (message.type === "step") run.steps++;
       if (message.type === "trained") run.isTrained = true;
       // The same signal may have ended reward code, and the run is not over.

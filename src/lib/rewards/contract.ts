@@ -39,7 +39,46 @@ export type Sample = {
   completion: unknown;
   /** Every column of the sample's row. */
   row: Record<string, unknown>;
+  /** The rollout of an environment that the completion comes from. */
+  rollout?: number;
 };
+
+/** A method of an environment, as a tool of chat requests. */
+export const EnvironmentTool = later(() =>
+  z.object({
+    name: z.string().regex(/^[A-Za-z_]\w{0,63}$/),
+    description: z.string().max(4000),
+    parameters: z.record(z.string(), z.unknown()),
+  }),
+);
+export type EnvironmentTool = z.infer<typeof EnvironmentTool>;
+
+/** A class that a rollout gets an instance of. A row names it in its column `environment`; without that it is the first one. */
+export const Environment = later(() =>
+  z.object({ name: z.string().min(1).max(200), tools: z.array(EnvironmentTool).max(64) }),
+);
+export type Environment = z.infer<typeof Environment>;
+
+/**
+ * One thing that happens in a rollout. `seed`: of `random`, so that a rollout can be repeated in another process. `call`:
+ * `arguments` is what the model wrote.
+ */
+export type Act = { rollout: number; seed: number } & (
+  | { act: "reset"; row: Record<string, unknown> }
+  | { act: "call"; name: string; arguments: Record<string, unknown> }
+  | { act: "end" }
+);
+
+export const MOST_OBSERVED = 60_000; // characters of a text that an environment returns; the rest is cut off
+
+/** `text`: what the model reads; null: nothing. `failed`: the method raised, and the text says so. */
+export const Acted = later(() =>
+  z.union([
+    z.object({ text: z.string().max(MOST_OBSERVED).nullable(), failed: z.boolean(), fault: z.null() }),
+    z.object({ text: z.null(), failed: z.literal(true), fault: Fault }),
+  ]),
+);
+export type Acted = z.infer<typeof Acted>;
 
 /** `batch`: called once with lists; `sample`: called for each sample. */
 export const Entrypoint = later(() =>
@@ -124,23 +163,32 @@ export type ToReward =
       whole: boolean;
     }
   /** `each`: rows in one exchange with the interpreter. */
-  | { op: "map"; nonce: string; rows: readonly Record<string, unknown>[]; each: number };
+  | { op: "map"; nonce: string; rows: readonly Record<string, unknown>[]; each: number }
+  /** For code with environments. */
+  | { op: "act"; nonce: string; acts: readonly Act[] };
 
 const nonce = z.string().length(32);
 const printed = () => ({ stdout: z.string().max(STDOUT_BYTES), stdout_bytes: z.int().min(0) });
 
 /**
  * Messages from the process. A call gets `outcomes` once or more, in order, without a gap; then `done`. A map gets
- * `mapped` once or more, in the same way; then `done`.
+ * `mapped`, and acts get `acted`, in the same way.
  */
 export const FromReward = later(() =>
   z.discriminatedUnion("op", [
     z.strictObject({ op: z.literal("ready"), layers: z.array(Layer), start_ms: z.number() }),
-    z.strictObject({ op: z.literal("loaded"), nonce, entrypoints: z.array(Entrypoint).min(1).max(64), ...printed() }),
+    z.strictObject({
+      op: z.literal("loaded"),
+      nonce,
+      entrypoints: z.array(Entrypoint).min(1).max(64),
+      environments: z.array(Environment).max(16),
+      ...printed(),
+    }),
     z.strictObject({ op: z.literal("rejected"), nonce, error: Rejection, ...printed() }),
     z.strictObject({ op: z.literal("alone"), nonce }), // the batch raised: from here on each sample is called separately
     z.strictObject({ op: z.literal("outcomes"), nonce, from: z.int().min(0), outcomes: z.array(Outcome).min(1) }),
     z.strictObject({ op: z.literal("mapped"), nonce, from: z.int().min(0), results: z.array(Mapped).min(1) }),
+    z.strictObject({ op: z.literal("acted"), nonce, from: z.int().min(0), results: z.array(Acted).min(1) }),
     z.strictObject({ op: z.literal("done"), nonce, ...printed() }),
     z.strictObject({ op: z.literal("violated"), message: z.string().max(2000) }), // the process ends now
   ]),

@@ -52,6 +52,8 @@ const ROLLED = {
   steps_per_generation: null,
   generation_batch_size: null,
   max_completion_length: 512,
+  max_turns: 8,
+  max_rollout_tokens: null,
   temperature: 1,
   top_p: 1,
   top_k: 0,

@@ -2,7 +2,7 @@
  * The fields of each method's hyperparameters, with TRL's names: GRPOConfig, RLOOConfig, SFTConfig, DPOConfig, KTOConfig,
  * ORPOConfig of TRL 1.10 and TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into
  * `warmup_steps`, stays. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix
- * `vllm_`, and `dynamic_sampling`, `exact_sampling` and the method `distill` are ours.
+ * `vllm_`, and `dynamic_sampling`, `exact_sampling`, `max_turns`, `max_rollout_tokens` and the method `distill` are ours.
  */
 import { z } from "zod";
 import { later } from "../schema.ts";
@@ -101,6 +101,10 @@ const rolled = {
   steps_per_generation: whole(1, 4096).nullable(),
   generation_batch_size: whole(2, 1e6).nullable(),
   max_completion_length: whole(1, 1e6),
+  max_turns: whole(1, 1000).describe("Answers of one rollout in an environment"),
+  max_rollout_tokens: whole(1, 1e6)
+    .nullable()
+    .describe("Tokens of one rollout behind its prompt, also those of tools; null = max_completion_length"),
   temperature: positive(10),
   top_p: positive(1),
   top_k: later(() => z.int().min(0).max(1e6).describe("0 = off")),

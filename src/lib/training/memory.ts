@@ -204,7 +204,9 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
 /** Returns the tokens of the longest possible sequence. */
 function longestOf(shape: ModelShape, plan: MemoryPlan): number {
   const most = numberOf(plan, "max_length", shape.context_length);
-  const wanted = isRolled(plan.method) ? numberOf(plan, "max_completion_length", 512) + PROMPT_TOKENS : most;
+  const answer = numberOf(plan, "max_completion_length", 512);
+  const written = Math.max(answer, numberOf(plan, "max_rollout_tokens", 0));
+  const wanted = isRolled(plan.method) ? written + PROMPT_TOKENS : most;
   return Math.max(2, Math.min(wanted, shape.context_length));
 }
 

@@ -61,6 +61,20 @@ function lengths(kind: "" | "_terminated", completions: readonly CompletionLengt
   };
 }
 
+/** One rollout of several turns. */
+export type RolloutTurns = { turns: number; calls: number; failedCalls: number };
+
+/** Calls of tools for each rollout, and the share of calls that failed, as in TRL. Nothing for completions of one answer. */
+export function turnMetrics(rollouts: readonly RolloutTurns[]): Record<string, number> {
+  if (rollouts.length === 0) return {};
+  const sum = (of: keyof RolloutTurns) => rollouts.reduce((total, each) => total + each[of], 0);
+  return {
+    "turns/mean": sum("turns") / rollouts.length,
+    "tools/call_frequency": sum("calls") / rollouts.length,
+    "tools/failure_frequency": sum("failedCalls") / Math.max(1, sum("calls")),
+  };
+}
+
 /** One step's metrics. */
 export type MetricPoint = { step: number; epoch: number; time: string; values: Record<string, number> };
 

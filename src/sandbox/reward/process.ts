@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import {
+  type Acted,
   FromReward,
   type Layer,
   MAP_MS,
@@ -69,7 +70,10 @@ class Process implements RewardProcess {
     const answered = await this.#send(frame, (settle) => {
       this.#arm(timeoutMs, `took longer than ${Math.round(timeoutMs)} ms to load`);
       return (frame) => {
-        if (frame.op === "loaded") settle({ ok: true, entrypoints: frame.entrypoints, ...printed(frame) });
+        if (frame.op === "loaded") {
+          const { entrypoints, environments } = frame;
+          settle({ ok: true, entrypoints, environments, ...printed(frame) });
+        }
         else if (frame.op === "rejected") settle({ ok: false, error: frame.error, ...printed(frame) });
         else this.#endBecause(`answered a load with "${frame.op}"`);
       };
@@ -126,6 +130,25 @@ class Process implements RewardProcess {
       };
     });
     return { results: results.slice(0, rows.length), end: answered ? null : await this.ended };
+  }
+
+  async act(...[acts, actMs]: Parameters<RewardProcess["act"]>): ReturnType<RewardProcess["act"]> {
+    const results: Acted[] = [];
+    const again = () => this.#arm(actMs, `took longer than ${Math.round(actMs)} ms for one call`);
+    const frame = (nonce: string) => encodeLongFrame({ op: "act", nonce }, "acts", acts);
+    const answered = await this.#send(frame, (settle) => {
+      again();
+      return (frame) => {
+        if (frame.op === "acted" && frame.from === results.length) {
+          results.push(...frame.results);
+          if (results.length > acts.length) this.#endBecause("answered for more acts than there are");
+          else again();
+        } else if (frame.op === "done" && results.length === acts.length) settle(printed(frame));
+        else this.#endBecause(`answered an act with "${frame.op}" out of order`);
+      };
+    });
+    const { stdout } = (answered ?? NOTHING_PRINTED) as Printed;
+    return { results: results.slice(0, acts.length), end: answered ? null : await this.ended, stdout };
   }
 
   async close() {

@@ -1,6 +1,6 @@
 /** Runs several named rewards over the samples of one job. The parts run in parallel, each in its own process. */
 import { combine, type Judged, summarize } from "../../lib/rewards/combine.ts";
-import { type Sample, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
+import { type Act, type Acted, type Sample, STDOUT_BYTES } from "../../lib/rewards/contract.ts";
 import { Semaphore } from "../../platform/semaphore.ts";
 import { type Clock, type PartLimits, ScorerPart } from "./scorer_part.ts";
 import type { RewardPart, ScoredBatch, Scorer } from "./scorer_types.ts";
@@ -49,22 +49,30 @@ function scorerOf(parts: readonly ScorerPart[]): Scorer {
     return work().finally(() => release?.());
   };
 
-  const scoreNow = async (samples: readonly Sample[], caller: AbortSignal | undefined): Promise<ScoredBatch> => {
+  const stoppable = async <T>(caller: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
     const signal = caller ? AbortSignal.any([caller, closing.signal]) : closing.signal;
     signal.throwIfAborted();
     const kill = () => void closeParts();
     signal.addEventListener("abort", kill, { once: true });
     try {
-      return combined(parts, names, samples.length, await all(parts.map((part) => part.score(samples, signal))));
+      return await work(signal);
     } finally {
       signal.removeEventListener("abort", kill);
     }
+  };
+  const scoreNow = async (samples: readonly Sample[], signal: AbortSignal): Promise<ScoredBatch> =>
+    combined(parts, names, samples.length, await all(parts.map((part) => part.score(samples, signal))));
+  const actNow = (acts: readonly Act[], signal: AbortSignal): Promise<Acted[]> => {
+    const part = parts.find(({ environments }) => environments.length > 0);
+    if (!part) throw new Error("No part of the rewards has an environment");
+    return part.act(acts, signal);
   };
   return {
     entrypoints: parts.flatMap(({ part, entrypoints }) =>
       entrypoints.map((entrypoint) => ({ part: part.name, entrypoint })),
     ),
-    score: (samples, signal) => inTurn(() => scoreNow(samples, signal)),
+    score: (samples, caller) => inTurn(() => stoppable(caller, (signal) => scoreNow(samples, signal))),
+    act: (acts, caller) => inTurn(() => stoppable(caller, (signal) => actNow(acts, signal))),
     async close() {
       closing.abort(new Error("The scorer was closed"));
       await closeParts();

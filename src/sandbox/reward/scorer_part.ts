@@ -3,7 +3,16 @@
  * go on in a new process. The number of new processes is limited by MOST_FRESH and the time of the batch. Isolated code
  * runs the samples as programs, so a sample may end the process at will: only the time limits it.
  */
-import { type Entrypoint, type Fault, LOAD_MS, type Outcome, type Sample } from "../../lib/rewards/contract.ts";
+import {
+  type Act,
+  type Acted,
+  type Entrypoint,
+  type Environment,
+  type Fault,
+  LOAD_MS,
+  type Outcome,
+  type Sample,
+} from "../../lib/rewards/contract.ts";
 import { type RewardPart, RewardRejected } from "./scorer_types.ts";
 import type { RewardEnd, RewardPool, RewardProcess } from "./types.ts";
 
@@ -18,6 +27,11 @@ type Round = { until: number; fresh: number; stdout: string[]; signal: AbortSign
 
 export class ScorerPart {
   entrypoints: Entrypoint[] = [];
+  environments: Environment[] = [];
+  /** What has happened in each open rollout. A new process repeats it, because the state of the old one is lost. */
+  readonly #rollouts = new Map<number, Act[]>();
+  /** Scored rollouts that the process still holds. */
+  #scored: number[] = [];
   #process: RewardProcess | undefined;
   #printedAtLoad = "";
 
@@ -33,6 +47,7 @@ export class ScorerPart {
     const loaded = await this.#start(signal, Math.min(LOAD_MS, this.limits.batchMs));
     if (!loaded.ok) throw new RewardRejected(this.part.name, loaded.error);
     this.entrypoints = loaded.entrypoints;
+    this.environments = loaded.environments;
     this.#printedAtLoad = loaded.stdout;
   }
 
@@ -45,7 +60,51 @@ export class ScorerPart {
       const share = (round.until - this.clock()) / (this.entrypoints.length - n);
       outcomes.push(await this.#scoreEntry(entry, samples, this.clock() + share, round));
     }
+    this.#end(samples);
     return { outcomes, stdout: round.stdout.join("") };
+  }
+
+  /** Results in order. An act that ends the process gets the fault, and its rollout is lost; the others go on. */
+  async act(acts: readonly Act[], signal: AbortSignal): Promise<Acted[]> {
+    const round: Round = { until: this.clock() + this.limits.batchMs, fresh: 0, stdout: [], signal };
+    const results: Acted[] = [];
+    const ends = this.#scored.splice(0).map((rollout): Act => ({ rollout, seed: 0, act: "end" }));
+    const actMs = this.part.timeoutMs ?? this.limits.sampleMs;
+    if (ends.length > 0) await this.#process?.act(ends, actMs);
+    const lose = (act: Act, fault: Fault) => {
+      this.#rollouts.delete(act.rollout);
+      results.push({ text: null, failed: true, fault });
+    };
+    while (results.length < acts.length) {
+      signal.throwIfAborted();
+      const process = this.clock() < round.until ? (this.#process ?? (await this.#again(round, round.until))) : TIME_IS_UP;
+      const rest = acts.slice(results.length);
+      if ("kind" in process) {
+        for (const act of rest) lose(act, process);
+        break;
+      }
+      const done = await process.act(rest, actMs);
+      for (const [i, acted] of done.results.entries()) this.#note(rest[i]!, acted);
+      results.push(...done.results);
+      this.#printedAtLoad += done.stdout;
+      if (done.end === null) break;
+      await this.#drop(process);
+      signal.throwIfAborted();
+      if (done.end.kind === "closed") throw new Error("The scorer was closed while it worked");
+      const cause = acts[results.length];
+      if (cause) lose(cause, faultOf(done.end));
+    }
+    return results;
+  }
+
+  #note(act: Act, { fault }: Acted) {
+    if (act.act === "end" || fault !== null) this.#rollouts.delete(act.rollout);
+    else if (act.act === "reset") this.#rollouts.set(act.rollout, [act]);
+    else this.#rollouts.get(act.rollout)?.push(act);
+  }
+
+  #end(samples: readonly Sample[]) {
+    for (const { rollout } of samples) if (rollout !== undefined && this.#rollouts.delete(rollout)) this.#scored.push(rollout);
   }
 
   async close(): Promise<void> {
@@ -114,7 +173,7 @@ export class ScorerPart {
     try {
       const signal = AbortSignal.any([round.signal, AbortSignal.timeout(Math.ceil(left))]);
       const loaded = await this.#start(signal, Math.min(LOAD_MS, left));
-      if (loaded.ok && this.#process) return this.#process;
+      if (loaded.ok && this.#process) return await this.#repeated(this.#process);
       const why = loaded.ok ? "the process ended at once" : loaded.error.message;
       return { kind: "crashed", message: `The code could not be loaded again: ${why}`.slice(0, 2000), line: null };
     } catch (error) {
@@ -122,6 +181,17 @@ export class ScorerPart {
       if (this.clock() >= until || isTimeout(error)) return TIME_IS_UP;
       throw error;
     }
+  }
+
+  /** Brings a new process to the state of the one that ended. */
+  async #repeated(process: RewardProcess): Promise<RewardProcess | Fault> {
+    const acts = [...this.#rollouts.values()].flat();
+    if (acts.length === 0) return process;
+    const { end } = await process.act(acts, this.part.timeoutMs ?? this.limits.sampleMs);
+    if (end === null) return process;
+    await this.#drop(process);
+    this.#rollouts.clear();
+    return { ...faultOf(end), message: `The rollouts could not be repeated: the code ${end.message}`.slice(0, 2000) };
   }
 
   async #start(signal: AbortSignal, loadMs: number) {

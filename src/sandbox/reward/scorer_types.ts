@@ -1,6 +1,6 @@
 /** Types of a scorer, which runs several named rewards over the samples of one job. */
 import type * as combine from "../../lib/rewards/combine.ts";
-import type { Entrypoint, Rejection, RewardCode, Sample } from "../../lib/rewards/contract.ts";
+import type { Act, Acted, Entrypoint, Rejection, RewardCode, Sample } from "../../lib/rewards/contract.ts";
 
 export type RewardPart = {
   /** Name of the uploaded function, of the built-in reward, or of the job's own source. */
@@ -18,7 +18,10 @@ export type ScoredBatch = { results: Scored[]; summary: ScoreSummary; stdout: st
 
 export type Scorer = {
   readonly entrypoints: readonly { part: string; entrypoint: Entrypoint }[];
+  /** Rollouts of the samples end with it. */
   score: (samples: readonly Sample[], signal?: AbortSignal) => Promise<ScoredBatch>;
+  /** For code with environments: the rewards have at most one part that has some. */
+  act: (acts: readonly Act[], signal?: AbortSignal) => Promise<Acted[]>;
   close: () => Promise<void>;
 };
 

@@ -1,6 +1,9 @@
 /** Types of the processes that run reward code. */
 import type {
+  Act,
+  Acted,
   Entrypoint,
+  Environment,
   Language,
   Layer,
   Mapped,
@@ -14,7 +17,9 @@ import type {
 export type RewardEnd = { kind: "timeout" | "memory" | "crashed" | "closed"; message: string };
 
 export type Printed = { stdout: string; stdoutBytes: number };
-export type Loaded = ({ ok: true; entrypoints: Entrypoint[] } & Printed) | ({ ok: false; error: Rejection } & Printed);
+export type Loaded =
+  | ({ ok: true; entrypoints: Entrypoint[]; environments: Environment[] } & Printed)
+  | ({ ok: false; error: Rejection } & Printed);
 
 /** `outcomes`: those that came before the end, in order from the first sample. */
 export type Called = { outcomes: Outcome[]; end: RewardEnd | null } & Printed;
@@ -46,6 +51,8 @@ export type RewardProcess = {
     rowMs: number,
     each?: number,
   ) => Promise<{ results: Mapped[]; end: RewardEnd | null }>;
+  /** For code with environments. Each act has `actMs`. Never throws; the act after the last result ended the process. */
+  act: (acts: readonly Act[], actMs: number) => Promise<{ results: Acted[]; end: RewardEnd | null; stdout: string }>;
   close: () => Promise<void>;
 };
 

@@ -65,7 +65,8 @@ export function* rolling(
 }
 
 /** Seeds are those of the serving engine, so that both draw with the same random numbers. */
-function admissionOf({ prompt, seed }: RolloutRequest, index: number, { maxTokens, ...sampling }: RolloutSampling) {
+function admissionOf(request: RolloutRequest, index: number, { maxTokens: most, ...sampling }: RolloutSampling) {
+  const { prompt, seed, maxTokens = most } = request;
   const logprobTemperature = sampling.temperature > 0 ? sampling.temperature : 1;
   const drawing = { ...PLAIN, ...sampling, seed: seedOf(seedOf(seed), index), topLogprobs: 0, logprobTemperature };
   return { prompt, maxTokens, drawing };

@@ -7,7 +7,9 @@ import { getPriority, setPriority } from "node:os";
 import { ZodError } from "zod";
 import type { Layer, Outcome, RewardCode, Sample, ToReward } from "../../lib/rewards/contract.ts";
 import {
+  Acted,
   Entrypoint,
+  Environment,
   Fault,
   type FromReward,
   type Mapped,
@@ -45,6 +47,10 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
       } else if (request.op === "map") {
         mapRows(interpreter, request);
         say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
+      } else if (request.op === "act") {
+        for (const [from, act] of request.acts.entries())
+          say({ op: "acted", nonce: request.nonce, from, results: [actedOf(interpreter.exchange({ op: "act", ...act }))] });
+        say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
       } else {
         if (code?.isolate && interpreter.renewed) await callIsolated(interpreter.renewed, code, request);
         else call(interpreter, request);
@@ -79,10 +85,18 @@ async function open(language: Language, memoryBytes: number): Promise<Interprete
 function load(interpreter: Interpreter, { nonce, ...code }: Extract<ToReward, { op: "load" }>) {
   const { language, source, params, seed, kind } = code;
   const reply = interpreter.exchange({ op: "load", language, source, params, seed, kind }) as HarnessReply;
-  if (reply.ok) {
-    const entrypoints = Entrypoint.array().min(1).parse(reply.entrypoints);
-    say({ op: "loaded", nonce, entrypoints, ...interpreter.printed() });
-  } else say({ op: "rejected", nonce, error: Rejection.parse(reply.error), ...interpreter.printed() });
+  if (!reply.ok) return say({ op: "rejected", nonce, error: Rejection.parse(reply.error), ...interpreter.printed() });
+  const entrypoints = Entrypoint.array().min(1).parse(reply.entrypoints);
+  const environments = Environment.array().parse(reply.environments ?? []);
+  if (environments.length === 0 || !code.isolate)
+    return say({ op: "loaded", nonce, entrypoints, environments, ...interpreter.printed() });
+  const message = "isolate is not for code with an environment: a rollout needs the same interpreter for all its turns";
+  say({ op: "rejected", nonce, error: { kind: "signature", message, line: null, column: null }, ...interpreter.printed() });
+}
+
+function actedOf(answer: unknown): Acted {
+  const reply = answer as HarnessReply;
+  return reply.ok ? Acted.parse(reply.acted) : { text: null, failed: true, fault: Fault.parse(reply.error) };
 }
 
 function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) {
@@ -92,6 +106,9 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
     prompts: samples.map(({ prompt }) => prompt),
     completions: samples.map(({ completion }) => completion),
     rows: samples.map(({ row }) => row),
+    ...(samples.some(({ rollout }) => rollout !== undefined)
+      ? { rollouts: samples.map(({ rollout }) => rollout ?? NO_ROLLOUT) }
+      : {}),
   }) as HarnessReply;
   if (!begun.ok) {
     // The batch may not fit into memory. The interpreter still holds the previous batch, which must not be called.
@@ -116,6 +133,8 @@ function call(interpreter: Interpreter, { nonce, entry, samples, whole }: Call) 
     });
   }
 }
+
+const NO_ROLLOUT = -1;
 
 function mapRows(interpreter: Interpreter, { nonce, rows, each }: Extract<ToReward, { op: "map" }>) {
   const all = { op: "begin" as const, entry: RESOLVE, prompts: [], completions: [], rows: [...rows] };

@@ -26,6 +26,7 @@ export async function chooseExact(
     lora: plan.lora,
     in4Bit,
     maxCompletionLength,
+    hasTurns: plan.environments !== undefined,
     notDrawn: sampler?.kernels === false ? "the library draws" : reasonNotDrawn(header),
     majors: ranks ? await gatherMajors(ranks, major) : [major],
   };

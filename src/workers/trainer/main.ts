@@ -1,4 +1,5 @@
 /** `verk worker trainer`: one task (a training, a preview, an export, or texts in the chat template), then exit. */
+import type { Act } from "../../lib/rewards/contract.ts";
 import { type Host, runHosted } from "../host.ts";
 import { type FromTrainer, ToTrainer, type TrainTask } from "../protocol_trainer.ts";
 import { inspectRows } from "./data/inspect.ts";
@@ -6,9 +7,10 @@ import { exportFiles } from "./export.ts";
 import { exportFolder } from "./export_folder.ts";
 import { createResultWriter } from "./learned.ts";
 import { train } from "./loop/train.ts";
+import type { ActAll } from "./loop/turns.ts";
 import type { Score, World } from "./loop/types.ts";
 import { type Machine, type Opened, openTraining } from "./open.ts";
-import { spreadScore } from "./ranks/messages.ts";
+import { spreadActs, spreadScore } from "./ranks/messages.ts";
 import { openRanks } from "./ranks/start.ts";
 import type { Ranks } from "./ranks/types.ts";
 import { renderConversations } from "./template.ts";
@@ -107,6 +109,7 @@ function worldOf(host: TrainerHost, channel: Channel, around: Around): World {
     reference,
     teacher,
     score: isRewarded ? score : null,
+    act: ranks ? spreadActs(ranks, channel.act) : channel.act,
     send: isFirst ? host.send : () => {},
     signal: host.stopping,
     isEnding: channel.isEnding,
@@ -116,17 +119,19 @@ function worldOf(host: TrainerHost, channel: Channel, around: Around): World {
   };
 }
 
-type Channel = { task: Promise<Task | null>; score: Score; isEnding: () => boolean };
+type Channel = { task: Promise<Task | null>; score: Score; act: ActAll; isEnding: () => boolean };
+/** Answers by the id of the request. */
+type Answer = Extract<ToTrainer, { type: "scored" | "acted" }>;
 
 /** Reads the server's messages for the life of this process. */
 function listen(host: TrainerHost): Channel {
   const task = Promise.withResolvers<Task | null>();
-  const pending = new Map<number, PromiseWithResolvers<Awaited<ReturnType<Score>>>>();
+  const pending = new Map<number, PromiseWithResolvers<Answer>>();
   let ending = false;
   let lastId = 0;
   const handleMessage = (message: ToTrainer) => {
     if (message.type === "save_and_end") ending = true;
-    else if (message.type === "scored") pending.get(message.id)?.resolve(message);
+    else if (message.type === "scored" || message.type === "acted") pending.get(message.id)?.resolve(message);
     else if (message.type === "unscored") pending.get(message.id)?.reject(new Trouble("bad_reward", message.message));
     else task.resolve(message);
   };
@@ -135,15 +140,32 @@ function listen(host: TrainerHost): Channel {
     task.resolve(null);
     for (const each of pending.values()) each.reject(new Error("The server is stopping this worker"));
   })();
+  const ask = (request: (id: number) => FromTrainer): Promise<Answer> => {
+    const id = ++lastId;
+    const answer = Promise.withResolvers<Answer>();
+    pending.set(id, answer);
+    host.send(request(id));
+    return answer.promise.finally(() => pending.delete(id));
+  };
   return {
     task: task.promise,
     isEnding: () => ending,
     async score(step, samples) {
-      const id = ++lastId;
-      const answer = Promise.withResolvers<Awaited<ReturnType<Score>>>();
-      pending.set(id, answer);
-      host.send({ type: "score", id, step, samples: [...samples] });
-      return answer.promise.finally(() => pending.delete(id));
+      const answer = await ask((id) => ({ type: "score", id, step, samples: [...samples] }));
+      if (answer.type !== "scored") throw new Error("The server answered a score with acts");
+      return answer;
+    },
+    async act(acts) {
+      const answer = await ask((id) => ({ type: "act", id, acts: acts.map(sentAct) }));
+      if (answer.type !== "acted") throw new Error("The server answered acts with scores");
+      return answer.results;
     },
   };
+}
+
+function sentAct(act: Act): Extract<FromTrainer, { type: "act" }>["acts"][number] {
+  const { rollout, seed } = act;
+  if (act.act === "reset") return { rollout, seed, act: "reset", row: JSON.stringify(act.row) };
+  if (act.act === "end") return { rollout, seed, act: "end" };
+  return { rollout, seed, act: "call", name: act.name, arguments: JSON.stringify(act.arguments) };
 }

@@ -1,5 +1,5 @@
 /** Previews a job: real samples, real rewards, the time of a step. Nothing is changed or stored. */
-import { rollGroups, toldSample } from "./loop/rollout.ts";
+import { rollGroups, toldSample, turnsOf } from "./loop/rollout.ts";
 import type { RolledRecipe, RowRecipe, World } from "./loop/types.ts";
 import type { Roller } from "./rollouts/types.ts";
 import type { Piece, Scores } from "./trainee/types.ts";
@@ -25,7 +25,8 @@ export async function previewRolled(world: World, { recipe, roller, seed, most }
   const indices = Array.from({ length: count }, (_, i) => Math.floor((i * prompts.count) / count));
   const begun = world.now();
   const samples = values.num_generations;
-  const rolled = await rollGroups({ world, roller, values, seed }, { prompts, indices, samples, salt: [0], step: 0 });
+  const kit = { world, roller, values, turns: turnsOf(recipe.turns), seed };
+  const rolled = await rollGroups(kit, { prompts, indices, samples, salt: [0], step: 0 });
   const rollMs = world.now() - begun;
   const drawn = rolled.groups.flat();
   const whole = drawn.filter(({ tokens, from }) => tokens.length > from).slice(0, MOST_UNITS);

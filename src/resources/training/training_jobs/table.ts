@@ -1,5 +1,5 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import type { Language } from "../../../lib/rewards/contract.ts";
+import type { Environment, Language } from "../../../lib/rewards/contract.ts";
 import { JOB_STATUSES } from "../../../lib/training/job_status.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
 import { type JobResources, NETWORKS } from "../../../lib/training/resources.ts";
@@ -49,6 +49,8 @@ export type Rewards = {
   parts: RewardPart[];
   /** Evaluators that are not code. Jobs of older versions lack the field. */
   evaluators?: EvaluatorReward[];
+  /** Classes of one part, in which rollouts take several turns. Absent: a completion is one answer. */
+  environments?: Environment[];
 };
 /**
  * Code that maps the rows of a job. The results are null until the rows are made. `stored`: the version that the code was

@@ -15,12 +15,41 @@ export type Inside = {
   settled: () => string;
 };
 /** The inside's description of an export. */
-export type Exported = { name: string; text: string; is_async: boolean };
-export type Settings = { callings: Record<string, Calling>; params: Record<string, unknown>; seed: number };
+export type Exported = {
+  name: string;
+  text: string;
+  is_async: boolean;
+  /** Of an environment: the public methods of the class. Absent for a function. */
+  methods?: string[];
+};
+export type Settings = {
+  callings: Record<string, Calling>;
+  params: Record<string, unknown>;
+  seed: number;
+  /** The parameters of each environment's tools, in order. */
+  tools: Record<string, Record<string, Calling["parameters"]>>;
+};
 
 type InsideValue = { value: number } | { fault: { kind: string; message: string; stack: string } };
-type Batch = { entry: string; prompts: unknown[]; completions: unknown[]; rows: Record<string, unknown>[] };
-type Request = ({ op: "begin" } & Batch) | { op: "batch" } | { op: "one"; index: number } | { op: "map"; from: number };
+type Batch = {
+  entry: string;
+  prompts: unknown[];
+  completions: unknown[];
+  rows: Record<string, unknown>[];
+  rollouts?: number[];
+};
+type Rollout = Record<string, (...args: unknown[]) => unknown>;
+type Act = { op: "act"; rollout: number; seed: number } & (
+  | { act: "reset"; row: Record<string, unknown> }
+  | { act: "call"; name: string; arguments: Record<string, unknown> }
+  | { act: "end" }
+);
+type Request =
+  | ({ op: "begin" } & Batch)
+  | { op: "batch" }
+  | { op: "one"; index: number }
+  | { op: "map"; from: number }
+  | Act;
 
 export function harness(print: (text: string, rest: number) => void): Inside {
   const { parse, stringify } = JSON;
@@ -28,7 +57,9 @@ export function harness(print: (text: string, rest: number) => void): Inside {
   const Later = Promise;
   const textOf = Function.prototype.call.bind(Function.prototype.toString) as (value: unknown) => string;
   const functions = new Map<string, (...args: unknown[]) => unknown>();
-  let settings: Settings = { callings: {}, params: {}, seed: 0 };
+  const environments = new Map<string, new () => Rollout>();
+  const rollouts = new Map<number, { of: string; instance: Rollout }>();
+  let settings: Settings = { callings: {}, params: {}, seed: 0, tools: {} };
   let batch: Batch = { entry: "", prompts: [], completions: [], rows: [] };
   let kept = "";
   let reply = "";
@@ -118,16 +149,19 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     });
     return functions.get(batch.entry)!(...values);
   };
-  const together = ({ prompts, completions, rows }: Omit<Batch, "entry">): unknown => {
+  const together = ({ prompts, completions, rows, rollouts: from }: Omit<Batch, "entry">): unknown => {
     // A column may be named as what every object inherits.
     const columns: Record<string, unknown[]> = create(null);
     const column = (name: string) => rows.map((row) => (hasOwn(row, name) ? (row[name] ?? null) : null));
     for (const row of rows) for (const name of keys(row)) columns[name] ??= column(name);
-    return call({ prompts: [...prompts], completions: [...completions], rows: [...rows] }, columns);
+    const inputs = { prompts: [...prompts], completions: [...completions], rows: [...rows] };
+    return call(from ? { ...inputs, environments: from.map(instanceOf) } : inputs, columns);
   };
+  const instanceOf = (rollout: number) => rollouts.get(rollout)?.instance;
   const alone = (index: number): unknown => {
     const row = batch.rows[index]!;
-    return call({ prompt: batch.prompts[index], completion: batch.completions[index], row }, row);
+    const inputs = { prompt: batch.prompts[index], completion: batch.completions[index], row };
+    return call(batch.rollouts ? { ...inputs, environment: instanceOf(batch.rollouts[index]!) } : inputs, row);
   };
 
   const isThenable = (value: unknown): value is PromiseLike<unknown> =>
@@ -181,8 +215,13 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     else finish(each, ok, refused);
   };
   const answerOne = (index: number, whole: boolean): void => {
-    const { prompts, completions, rows } = batch;
-    const one = { prompts: [prompts[index]], completions: [completions[index]], rows: [rows[index]!] };
+    const { prompts, completions, rows, rollouts: from } = batch;
+    const one = {
+      prompts: [prompts[index]],
+      completions: [completions[index]],
+      rows: [rows[index]!],
+      ...(from ? { rollouts: [from[index]!] } : {}),
+    };
     finish(
       () => (whole ? together(one) : alone(index)),
       (returned) => ({ ok: true, value: whole ? listed(returned, 1)[0] : judged(returned) }),
@@ -205,7 +244,70 @@ export function harness(print: (text: string, rest: number) => void): Inside {
       refused,
     );
 
+  /** The reward of a completion is that of its rollout. */
+  const rewardOf =
+    (name: string) =>
+    (everything: Record<string, unknown>): unknown => {
+      if (!hasOwn(everything, "environment"))
+        throw new Error(`${name} scores rollouts alone, and this completion comes from none`);
+      const instance = everything["environment"] as Rollout | undefined;
+      if (!instance) throw new Error("the rollout was lost");
+      if (!(instance instanceof environments.get(name)!)) return null;
+      return (instance["getReward"] ?? instance["get_reward"])!.call(instance);
+    };
+  const observed = (value: unknown): string =>
+    (value === undefined ? "undefined" : written(value)).slice(0, 60_000).toWellFormed();
+  const toolsOf = (of: string): Record<string, Calling["parameters"]> => settings.tools[of] ?? {};
+
+  const reset = ({ rollout, row }: Act & { act: "reset" }): unknown => {
+    const name = String(row["environment"] ?? [...environments.keys()][0]);
+    const Class = environments.get(name);
+    if (!Class)
+      throw new Error(
+        `the column \`environment\` names ${shown(name)}. The environments are ${[...environments.keys()].join(", ")}`,
+      );
+    const instance = new Class();
+    rollouts.set(rollout, { of: name, instance });
+    return instance["reset"]!(row);
+  };
+  const callTool = ({ rollout, name, arguments: given }: Act & { act: "call" }): unknown => {
+    const held = rollouts.get(rollout);
+    if (!held) throw new Error("the rollout was lost");
+    const parameters = hasOwn(toolsOf(held.of), name) ? toolsOf(held.of)[name] : undefined;
+    if (!parameters) throw new Error(`there is no tool ${shown(name)}. The tools are ${keys(toolsOf(held.of)).join(", ")}`);
+    const values = parameters.map((place) => (place.kind === "object" ? given : given[place.name]));
+    const missing = parameters.find((place) => place.kind === "name" && place.required && !hasOwn(given, place.name));
+    if (missing?.kind === "name") throw new TypeError(`${name} needs \`${missing.name}\``);
+    return held.instance[name]!(...values);
+  };
+  const answerAct = (act: Act): void => {
+    Math.random = seeded(act.seed);
+    const acted = (text: string | null, failed = false) => ({ ok: true, acted: { text, failed, fault: null } });
+    if (act.act === "end") {
+      rollouts.delete(act.rollout);
+      return answer(acted(null));
+    }
+    if (act.act === "reset")
+      return finish(
+        () => reset(act),
+        (text) => acted(text === undefined || text === null ? null : observed(text)),
+        (thrown) => {
+          rollouts.delete(act.rollout);
+          return refused(thrown);
+        },
+      );
+    finish(
+      () => callTool(act),
+      (value) => acted(observed(value)),
+      (thrown) => {
+        const { kind, message } = failure(thrown);
+        return kind === "memory" || !rollouts.has(act.rollout) ? refused(thrown) : acted(`Error: ${message}`, true);
+      },
+    );
+  };
+
   const answerTo = (request: Request, text: string): void => {
+    if (request.op === "act") return answerAct(request);
     if (request.op === "begin") {
       batch = request;
       kept = text;
@@ -221,6 +323,15 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     else answerBatch(whole);
   };
 
+  /** The methods of a class that may be called from outside, those of its bases first. Undefined for a function. */
+  const methodsOf = ({ prototype }: { prototype?: object }): string[] | undefined => {
+    if (!prototype) return undefined;
+    const names: string[] = [];
+    for (let at: object = prototype; at && at !== Object.prototype; at = Object.getPrototypeOf(at))
+      names.unshift(...Object.getOwnPropertyNames(at).filter((name) => typeof (prototype as Rollout)[name] === "function"));
+    return [...new Set(names)].filter((name) => name !== "constructor" && !name.startsWith("_"));
+  };
+
   const console = { log: say, info: say, warn: say, error: say, debug: say };
   Object.assign(globalThis, { console, print: say });
   return {
@@ -231,6 +342,13 @@ export function harness(print: (text: string, rest: number) => void): Inside {
         const value = namespace[exported];
         if (typeof value !== "function") continue;
         const name = exported === "default" ? "reward" : exported;
+        const methods = methodsOf(value as { prototype?: object });
+        if (methods?.includes("reset") && exported !== "default") {
+          environments.set(name, value as unknown as new () => Rollout);
+          if (methods.includes("getReward") || methods.includes("get_reward")) functions.set(name, rewardOf(name) as () => unknown);
+          exportedFunctions.push({ name, text: "", is_async: false, methods });
+          continue;
+        }
         if (exported !== "default" && !/^reward$|_reward$|Reward$|^reward_|^resolve$/.test(name)) continue;
         if ([...functions.values()].includes(value as () => unknown) || functions.has(name)) continue;
         functions.set(name, value as () => unknown);

@@ -1,7 +1,8 @@
 /** Loads the user's text: returns the functions that can be called, or the reason why there are none. */
 import type { QuickJSHandle } from "quickjs-emscripten-core";
-import { type Entrypoint, RESOLVE, type Rejection } from "../../../lib/rewards/contract.ts";
+import { type Entrypoint, type Environment, RESOLVE, type Rejection } from "../../../lib/rewards/contract.ts";
 import type { HarnessRequest } from "../interpreter.ts";
+import { lineOf, toolsOf } from "./environment.ts";
 import type { Exported, Settings } from "./harness.ts";
 import { type Calling, callingOf, FORMS } from "./parameters.ts";
 import type { Location } from "./positions.ts";
@@ -10,7 +11,9 @@ import { ask, engineFault, FILE, innermost, runJobs, type Vm } from "./vm.ts";
 
 const MOST_ENTRYPOINTS = 64;
 
-type LoadReply = { ok: true; entrypoints: Entrypoint[] } | { ok: false; error: Rejection };
+type LoadReply =
+  | { ok: true; entrypoints: Entrypoint[]; environments: Environment[] }
+  | { ok: false; error: Rejection };
 
 export function loadCode(
   vm: Vm,
@@ -24,8 +27,10 @@ export function loadCode(
   if ("failed" in exported) return rejected("exception", exported.failed.message);
   const all = JSON.parse(exported.text) as Exported[];
   if (request.kind === "resolver") return loadResolver(vm, request, all);
-  const functions = all.filter(({ name }) => name !== RESOLVE);
-  if (functions.length === 0) return nothing(request.source);
+  const functions = all.filter(({ name, methods }) => name !== RESOLVE && !methods);
+  const { environments, tools, rewards } = environmentsOf(request.source, all);
+  if (functions.length + rewards.length === 0)
+    return environments[0] ? unrewarded(request.source, environments[0]) : nothing(request.source);
   if (functions.length > MOST_ENTRYPOINTS) {
     return rejected(
       "signature",
@@ -34,6 +39,11 @@ export function loadCode(
   }
   const callings: Record<string, Calling> = {};
   const entrypoints: Entrypoint[] = [];
+  for (const name of rewards) {
+    const text = `${name}.getReward()`;
+    callings[name] = { form: "sample", parameters: [{ kind: "object" }], text };
+    entrypoints.push({ name, signature: text, form: "sample", is_async: false, line: lineOf(request.source, name) });
+  }
   for (const { name, text, is_async } of functions) {
     const calling = callingOf(name, text);
     const place = definition(request.source, name);
@@ -47,13 +57,34 @@ export function loadCode(
       line: place?.line ?? 0,
     });
   }
-  const settings: Settings = { callings, params: request.params, seed: request.seed };
+  const settings: Settings = { callings, params: request.params, seed: request.seed, tools };
   using text = vm.context.newString(JSON.stringify(settings));
   const adopted = ask(vm, "adopt", text);
   return "failed" in adopted
     ? rejected("exception", adopted.failed.message)
-    : { ok: true, entrypoints: entrypoints.sort((a, b) => a.line - b.line) };
+    : { ok: true, entrypoints: entrypoints.sort((a, b) => a.line - b.line), environments };
 }
+
+/** `rewards`: the environments that say their reward themselves. */
+function environmentsOf(source: string, all: readonly Exported[]) {
+  const environments: Environment[] = [];
+  const tools: Settings["tools"] = {};
+  const rewards: string[] = [];
+  for (const { name, methods } of all) {
+    if (!methods) continue;
+    const byName = Object.entries(toolsOf(source, name, methods)).slice(0, MOST_ENTRYPOINTS);
+    environments.push({ name, tools: byName.map(([, { described }]) => described) });
+    tools[name] = Object.fromEntries(byName.map(([tool, { parameters }]) => [tool, parameters]));
+    if (methods.includes("getReward") || methods.includes("get_reward")) rewards.push(name);
+  }
+  return { environments, tools, rewards };
+}
+
+const unrewarded = (source: string, { name }: Environment) =>
+  rejected("signature", `\`${name}\` has no \`getReward()\` that returns one number.`, {
+    line: lineOf(source, name),
+    column: 1,
+  });
 
 const RESOLVER_FORMS =
   "`export function resolve(row)` that returns a row, an array of rows, or null to leave the row out";
@@ -61,7 +92,7 @@ const RESOLVER_FORMS =
 function loadResolver(vm: Vm, { source, params, seed }: HarnessRequest & { op: "load" }, all: Exported[]): LoadReply {
   const resolver = all.find(({ name }) => name === RESOLVE);
   if (!resolver) return rejected("signature", `No function named \`resolve\` is exported. Write ${RESOLVER_FORMS}.`);
-  const settings: Settings = { callings: {}, params, seed };
+  const settings: Settings = { callings: {}, params, seed, tools: {} };
   using text = vm.context.newString(JSON.stringify(settings));
   const adopted = ask(vm, "adopt", text);
   if ("failed" in adopted) return rejected("exception", adopted.failed.message);
@@ -69,6 +100,7 @@ function loadResolver(vm: Vm, { source, params, seed }: HarnessRequest & { op: "
   return {
     ok: true,
     entrypoints: [{ name: RESOLVE, signature: `${RESOLVE}(row)`, form: "sample", is_async: resolver.is_async, line }],
+    environments: [],
   };
 }
 

@@ -14,8 +14,8 @@ export const FORMS =
   "`export function reward({ prompts, completions, rows })` that returns one number for each completion, where every column" +
   "of the rows is an array beside them, or `export function reward({ prompt, completion, row })` that returns one number";
 
-const MANY = ["completions", "prompts", "rows"];
-const ONE = ["completion", "prompt", "row"];
+const MANY = ["completions", "prompts", "rows", "environments"];
+const ONE = ["completion", "prompt", "row", "environment"];
 
 /** Returns a string with the message for the user on failure. */
 export function callingOf(name: string, text: string): Calling | string {
@@ -41,7 +41,7 @@ export function callingOf(name: string, text: string): Calling | string {
 
 function formOf(names: string[], body: string): "batch" | "sample" | "both" | null {
   const has = (candidates: string[]): boolean => candidates.some((name) => names.includes(name));
-  if (names.includes("completions")) return "batch";
+  if (names.includes("completions") || names.includes("environments")) return "batch";
   if (has(MANY)) return has(ONE) ? "both" : "batch";
   if (has(ONE)) return "sample";
   if (/\bcompletions\b/.test(body)) return "batch";
@@ -49,7 +49,7 @@ function formOf(names: string[], body: string): "batch" | "sample" | "both" | nu
   return null;
 }
 
-function parameterOf(part: string): Calling["parameters"][number] {
+export function parameterOf(part: string): Calling["parameters"][number] {
   if (/^(\{|\.\.\.|\[)/.test(part)) return { kind: "object" };
   const name = /^[\p{ID_Start}$_][\p{ID_Continue}$]*/u.exec(part)?.[0] ?? "";
   return { kind: "name", name, required: !part.includes("=") };
@@ -75,7 +75,7 @@ function parameterList(source: string): { inside: string; end: number } | null {
   return end === -1 ? null : { inside: source.slice(open + 1, end), end: end + 1 };
 }
 
-function topLevel(text: string): string[] {
+export function topLevel(text: string): string[] {
   const parts: string[] = [];
   let from = 0;
   for (let at = 0; at < text.length; at++) {
@@ -91,7 +91,7 @@ function topLevel(text: string): string[] {
 }
 
 /** Returns the position where the bracket at `open` closes, or -1. */
-function closing(text: string, open: number): number {
+export function closing(text: string, open: number): number {
   let depth = 0;
   for (let at = open; at < text.length; at++) {
     const char = text[at]!;

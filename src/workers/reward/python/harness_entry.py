@@ -124,9 +124,9 @@ class _Entry:
             if "row" in names:
                 return "sample"
             raise _Refused(f"`{self.text}` does not take `row`. Write {self.forms}.", self.place)
-        if "completions" in names:
+        if "completions" in names or "environments" in names:
             return "batch"
-        one = names & {"completion", "prompt", "row"}
+        one = names & {"completion", "prompt", "row", "environment"}
         many = names & {"prompts", "rows"}
         if one and many:
             both = " and ".join(f"`{n}`" for n in sorted(one | many))

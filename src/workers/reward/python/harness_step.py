@@ -42,10 +42,11 @@ class _Harness:
         self.request = None
         self.text = None
         self.held = None  # the result of a row that did not fit into the last answer
+        self.rollouts = _Rollouts({})
 
     def load(self, request):
         source = request["source"]
-        self.entries, self.params = {}, request["params"]
+        self.entries, self.params, self.rollouts = {}, request["params"], _Rollouts({})
         self.is_resolver = request.get("kind") == "resolver"
         random.seed(request["seed"])
         try:
@@ -58,7 +59,12 @@ class _Harness:
             return self._thrown(error, source)
         except BaseException as error:
             return self._thrown(error, source)
-        return {"ok": True, "entrypoints": [entry.described() for entry in self.entries.values()]}
+        environments = [
+            {"name": name[:200], "tools": [tool.described() for tool in environment.tools.values()]}
+            for name, environment in self.rollouts.environments.items()
+        ]
+        entrypoints = [entry.described() for entry in self.entries.values()]
+        return {"ok": True, "entrypoints": entrypoints, "environments": environments}
 
     def _entries(self, source):
         self.module = None
@@ -74,8 +80,13 @@ class _Harness:
         for name, function in list(module.__dict__.items()):
             if isinstance(name, str) and _is_reward(name, function) and all(e.function is not function for e in found.values()):
                 found[name] = _Entry(name, function, source)
+        environments = _environments_in(module)
+        found.update((name, each) for name, each in environments.items() if each.has_reward)
+        if environments and not found:
+            raise _Refused(f"`{next(iter(environments))}` has no `get_reward`. Write {ENVIRONMENT_FORMS}.", self._nearest(source))
         if not found:
             raise _Refused(f"There is no function named `reward`, `*_reward` or `reward_*`. Write {FORMS}.", self._nearest(source))
+        self.rollouts = _Rollouts(environments)
         if len(found) > 64:
             raise _Refused(f"There are {len(found)} reward functions; at most 64 are allowed.")
         return found
@@ -148,6 +159,8 @@ class _Harness:
 
     def _together(self, request):
         known = {"prompts": list(request["prompts"]), "completions": list(request["completions"]), "rows": list(request["rows"])}
+        if request.get("rollouts"):
+            known["environments"] = [self.rollouts.of(number) for number in request["rollouts"]]
         return self.entry.call(known, _Columns(request["rows"]), self.params)
 
     def one(self, index):
@@ -156,7 +169,7 @@ class _Harness:
         if self.entry.form == "sample":
             return {"ok": True, "value": self._sample(index, TEXT_MAX)}
         request = self.request
-        alone = {key: [request[key][index]] for key in ("prompts", "completions", "rows")}
+        alone = {key: [request[key][index]] for key in ("prompts", "completions", "rows", "rollouts") if key in request}
         try:
             return {"ok": True, "value": _listed(self._together(alone), 1)[0]}
         except BaseException as error:
@@ -166,6 +179,8 @@ class _Harness:
         request = self.request
         row = request["rows"][index]
         known = {"prompt": request["prompts"][index], "completion": request["completions"][index], "row": row}
+        if request.get("rollouts"):
+            known["environment"] = self.rollouts.of(request["rollouts"][index])
         try:
             return _value(self.entry.call(known, row, self.params), most)
         except BaseException as error:
@@ -182,6 +197,8 @@ class _Harness:
             return self.begin(request, text)
         if op == "map":
             return self.map(request["from"], request["count"])
+        if op == "act":
+            return self.rollouts.act(request)
         return self.batch() if op == "batch" else self.one(request["index"])
 
     def step(self):

@@ -3,7 +3,10 @@
  * itself, because the model sees just that before it answers.
  */
 import type { ChatMessage, Tool } from "../../../lib/chat/messages.ts";
+import { bridge } from "../../serving/bridge.ts";
+import { createCallParser } from "../../serving/calls/parser.ts";
 import type { ModelFacts } from "../../serving/engine/types.ts";
+import { createThoughtSplitter, thoughtState, thoughtTags } from "../../serving/parts/thoughts.ts";
 import { createQuoting } from "../../serving/prompt.ts";
 import { createChatTemplate } from "../../serving/template.ts";
 import type { Segment } from "./sft.ts";
@@ -19,7 +22,19 @@ export type Encoder = {
   /** The first part is the prompt, with exactly the tokens that `prompt` returns. */
   answered: (prompt: Said, answer: Said, tools: readonly Tool[]) => Part[];
   conversation: (messages: readonly ChatMessage[], tools: readonly Tool[]) => Part[];
+  /** Reads an answer to `messages`: its text, its thoughts, and its calls as serving finds them. */
+  message: (text: string, messages: readonly ChatMessage[], tools: readonly Tool[]) => AssistantMessage;
+  /**
+   * What follows the answer `messages[index]` up to where the next answer begins. `end`: the last token of the answer. Null:
+   * the template does not write the messages behind the answer.
+   */
+  behind: (
+    messages: readonly ChatMessage[],
+    answer: { index: number; end: number | null },
+    tools: readonly Tool[],
+  ) => Int32Array | null;
 };
+export type AssistantMessage = Extract<ChatMessage, { role: "assistant" }>;
 
 type Stretch = { text: string; role: Segment["role"] };
 type Render = (messages: readonly ChatMessage[], open: boolean) => string;
@@ -74,6 +89,42 @@ export function createEncoder({ facts, tokenize }: Tokenizer, variables: Variabl
       const question = messagesOf(prompt, "user");
       const all = [...question, ...messagesOf(answer, "assistant")];
       return parts(split({ messages: all, from: question.length, between: "completion" }, render, facts.eosToken));
+    },
+    message(text, messages, tools) {
+      const tags = thoughtTags(facts.chatTemplate);
+      const state = tags && thoughtState(open(tools).render(messages, true), tags);
+      const splitter = tags && state !== "behind" ? createThoughtSplitter(tags, state === "inside") : undefined;
+      const split = splitter ? [splitter.push(text), splitter.end()] : [{ thoughts: "", text }];
+      const parser = createCallParser(template.format.reader(tools), false);
+      const parsed = [...split.map((each) => parser.push(each.text)), parser.end()];
+      const thoughts = [...split, ...parsed].map((each) => each.thoughts ?? "").join("");
+      const calls = parsed.flatMap((each) => each.calls);
+      return {
+        role: "assistant",
+        content: parsed.map(({ content }) => content).join(""),
+        ...(thoughts === "" ? {} : { reasoning_content: thoughts }),
+        ...(calls.length === 0
+          ? {}
+          : {
+              tool_calls: calls.map(({ name = "", arguments: given }, i) => {
+                return { id: `call_${i + 1}`, type: "function" as const, function: { name, arguments: given } };
+              }),
+            }),
+      };
+    },
+    behind(messages, { index, end }, tools) {
+      const quotes = newQuotes();
+      const conversation = { messages, tools, variables, quote: quotes.quote, open: true };
+      const tokens = bridge(
+        conversation,
+        { messages: index + 1, endToken: end, stop: null },
+        {
+          render: (each) => template.render(each),
+          tokenize: (text) => (text === "" ? new Int32Array() : quotes.tokenize(text, true)),
+          endText: facts.eosToken,
+        },
+      );
+      return tokens ?? null;
     },
     conversation(messages, tools) {
       const { render, parts } = open(tools);

@@ -31,16 +31,18 @@ export type Examples<T> = {
 
 type Measured = { usable: Uint32Array; lengths: Uint32Array; longest: number };
 
-/** At least `least` tokens of the context must remain after a prompt. */
+/** At least `least` tokens of the context must remain after a prompt. `tools`: in place of those of the row. */
+type Room = { contextLength: number; least: number; tools?: (row: Row) => readonly Tool[] };
+
 export async function openPrompts(
   source: RowSource,
   encoder: Encoder,
-  { contextLength, least }: { contextLength: number; least: number },
+  { contextLength, least, tools = toolsOf }: Room,
 ): Promise<Examples<Prompt>> {
   const read = (text: string): Prompt => {
     const row = JSON.parse(text) as Row;
     const prompt = promptOf(row);
-    return { tokens: encoder.prompt(prompt, toolsOf(row)), prompt, row: text };
+    return { tokens: encoder.prompt(prompt, tools(row)), prompt, row: text };
   };
   const { usable, longest } = await measure(source, (text) => {
     const { length } = read(text).tokens;

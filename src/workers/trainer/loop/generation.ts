@@ -1,10 +1,10 @@
 /** The completions that some steps learn from, and metrics of the model that wrote them. */
 import { advantagesOf, metricsByFunction, type Reward } from "../../../lib/training/loss/advantages.ts";
-import { completionMetrics } from "../../../lib/training/metrics.ts";
+import { completionMetrics, turnMetrics } from "../../../lib/training/metrics.ts";
 import { promptsPerGeneration } from "../../../lib/training/schedule.ts";
 import type { Examples, Prompt } from "../data/examples.ts";
 import { newSift, type Order, promptsToDraw, sift } from "../data/order.ts";
-import { type Drawn, type Kit, type Rolled, rollGroups } from "./rollout.ts";
+import { type Drawn, type Kit, type Rolled, rollGroups, writtenTokens } from "./rollout.ts";
 
 export type Generation = {
   index: number;
@@ -50,7 +50,8 @@ export async function generate(
   };
   const metrics = {
     ...(kit.world.score === null ? {} : rewards),
-    ...completionMetrics(drawn.map(({ tokens, from, truncated }) => ({ tokens: tokens.length - from, truncated }))),
+    ...completionMetrics(drawn.map((each) => ({ tokens: writtenTokens(each), truncated: each.truncated }))),
+    ...turnMetrics(all.flatMap(({ told }) => told ?? [])),
   };
   return { generation: { index, samples, metrics }, timing: timingOf(all) };
 }

@@ -12,6 +12,7 @@ const Stored = z.strictObject({
       prompt: z.int(),
       tokens: z.string(),
       from: z.int(),
+      written: floats.default(null), // files of older versions lack it
       text: z.string(),
       truncated: z.boolean(),
       reward: z.number().nullable(),
@@ -33,6 +34,7 @@ export function encodeGeneration({ index, metrics, samples }: Generation): strin
     samples: samples.map((sample) => ({
       ...sample,
       tokens: encode(sample.tokens),
+      written: sample.written && encode(sample.written),
       sampler: sample.sampler && encode(sample.sampler),
       old: sample.old && encode(sample.old),
       reference: sample.reference && encode(sample.reference),
@@ -51,6 +53,7 @@ export function decodeGeneration(text: string): Generation {
       (sample): Drawn => ({
         ...sample,
         tokens: new Int32Array(decode(sample.tokens)),
+        written: sample.written === null ? null : new Uint8Array(decode(sample.written)),
         sampler: numbers(sample.sampler),
         old: numbers(sample.old),
         reference: numbers(sample.reference),
@@ -61,6 +64,6 @@ export function decodeGeneration(text: string): Generation {
 }
 
 /** Encodes the bytes, so that every bit is preserved. */
-const encode = (values: Int32Array | Float32Array) =>
+const encode = (values: Int32Array | Float32Array | Uint8Array) =>
   Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64");
 const decode = (text: string): ArrayBuffer => Uint8Array.from(Buffer.from(text, "base64")).buffer;

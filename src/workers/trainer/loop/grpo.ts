@@ -8,6 +8,7 @@
  */
 
 import { seedOf } from "../../../lib/random.ts";
+import type { Row } from "../../../lib/rows/format.ts";
 import type { RolledMethod } from "../../../lib/training/fields.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
@@ -18,8 +19,9 @@ import { evaluatePrompts, type Generation, generate, type Timing } from "./gener
 import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
 import { activeOf, grpoObjective, type Objective, rlooObjective } from "./objective.ts";
 import { leftOutWords } from "./over_rows.ts";
-import { type Drawn, type Kit, toldSample } from "./rollout.ts";
-import type { Gathered, Method, MethodKind, Resumed, RolledValues, Sampler, Split, World } from "./types.ts";
+import { type Drawn, type Kit, toldSample, turnsOf } from "./rollout.ts";
+import { environmentOf, toolsOf } from "./turns.ts";
+import type { Gathered, Method, MethodKind, Resumed, RolledValues, Sampler, Split, Turns, World } from "./types.ts";
 
 export const grpo = rolledMethod("grpo", grpoObjective);
 export const rloo = rolledMethod("rloo", rlooObjective);
@@ -29,18 +31,24 @@ function rolledMethod<M extends RolledMethod>(method: M, objectiveOf: (values: R
   return {
     async open(plan, { encoder, contextLength, read }) {
       const values = readResolved(method, plan.hyperparameters);
-      const { max_completion_length: least } = values;
-      const split = await read((source) => openPrompts(source, encoder, { contextLength, least }));
+      const { max_completion_length: least, max_turns: maxTurns, max_rollout_tokens: most } = values;
+      const { environments } = plan;
+      const maxTokens = Math.max(least, environments ? (most ?? least) : least);
+      const turns = environments ? { encoder, environments, maxTurns, maxTokens } : null;
+      const tools = turns && ((row: Row) => toolsOf(environmentOf(turns.environments, row)));
+      const room = { contextLength, least: maxTokens, ...(tools ? { tools } : {}) };
+      const split = await read((source) => openPrompts(source, encoder, room));
       const { examples: prompts, heldOut } = split;
       return {
         kind: "rolled",
         values,
-        maxLength: Math.max(prompts.longest, heldOut?.longest ?? 0) + least,
+        maxLength: Math.max(prompts.longest, heldOut?.longest ?? 0) + maxTokens,
         rows: `${prompts.count} prompts`,
         prompts,
+        turns,
         open(world, sampler, resumed) {
           const totalSteps = stepsOf(method, values, prompts.count);
-          const setting = { ...sampler, values, totalSteps, objective: objectiveOf(values), seed: plan.seed };
+          const setting = { ...sampler, values, totalSteps, objective: objectiveOf(values), turns, seed: plan.seed };
           return openRolled(world, { ...setting, ...split }, resumed);
         },
       };
@@ -53,6 +61,7 @@ type RolledSetting = Sampler &
     values: RolledValues;
     totalSteps: number;
     objective: Objective;
+    turns: Turns | null;
     seed: number;
     samplesPerStep: number;
   };
@@ -63,7 +72,7 @@ type Stretch = { index: number; from: number; to: number };
 function openRolled(world: World, setting: RolledSetting, resumed: Resumed | null): Method {
   const { trainee } = world;
   const { values, totalSteps, objective, seed, examples: prompts, heldOut, sync } = setting;
-  const kit: Kit = { world, roller: setting.roller, values, seed };
+  const kit: Kit = { world, roller: setting.roller, values, turns: turnsOf(setting.turns), seed };
   const { steps_per_generation: batches, gradient_accumulation_steps: perStep } = values;
   const perGeneration = batches * values.num_iterations;
   const order = openOrder(

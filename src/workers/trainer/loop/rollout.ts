@@ -7,7 +7,8 @@ import type { Examples, Prompt } from "../data/examples.ts";
 import type { Roller, RolloutSampling } from "../rollouts/types.ts";
 import { Trouble } from "../trouble.ts";
 import { judgeRewards } from "./guards.ts";
-import type { RolledValues, ScoreAnswer, World } from "./types.ts";
+import { rollTurns, type Told } from "./turns.ts";
+import type { RolledValues, ScoreAnswer, Turns, World } from "./types.ts";
 
 /** One completion. Arrays of log-probabilities have one element per completion token. */
 export type Drawn = {
@@ -16,6 +17,8 @@ export type Drawn = {
   /** Tokens of the prompt and the completion. */
   tokens: Int32Array;
   from: number;
+  /** 1: the model wrote the token itself. Null: all of them. */
+  written: Uint8Array | null;
   text: string;
   truncated: boolean;
   reward: number | null;
@@ -29,14 +32,29 @@ export type Drawn = {
 };
 
 export type Kit = {
-  world: Pick<World, "score" | "send" | "signal" | "now">;
+  world: Pick<World, "score" | "act" | "send" | "signal" | "now">;
   roller: Roller;
   values: RolledValues;
+  /** Null: a completion is one answer. */
+  turns: (Turns & { newRollout: () => number }) | null;
   seed: number;
 };
 
+export const turnsOf = (turns: Turns | null): Kit["turns"] => {
+  let rollouts = 0;
+  return turns && { ...turns, newRollout: () => rollouts++ };
+};
+
 /** `seconds`: to write the completions. `scoreSeconds`: to score them. */
-export type Rolled = { groups: Drawn[][]; latencies: number[]; seconds: number; scoreSeconds: number; tokens: number };
+export type Rolled = {
+  groups: Drawn[][];
+  latencies: number[];
+  seconds: number;
+  scoreSeconds: number;
+  tokens: number;
+  /** Null: a completion is one answer. */
+  told: readonly Told[] | null;
+};
 export type Draw = {
   prompts: Examples<Prompt>;
   indices: readonly number[];
@@ -47,47 +65,79 @@ export type Draw = {
 };
 
 export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, step }: Draw): Promise<Rolled> {
-  const { world, roller, seed, values } = kit;
+  const { world, seed } = kit;
   const chosen = indices.map((index) => prompts.get(index));
-  const requests = chosen.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seedOf(seed, ...salt, i) }));
+  const seeds = chosen.map((_, i) => seedOf(seed, ...salt, i));
   const begun = world.now();
-  const rolled = await roller.roll(requests, samplingOf(values), world.signal);
+  const { groups, told } = kit.turns
+    ? await drawTurns({ ...kit, turns: kit.turns }, chosen, samples, seeds)
+    : { groups: await drawAnswers(kit, chosen, samples, seeds), told: null };
   const seconds = (world.now() - begun) / 1000;
-  world.signal.throwIfAborted();
-  const groups = rolled.map((group, g) =>
-    group.map(({ tokens, logps, text, truncated }): Drawn => {
-      const prompt = chosen[g]!.tokens;
-      const whole = new Int32Array(prompt.length + tokens.length);
-      whole.set(prompt);
-      whole.set(tokens, prompt.length);
-      const unscored = { reward: null, subRewards: {}, error: null, advantage: 0 };
-      const unread = { old: null, reference: null, teacher: null };
-      return {
-        prompt: indices[g]!,
-        tokens: whole,
-        from: prompt.length,
-        text,
-        truncated,
-        sampler: logps,
-        ...unscored,
-        ...unread,
-      };
-    }),
-  );
+  groups.forEach((group, g) => {
+    for (const each of group) each.prompt = indices[g]!;
+  });
   const flat = groups.flat();
-  const tokens = flat.reduce((sum, each) => sum + each.tokens.length - each.from, 0);
-  if (world.score === null) return { groups, latencies: [], seconds, scoreSeconds: 0, tokens };
+  const tokens = flat.reduce((sum, each) => sum + writtenTokens(each), 0);
+  if (world.score === null) return { groups, latencies: [], seconds, scoreSeconds: 0, tokens, told };
   const written = world.now();
   const answer = await world.score(
     step,
     flat.map(({ text }, i) => {
       const { prompt, row } = chosen[Math.floor(i / samples)]!;
-      return { prompt, completion: text, row };
+      return { prompt, row, ...(told ? { completion: told[i]!.messages, rollout: told[i]!.rollout } : { completion: text }) };
     }),
   );
   const scoreSeconds = (world.now() - written) / 1000;
+  told?.forEach(({ error }, i) => {
+    if (error !== null) answer.results[i] = { ...answer.results[i]!, reward: null, error };
+  });
   take(kit, flat, answer, (i) => chosen[Math.floor(i / samples)]!.prompt);
-  return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens };
+  return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens, told };
+}
+
+/** Tokens of the completion that the model wrote. */
+export const writtenTokens = ({ tokens, from, written }: Drawn): number =>
+  written?.reduce((sum, each) => sum + each, 0) ?? tokens.length - from;
+
+const UNSCORED = { prompt: 0, reward: null, subRewards: {}, error: null, advantage: 0 };
+const UNREAD = { old: null, reference: null, teacher: null };
+
+async function drawAnswers(
+  { world, roller, values }: Kit,
+  chosen: readonly Prompt[],
+  samples: number,
+  seeds: readonly number[],
+): Promise<Drawn[][]> {
+  const requests = chosen.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seeds[i]! }));
+  const rolled = await roller.roll(requests, samplingOf(values), world.signal);
+  world.signal.throwIfAborted();
+  return rolled.map((group, g) =>
+    group.map(({ tokens, logps, text, truncated }): Drawn => {
+      const prompt = chosen[g]!.tokens;
+      const whole = new Int32Array(prompt.length + tokens.length);
+      whole.set(prompt);
+      whole.set(tokens, prompt.length);
+      const drawn = { tokens: whole, from: prompt.length, written: null, text, truncated, sampler: logps };
+      return { ...drawn, ...UNSCORED, ...UNREAD };
+    }),
+  );
+}
+
+async function drawTurns(
+  { world, roller, values, turns }: Kit & { turns: NonNullable<Kit["turns"]> },
+  chosen: readonly Prompt[],
+  samples: number,
+  seeds: readonly number[],
+): Promise<{ groups: Drawn[][]; told: Told[] }> {
+  const { act, signal } = world;
+  const told = await rollTurns(chosen, samples, seeds, { ...turns, roller, act, signal, sampling: samplingOf(values) });
+  const groups = told.map((group) =>
+    group.map(({ tokens, from, written, logps: sampler, truncated }): Drawn => {
+      const text = roller.detokenize(tokens.subarray(from));
+      return { tokens, from, written, text, truncated, sampler, ...UNSCORED, ...UNREAD };
+    }),
+  );
+  return { groups, told: told.flat() };
 }
 
 export const samplingOf = (values: RolledValues): RolloutSampling => ({
@@ -139,7 +189,7 @@ export const toldSample = (drawn: Drawn, prompt: unknown, learned = false): Trai
   reward: drawn.reward,
   sub_rewards: drawn.subRewards,
   advantage: learned && drawn.reward !== null ? drawn.advantage : null,
-  tokens: drawn.tokens.length - drawn.from,
+  tokens: writtenTokens(drawn),
   truncated: drawn.truncated,
   error: drawn.error,
 });

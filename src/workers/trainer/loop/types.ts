@@ -1,5 +1,6 @@
 /** The loop's dependencies: the world around it, and a method. */
 
+import type { Environment } from "../../../lib/rewards/contract.ts";
 import type { Method as MethodName, RolledMethod } from "../../../lib/training/fields.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { FromTrainer, ToTrainer, TrainPlan, TrainSample } from "../../protocol_trainer.ts";
@@ -11,6 +12,7 @@ import type { Ranks } from "../ranks/types.ts";
 import type { Roller } from "../rollouts/types.ts";
 import type { Trainee } from "../trainee/trainee.ts";
 import type { Piece } from "../trainee/types.ts";
+import type { ActAll } from "./turns.ts";
 
 /** Methods that draw rows of a dataset in epochs. */
 export type RowMethod = Exclude<MethodName, RolledMethod>;
@@ -32,6 +34,8 @@ export type World = {
   teacher: Reference | null;
   /** Null if completions have no rewards. */
   score: Score | null;
+  /** Lets something happen in rollouts of several turns. */
+  act: ActAll;
   send: (message: FromTrainer) => void;
   /** Stop now, without saving. */
   signal: AbortSignal;
@@ -89,6 +93,9 @@ export type Reading = {
 /** The engine that draws samples. `sync` copies the current weights to it. */
 export type Sampler = { roller: Roller; sync: () => Promise<void> };
 
+/** Rollouts of several turns. */
+export type Turns = { encoder: Encoder; environments: readonly Environment[]; maxTurns: number; maxTokens: number };
+
 type AnyRecipe = {
   /** Tokens of the longest sequence of the training. */
   readonly maxLength: number;
@@ -109,6 +116,8 @@ export type RolledRecipe = AnyRecipe & {
   readonly kind: "rolled";
   readonly values: RolledValues;
   readonly prompts: Examples<Prompt>;
+  /** Null: a completion is one answer. */
+  readonly turns: Turns | null;
   /** `samplesPerStep`: scored completions to report for each step. */
   open: (world: World, sampler: Sampler & { samplesPerStep: number }, resumed: Resumed | null) => Method;
 };

@@ -1,4 +1,5 @@
 /** Messages between ranks, as bytes: scores, completions, rewards, and the state of the loop. */
+import type { ActAll, ActResult } from "../loop/turns.ts";
 import type { Score, ScoreAnswer } from "../loop/types.ts";
 import type { Rollout } from "../rollouts/types.ts";
 import type { Scores } from "../trainee/types.ts";
@@ -69,6 +70,15 @@ export const spreadScore =
     const answer = ranks.index === 0 ? Buffer.from(JSON.stringify(await score(step, samples))) : new Uint8Array(0);
     const [first] = await ranks.gather(answer);
     return JSON.parse(Buffer.from(first!).toString()) as ScoreAnswer;
+  };
+
+/** What happens in rollouts happens once: rank 0 asks, and all ranks get the answer. */
+export const spreadActs =
+  (ranks: Ranks, act: ActAll): ActAll =>
+  async (acts) => {
+    const answer = ranks.index === 0 ? Buffer.from(JSON.stringify(await act(acts))) : new Uint8Array(0);
+    const [first] = await ranks.gather(answer);
+    return JSON.parse(Buffer.from(first!).toString()) as ActResult[];
   };
 
 /** Tells all ranks if rank 0 ends the training now. Throws if the last steps of the ranks were not the same. */

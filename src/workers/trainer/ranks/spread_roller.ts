@@ -17,7 +17,7 @@ export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
     merge,
     reload,
     close,
-    async roll(requests, sampling, signal) {
+    async roll(requests, sampling, signal, options) {
       const parts = partsOf(
         requests.map(({ samples }) => samples),
         ranks.parts,
@@ -25,7 +25,7 @@ export function spreadRoller(roller: Roller, ranks: Ranks): Roller {
       const rollouts: Rollout[][] = [];
       for (let part = ranks.index; part < ranks.parts; part += ranks.count) {
         const mine = requests.filter((_, i) => parts[i] === part);
-        if (mine.length > 0) rollouts.push(...(await roller.roll(mine, sampling, signal)));
+        if (mine.length > 0) rollouts.push(...(await roller.roll(mine, sampling, signal, options)));
       }
       const drawn = (await ranks.gather(encodeRollouts(rollouts))).map(decodeRollouts);
       const inOrder = Array.from({ length: ranks.parts }, (_, part) => {

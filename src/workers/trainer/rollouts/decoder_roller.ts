@@ -92,10 +92,12 @@ class DecoderRoller implements Roller {
       signal?.throwIfAborted();
       const { contextLength } = this.#options;
       mustFit(requests, sampling, contextLength);
-      const longest = requests.reduce((most, { prompt }) => Math.max(most, prompt.length), 0);
-      const maxTokens = Math.min(sampling.maxTokens, contextLength - longest + 1);
+      const fitting = requests.map((request) => {
+        const room = contextLength - request.prompt.length + 1;
+        return { ...request, maxTokens: Math.min(request.maxTokens ?? sampling.maxTokens, room) };
+      });
       try {
-        const rolled = await this.#roll(requests, { ...sampling, maxTokens }, signal);
+        const rolled = await this.#roll(fitting, sampling, signal);
         return rolled.map((group) => group.map((sample) => this.#read(sample)));
       } finally {
         this.#decoder.clear();

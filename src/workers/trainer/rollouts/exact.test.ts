@@ -6,6 +6,7 @@ const FACTS: ExactFacts = {
   lora: { dropout: 0 },
   in4Bit: false,
   maxCompletionLength: 512,
+  hasTurns: false,
   notDrawn: null,
   majors: [9],
 };

@@ -8,6 +8,8 @@ export type ExactFacts = {
   lora: { dropout: number } | null;
   in4Bit: boolean;
   maxCompletionLength: number;
+  /** Rollouts take several turns in an environment. */
+  hasTurns: boolean;
   /** Why our own kernels do not draw from this model; null: they do. */
   notDrawn: string | null;
   /** Major version of the compute capability of each rank's GPU; null: the rank has none. */
@@ -32,7 +34,8 @@ export function reasonNotExact(facts: ExactFacts): string | null {
   return reasonImpossible(facts) ?? (facts.wanted ? null : reasonCostly(facts));
 }
 
-function reasonImpossible({ lora, in4Bit, notDrawn, majors }: ExactFacts): string | null {
+function reasonImpossible({ lora, in4Bit, hasTurns, notDrawn, majors }: ExactFacts): string | null {
+  if (hasTurns) return "rollouts take several turns";
   if (!lora) return "all weights are trained, not an adapter";
   if (lora.dropout > 0) return `the adapter has a dropout of ${lora.dropout}`;
   if (in4Bit) return "load_in_4bit is true";

@@ -47,11 +47,11 @@ class EngineRoller implements Roller {
   tokenize: Roller["tokenize"] = (text, options) => this.#engines[0]!.tokenize(text, options);
   detokenize: Roller["detokenize"] = (tokens) => this.#engines[0]!.detokenize(tokens);
 
-  roll: Roller["roll"] = (requests, sampling, signal) =>
+  roll: Roller["roll"] = (requests, sampling, signal, { continues = false } = {}) =>
     this.#inTurn(async () => {
       signal?.throwIfAborted();
       mustFit(requests, sampling, this.facts.contextLength);
-      await Promise.all(this.#engines.map((engine) => engine.clear()));
+      if (!continues) await Promise.all(this.#engines.map((engine) => engine.clear()));
       return this.#draw(requests, sampling, signal);
     });
 
@@ -131,7 +131,7 @@ const uncut = ({ temperature, topP, topK, minP }: RolloutSampling) =>
   temperature > 0 && topP >= 1 && topK <= 0 && minP <= 0;
 
 function toGeneration(
-  { prompt, samples, seed }: RolloutRequest,
+  { prompt, samples, seed, maxTokens: own }: RolloutRequest,
   { maxTokens, ...sampling }: RolloutSampling,
   options: Partial<Generation>,
 ): Generation {
@@ -139,7 +139,7 @@ function toGeneration(
   return {
     prompt,
     samples,
-    maxTokens,
+    maxTokens: own ?? maxTokens,
     // neighbouring seeds must not share draws: sample i uses seed + i
     sampling: { ...sampling, ...none, seed: seedOf(seed) },
     stop: [],

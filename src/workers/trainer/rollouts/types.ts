@@ -8,7 +8,13 @@ import type { Wide } from "../../decoder/plan.ts";
 import type { Engine, ModelFacts } from "../../serving/engine/types.ts";
 
 /** One group: its samples share the prompt's keys and values. */
-export type RolloutRequest = { prompt: Int32Array; samples: number; seed: number };
+export type RolloutRequest = {
+  prompt: Int32Array;
+  samples: number;
+  seed: number;
+  /** Default: that of the sampling. */
+  maxTokens?: number;
+};
 
 export type RolloutSampling = {
   /** 0 = greedy. */
@@ -31,6 +37,9 @@ export type Rollout = {
   truncated: boolean;
 };
 
+/** `continues`: prompts begin with the samples of the call before, whose keys and values are kept. */
+export type RollOptions = { continues?: boolean };
+
 export type Roller = {
   /** True if log-probabilities have the bits of the trainer's exact forward pass. */
   readonly isExact: boolean;
@@ -38,7 +47,12 @@ export type Roller = {
   tokenize: Engine["tokenize"];
   detokenize: Engine["detokenize"];
   /** Rolls all groups together: slots are refilled as samples finish. The result is indexed [group][sample]. */
-  roll: (requests: readonly RolloutRequest[], sampling: RolloutSampling, signal?: AbortSignal) => Promise<Rollout[][]>;
+  roll: (
+    requests: readonly RolloutRequest[],
+    sampling: RolloutSampling,
+    signal?: AbortSignal,
+    options?: RollOptions,
+  ) => Promise<Rollout[][]>;
   /** Sets the trainer's current adapter: the bytes of a GGUF, nothing on disk. null = none. */
   sync: (adapter: Uint8Array | null) => Promise<void>;
   /**

@@ -180,10 +180,18 @@ function checkHeldOut({ eval_dataset }: JobRequest, hyperparameters: Hyperparame
 /** Without rewards, settings about them would change nothing, or wait for ever. */
 function checkRewardsUsed(
   method: Method,
-  { dynamic_sampling: sifts, metric_for_best_model: metric }: HyperparameterInput<"distill">,
+  given: HyperparameterInput<"distill">,
   rewards: Rewards,
   faults: Faults,
 ) {
+  const { dynamic_sampling: sifts, metric_for_best_model: metric } = given;
+  if (!rewards.environments)
+    for (const name of ["max_turns", "max_rollout_tokens"] as const)
+      if (given[name] !== undefined && given[name] !== null)
+        faults.refuse(
+          `/hyperparameters/${name}`,
+          "is only for rollouts in an environment: write a class with reset, tools and get_reward in reward_source, or leave it out",
+        );
   if (method !== "distill" || hasRewards(rewards)) return;
   const why = "needs rewards: send reward_source or reward_functions, or leave it out";
   if (sifts === true) faults.refuse("/hyperparameters/dynamic_sampling", why);

@@ -95,7 +95,8 @@ async function runTrainer(ctx: Ctx, job: JobRow, { task, cards, signal, scoring 
     grants: grantsOf(task),
     extraEnv: { CUDA_VISIBLE_DEVICES: cards.join() },
     onMessage(message) {
-      if (message.type === "score") return scoring.answer(message).then((answer) => answer && worker.send(answer));
+      if (message.type === "score" || message.type === "act")
+        return scoring.answer(message).then((answer) => answer && worker.send(answer));
       if (message.type === "trouble") trouble = message;
       if (message.type === "previewed") done.resolve(previewOf(message, job.gpuCount));
       return undefined;

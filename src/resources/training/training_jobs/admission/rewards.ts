@@ -2,6 +2,7 @@
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
 import { isId } from "../../../../lib/ids.ts";
+import type { Environment } from "../../../../lib/rewards/contract.ts";
 import { isRolled, ROLLED_METHODS } from "../../../../lib/training/fields.ts";
 import type { RewardPart } from "../../../../sandbox/reward/scorer_types.ts";
 import { evaluatorReward } from "../../../quality/evaluators/reward.ts";
@@ -45,7 +46,7 @@ export async function admitRewards(
   if ([...parts, ...evaluators].every(({ weight }) => weight === 0))
     faults.refuse("/reward_functions", "at least one must have a weight other than 0");
   const sentPart = source === null ? undefined : parts[0];
-  if (sentPart) await faults.attemptLater(() => mustLoad(ctx, sentPart, caller));
+  const environments = await faults.attemptLater(() => loadParts(ctx, parts, sentPart, caller));
   return {
     source,
     language: sentPart?.code.language ?? null,
@@ -56,6 +57,7 @@ export async function admitRewards(
     })),
     parts,
     ...(evaluators.length > 0 ? { evaluators } : {}),
+    ...(environments?.length ? { environments } : {}),
   };
 }
 
@@ -78,11 +80,33 @@ function resolved(ctx: Ctx, request: JobRequest, { workspaceId, seed }: Caller) 
   return { parts, evaluators };
 }
 
-async function mustLoad(ctx: Ctx, { code }: RewardPart, caller: Caller) {
-  const loaded = await check(ctx, code, caller);
-  if (loaded.ok) return;
-  const message = `reward_source: cannot be run: ${formatLocation(loaded.error)}`;
-  throw new AppError("reward_invalid", message, { param: "/reward_source" });
+/** Stored code was loaded when it was stored, but its environments were not kept. */
+const mayHaveEnvironment = ({ code }: RewardPart) => /\bclass\b[\s\S]*\breset\b/.test(code.source);
+
+/** The environments of the one part that has some. Code that was sent must load. */
+async function loadParts(
+  ctx: Ctx,
+  parts: readonly RewardPart[],
+  sent: RewardPart | undefined,
+  caller: Caller,
+): Promise<Environment[]> {
+  const all: Environment[][] = [];
+  for (const part of parts.filter((each) => each === sent || mayHaveEnvironment(each))) {
+    const loaded = await check(ctx, part.code, caller);
+    if (loaded.ok) all.push(loaded.environments);
+    else if (part === sent) {
+      const message = `reward_source: cannot be run: ${formatLocation(loaded.error)}`;
+      throw new AppError("reward_invalid", message, { param: "/reward_source" });
+    }
+  }
+  const [environments = [], other] = all.filter((each) => each.length > 0);
+  if (other)
+    throw new AppError(
+      "schema",
+      `reward_functions: the environments ${environments[0]?.name} and ${other[0]?.name} are in two sources. Put them into one; a row names its own in the column environment`,
+      { param: "/reward_functions" },
+    );
+  return environments;
 }
 
 /** Hash of everything that decides a score: code, parameters, weights. Null without rewards. */

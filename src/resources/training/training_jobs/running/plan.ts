@@ -27,6 +27,7 @@ export function planOf(ctx: Ctx, job: JobRow, { model, start, teacher }: Files):
     lora: job.lora,
     ...(start ? { start_adapter: models.pathOf(ctx, start) } : {}),
     ...(teacher ? { teacher_path: models.pathOf(ctx, teacher) } : {}),
+    ...(job.rewards.environments ? { environments: job.rewards.environments } : {}),
     ...(job.method === "distill" && !hasRewards(job.rewards) ? { unrewarded: true } : {}),
     seed: job.seed,
     rows: resolver?.train

@@ -78,7 +78,8 @@ function spawn(ctx: Ctx, { running, task, cards, release }: Spawn, onEnd: () => 
 type Send = (answer: ToTrainer) => unknown;
 
 function handleMessage(ctx: Ctx, running: Running, message: FromTrainer, send: Send) {
-  if (message.type === "score") return running.scoring.answer(message).then((answer) => answer && send(answer));
+  if (message.type === "score" || message.type === "act")
+    return running.scoring.answer(message).then((answer) => answer && send(answer));
   if (message.type === "begun") gpu.correct(ctx, running.id, message.memory_bytes);
   return takeMessage(ctx, running, message);
 }

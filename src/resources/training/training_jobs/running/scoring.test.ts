@@ -37,7 +37,7 @@ async function judged() {
     scoring.begin();
     const answer = await scoring.answer({ type: "score", id: 1, step: 1, samples });
     await scoring.close();
-    if (answer?.type !== "scored") throw new Error(answer?.message ?? "no answer");
+    if (answer?.type !== "scored") throw new Error(answer?.type === "unscored" ? answer.message : "no answer");
     return answer.results;
   };
   return { app, pool, reward, score };

@@ -1,6 +1,7 @@
 /** The rewards of one run. The processes of their code, and the permits for them, are held as long as the run lives. */
 import type { Ctx } from "../../../../context.ts";
 import { AppError } from "../../../../lib/errors.ts";
+import { actOf, toldOf } from "../../../../lib/rewards/acts.ts";
 import { addScores } from "../../../../lib/rewards/combine.ts";
 import type { Sample } from "../../../../lib/rewards/contract.ts";
 import { openScorer } from "../../../../sandbox/reward/scorer.ts";
@@ -12,13 +13,14 @@ import { formatLocation } from "../../reward_functions/resolve.ts";
 import type { JobRow } from "../table.ts";
 
 type ScoreRequest = Extract<FromTrainer, { type: "score" }>;
-type Answer = Extract<ToTrainer, { type: "scored" | "unscored" }>;
+type ActRequest = Extract<FromTrainer, { type: "act" }>;
+type Answer = Extract<ToTrainer, { type: "scored" | "acted" | "unscored" }>;
 
 export type Scoring = {
   /** Opens the processes, so that they are ready when the first samples come. */
   begin: () => void;
   /** Undefined if the scoring was closed meanwhile. */
-  answer: (request: ScoreRequest) => Promise<Answer | undefined>;
+  answer: (request: ScoreRequest | ActRequest) => Promise<Answer | undefined>;
   close: () => Promise<void>;
 };
 
@@ -57,9 +59,13 @@ export function scoringFor(ctx: Ctx, job: Pick<JobRow, "id" | "workspaceId" | "r
   }
   return {
     begin: () => void (parts.length > 0 && get()),
-    async answer({ id, samples }) {
+    async answer(request) {
+      const { id } = request;
       try {
-        return { type: "scored", id, ...resultsOf(await score(samples.map(sampleOf))) };
+        if (request.type === "score")
+          return { type: "scored", id, ...resultsOf(await score(request.samples.map(sampleOf))) };
+        const scorer = await get();
+        return { type: "acted", id, results: (await scorer.act(request.acts.map(actOf), signal)).map(toldOf) };
       } catch (error) {
         if (signal.aborted) return undefined;
         return { type: "unscored", id, message: messageOf(ctx, job, error) };
@@ -97,8 +103,9 @@ async function withScorer(
   }
 }
 
-function sampleOf({ prompt, completion, row }: ScoreRequest["samples"][number]): Sample {
-  return { prompt, completion, row: JSON.parse(row) as Record<string, unknown> };
+function sampleOf({ row, rollout, ...sample }: ScoreRequest["samples"][number]): Sample {
+  const parsed = { ...sample, row: JSON.parse(row) as Record<string, unknown> };
+  return rollout === undefined ? parsed : { ...parsed, rollout };
 }
 
 function resultsOf({
