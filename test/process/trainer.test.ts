@@ -51,7 +51,11 @@ type Scores = Omit<Message<"score">, "type">;
 const LENGTHS = ({ id, samples }: Scores): ToTrainer => ({
   type: "scored",
   id,
-  results: samples.map(({ completion }) => ({ reward: String(completion).length, sub_rewards: { it: 1 }, error: null })),
+  results: samples.map(({ completion }) => ({
+    reward: String(completion).length,
+    sub_rewards: { it: 1 },
+    error: null,
+  })),
   latencies_ms: [3],
   stdout: "",
 });

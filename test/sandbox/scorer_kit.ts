@@ -50,7 +50,14 @@ export function fakePool(parts: Record<string, { entries?: Entrypoint[]; loads?:
       async load({ source }) {
         part = source;
         const printed = { stdout: `${source} loaded\n`, stdoutBytes: 1 };
-        return parts[part]?.loads?.() ?? { ok: true, entrypoints: parts[part]?.entries ?? [entry()], environments: [], ...printed };
+        return (
+          parts[part]?.loads?.() ?? {
+            ok: true,
+            entrypoints: parts[part]?.entries ?? [entry()],
+            environments: [],
+            ...printed,
+          }
+        );
       },
       map: async () => ({ results: [], end: null }),
       act: async () => ({ results: [], end: null, stdout: "" }),

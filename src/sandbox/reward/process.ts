@@ -73,8 +73,7 @@ class Process implements RewardProcess {
         if (frame.op === "loaded") {
           const { entrypoints, environments } = frame;
           settle({ ok: true, entrypoints, environments, ...printed(frame) });
-        }
-        else if (frame.op === "rejected") settle({ ok: false, error: frame.error, ...printed(frame) });
+        } else if (frame.op === "rejected") settle({ ok: false, error: frame.error, ...printed(frame) });
         else this.#endBecause(`answered a load with "${frame.op}"`);
       };
     });

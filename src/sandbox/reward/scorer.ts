@@ -49,7 +49,10 @@ function scorerOf(parts: readonly ScorerPart[]): Scorer {
     return work().finally(() => release?.());
   };
 
-  const stoppable = async <T>(caller: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+  const stoppable = async <T>(
+    caller: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> => {
     const signal = caller ? AbortSignal.any([caller, closing.signal]) : closing.signal;
     signal.throwIfAborted();
     const kill = () => void closeParts();

@@ -77,7 +77,8 @@ export class ScorerPart {
     };
     while (results.length < acts.length) {
       signal.throwIfAborted();
-      const process = this.clock() < round.until ? (this.#process ?? (await this.#again(round, round.until))) : TIME_IS_UP;
+      const process =
+        this.clock() < round.until ? (this.#process ?? (await this.#again(round, round.until))) : TIME_IS_UP;
       const rest = acts.slice(results.length);
       if ("kind" in process) {
         for (const act of rest) lose(act, process);
@@ -104,7 +105,8 @@ export class ScorerPart {
   }
 
   #end(samples: readonly Sample[]) {
-    for (const { rollout } of samples) if (rollout !== undefined && this.#rollouts.delete(rollout)) this.#scored.push(rollout);
+    for (const { rollout } of samples)
+      if (rollout !== undefined && this.#rollouts.delete(rollout)) this.#scored.push(rollout);
   }
 
   async close(): Promise<void> {

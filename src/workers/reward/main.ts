@@ -49,7 +49,12 @@ export async function runReward(language: string, memoryMib: string): Promise<ne
         say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
       } else if (request.op === "act") {
         for (const [from, act] of request.acts.entries())
-          say({ op: "acted", nonce: request.nonce, from, results: [actedOf(interpreter.exchange({ op: "act", ...act }))] });
+          say({
+            op: "acted",
+            nonce: request.nonce,
+            from,
+            results: [actedOf(interpreter.exchange({ op: "act", ...act }))],
+          });
         say({ op: "done", nonce: request.nonce, ...interpreter.printed() });
       } else {
         if (code?.isolate && interpreter.renewed) await callIsolated(interpreter.renewed, code, request);
@@ -91,7 +96,12 @@ function load(interpreter: Interpreter, { nonce, ...code }: Extract<ToReward, { 
   if (environments.length === 0 || !code.isolate)
     return say({ op: "loaded", nonce, entrypoints, environments, ...interpreter.printed() });
   const message = "isolate is not for code with an environment: a rollout needs the same interpreter for all its turns";
-  say({ op: "rejected", nonce, error: { kind: "signature", message, line: null, column: null }, ...interpreter.printed() });
+  say({
+    op: "rejected",
+    nonce,
+    error: { kind: "signature", message, line: null, column: null },
+    ...interpreter.printed(),
+  });
 }
 
 function actedOf(answer: unknown): Acted {

@@ -19,7 +19,8 @@ export function toolsOf(source: string, name: string, methods: readonly string[]
 
 /** The line of the class, counted from 1. */
 export const lineOf = (source: string, name: string): number =>
-  source.slice(0, Math.max(0, source.search(new RegExp(`\\bclass[ \\t]+${escaped(name)}(?![\\w$])`)))).split("\n").length;
+  source.slice(0, Math.max(0, source.search(new RegExp(`\\bclass[ \\t]+${escaped(name)}(?![\\w$])`)))).split("\n")
+    .length;
 
 const escaped = (name: string) => name.replace(/\$/g, "\\$");
 

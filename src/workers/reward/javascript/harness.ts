@@ -274,7 +274,8 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     const held = rollouts.get(rollout);
     if (!held) throw new Error("the rollout was lost");
     const parameters = hasOwn(toolsOf(held.of), name) ? toolsOf(held.of)[name] : undefined;
-    if (!parameters) throw new Error(`there is no tool ${shown(name)}. The tools are ${keys(toolsOf(held.of)).join(", ")}`);
+    if (!parameters)
+      throw new Error(`there is no tool ${shown(name)}. The tools are ${keys(toolsOf(held.of)).join(", ")}`);
     const values = parameters.map((place) => (place.kind === "object" ? given : given[place.name]));
     const missing = parameters.find((place) => place.kind === "name" && place.required && !hasOwn(given, place.name));
     if (missing?.kind === "name") throw new TypeError(`${name} needs \`${missing.name}\``);
@@ -285,10 +286,9 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     const acted = (text: string | null, failed = false) => ({ ok: true, acted: { text, failed, fault: null } });
     if (act.act === "end") {
       rollouts.delete(act.rollout);
-      return answer(acted(null));
-    }
-    if (act.act === "reset")
-      return finish(
+      answer(acted(null));
+    } else if (act.act === "reset")
+      finish(
         () => reset(act),
         (text) => acted(text === undefined || text === null ? null : observed(text)),
         (thrown) => {
@@ -296,18 +296,22 @@ export function harness(print: (text: string, rest: number) => void): Inside {
           return refused(thrown);
         },
       );
-    finish(
-      () => callTool(act),
-      (value) => acted(observed(value)),
-      (thrown) => {
-        const { kind, message } = failure(thrown);
-        return kind === "memory" || !rollouts.has(act.rollout) ? refused(thrown) : acted(`Error: ${message}`, true);
-      },
-    );
+    else
+      finish(
+        () => callTool(act),
+        (value) => acted(observed(value)),
+        (thrown) => {
+          const { kind, message } = failure(thrown);
+          return kind === "memory" || !rollouts.has(act.rollout) ? refused(thrown) : acted(`Error: ${message}`, true);
+        },
+      );
   };
 
   const answerTo = (request: Request, text: string): void => {
-    if (request.op === "act") return answerAct(request);
+    if (request.op === "act") {
+      answerAct(request);
+      return;
+    }
     if (request.op === "begin") {
       batch = request;
       kept = text;
@@ -328,7 +332,9 @@ export function harness(print: (text: string, rest: number) => void): Inside {
     if (!prototype) return undefined;
     const names: string[] = [];
     for (let at: object = prototype; at && at !== Object.prototype; at = Object.getPrototypeOf(at))
-      names.unshift(...Object.getOwnPropertyNames(at).filter((name) => typeof (prototype as Rollout)[name] === "function"));
+      names.unshift(
+        ...Object.getOwnPropertyNames(at).filter((name) => typeof (prototype as Rollout)[name] === "function"),
+      );
     return [...new Set(names)].filter((name) => name !== "constructor" && !name.startsWith("_"));
   };
 
@@ -345,7 +351,8 @@ export function harness(print: (text: string, rest: number) => void): Inside {
         const methods = methodsOf(value as { prototype?: object });
         if (methods?.includes("reset") && exported !== "default") {
           environments.set(name, value as unknown as new () => Rollout);
-          if (methods.includes("getReward") || methods.includes("get_reward")) functions.set(name, rewardOf(name) as () => unknown);
+          if (methods.includes("getReward") || methods.includes("get_reward"))
+            functions.set(name, rewardOf(name) as () => unknown);
           exportedFunctions.push({ name, text: "", is_async: false, methods });
           continue;
         }

@@ -11,9 +11,7 @@ import { ask, engineFault, FILE, innermost, runJobs, type Vm } from "./vm.ts";
 
 const MOST_ENTRYPOINTS = 64;
 
-type LoadReply =
-  | { ok: true; entrypoints: Entrypoint[]; environments: Environment[] }
-  | { ok: false; error: Rejection };
+type LoadReply = { ok: true; entrypoints: Entrypoint[]; environments: Environment[] } | { ok: false; error: Rejection };
 
 export function loadCode(
   vm: Vm,

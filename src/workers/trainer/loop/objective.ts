@@ -24,7 +24,11 @@ export type Objective = {
 };
 
 /** Without rewards all completions count. */
-export const activeOf = ({ tokens, from, written, reward, truncated }: Drawn, values: RolledValues, isRewarded = true) =>
+export const activeOf = (
+  { tokens, from, written, reward, truncated }: Drawn,
+  values: RolledValues,
+  isRewarded = true,
+) =>
   activeTokens(
     { tokens: tokens.length - from, written: written ?? undefined, scored: !isRewarded || reward !== null, truncated },
     values.mask_truncated_completions,

@@ -84,7 +84,11 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
     step,
     flat.map(({ text }, i) => {
       const { prompt, row } = chosen[Math.floor(i / samples)]!;
-      return { prompt, row, ...(told ? { completion: told[i]!.messages, rollout: told[i]!.rollout } : { completion: text }) };
+      return {
+        prompt,
+        row,
+        ...(told ? { completion: told[i]!.messages, rollout: told[i]!.rollout } : { completion: text }),
+      };
     }),
   );
   const scoreSeconds = (world.now() - written) / 1000;

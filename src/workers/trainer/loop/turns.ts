@@ -168,7 +168,7 @@ async function write(open: readonly State[], turn: number, seeds: readonly numbe
   const rolled = await roller.roll(requests, sampling, signal, { continues: turn > 0 });
   signal.throwIfAborted();
   groups.forEach((group, g) => {
-    group.forEach((state, s) => take(state, rolled[g]![s]!, encoder));
+    for (const [s, state] of group.entries()) take(state, rolled[g]![s]!, encoder);
   });
 }
 

@@ -178,12 +178,7 @@ function checkHeldOut({ eval_dataset }: JobRequest, hyperparameters: Hyperparame
 }
 
 /** Without rewards, settings about them would change nothing, or wait for ever. */
-function checkRewardsUsed(
-  method: Method,
-  given: HyperparameterInput<"distill">,
-  rewards: Rewards,
-  faults: Faults,
-) {
+function checkRewardsUsed(method: Method, given: HyperparameterInput<"distill">, rewards: Rewards, faults: Faults) {
   const { dynamic_sampling: sifts, metric_for_best_model: metric } = given;
   if (!rewards.environments)
     for (const name of ["max_turns", "max_rollout_tokens"] as const)
