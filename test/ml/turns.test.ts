@@ -52,7 +52,7 @@ async function roll(answer: (act: Act, index: number) => ActResult, options: Par
   try {
     const tools = ENVIRONMENTS[0]!.tools.map((tool) => ({ type: "function" as const, function: tool }));
     const prompt = { tokens: encoder.prompt("How many?", tools), prompt: "How many?", row: ROW };
-    const [told] = await rollTurns([prompt], 2, [5], {
+    const [finished] = await rollTurns([prompt], 2, [5], {
       roller: {
         ...roller,
         facts: roller.facts,
@@ -75,7 +75,7 @@ async function roll(answer: (act: Act, index: number) => ActResult, options: Par
       ...options,
     });
     const spell = (tokens: Int32Array) => tokenizer.spell(tokens);
-    return { told: told!, requests, acts, spell };
+    return { finished: finished!, requests, acts, spell };
   } finally {
     await roller.close();
     tokenizer.close();
@@ -85,7 +85,7 @@ async function roll(answer: (act: Act, index: number) => ActResult, options: Par
 const byKind = (act: Act) => (act.act === "reset" ? text(null) : text("the sum is 7"));
 
 test("each turn begins with the exact tokens of those before it, and the mask marks what the model wrote", async () => {
-  const { told, requests, acts, spell } = await roll(byKind);
+  const { finished, requests, acts, spell } = await roll(byKind);
   expect(acts.map(({ act, rollout }) => [act, rollout])).toEqual([
     ["reset", 0],
     ["reset", 1],
@@ -97,7 +97,7 @@ test("each turn begins with the exact tokens of those before it, and the mask ma
   expect(acts[0]!.seed).toBe(acts[1]!.seed); // samples of a prompt begin alike
   expect(acts[2]!.seed).not.toBe(acts[3]!.seed);
   expect(requests.map((some) => some.map(({ samples }) => samples))).toEqual([[2], [1, 1], [1, 1]]);
-  const [first] = told;
+  const [first] = finished;
   for (const turn of [0, 1, 2]) {
     const { prompt } = requests[turn]![0]!;
     expect([...first!.tokens.subarray(0, prompt.length)]).toEqual([...prompt]);
@@ -121,37 +121,37 @@ test("each turn begins with the exact tokens of those before it, and the mask ma
 }, 60_000);
 
 test("the last turn that is allowed still calls its tools; no answer follows", async () => {
-  const { told, acts } = await roll(byKind, { maxTurns: 1 });
+  const { finished, acts } = await roll(byKind, { maxTurns: 1 });
   expect(acts.filter(({ act }) => act === "call")).toHaveLength(2);
-  expect(told.map(({ turns, calls, truncated }) => [turns, calls, truncated])).toEqual([
+  expect(finished.map(({ turns, calls, truncated }) => [turns, calls, truncated])).toEqual([
     [1, 1, false],
     [1, 1, false],
   ]);
-  expect(told[0]!.messages.at(-1)?.role).toBe("tool");
+  expect(finished[0]!.messages.at(-1)?.role).toBe("tool");
 }, 60_000);
 
 test("a rollout that is lost, too long, or whose tool says too much ends alone", async () => {
   const lost = await roll((act) =>
     act.act === "call" && act.rollout === 0 ? text(null, { error: "it hung" }) : byKind(act),
   );
-  expect(lost.told.map(({ error, turns }) => [error, turns])).toEqual([
+  expect(lost.finished.map(({ error, turns }) => [error, turns])).toEqual([
     ["it hung", 1],
     [null, 3],
   ]);
   const long = await roll((act) => (act.act === "call" && act.rollout === 1 ? text("x ".repeat(900)) : byKind(act)));
-  expect(long.told.map(({ truncated, turns }) => [truncated, turns])).toEqual([
+  expect(long.finished.map(({ truncated, turns }) => [truncated, turns])).toEqual([
     [false, 3],
     [true, 1],
   ]);
   const cut = await roll(byKind, { maxTokens: 5 });
-  expect(cut.told.map(({ truncated, tokens, from }) => [truncated, tokens.length - from])).toEqual([
+  expect(cut.finished.map(({ truncated, tokens, from }) => [truncated, tokens.length - from])).toEqual([
     [true, 5],
     [true, 5],
   ]);
   const observed = await roll((act) => (act.act === "reset" ? text(" Look here.") : byKind(act)));
-  expect(observed.spell(observed.told[0]!.tokens)).toContain("How many? Look here.<|im_end|>");
+  expect(observed.spell(observed.finished[0]!.tokens)).toContain("How many? Look here.<|im_end|>");
   const full = await roll((act) => (act.act === "reset" ? text("x ".repeat(900)) : byKind(act)));
-  expect(full.told.map(({ error }) => error)).toEqual(Array(2).fill(expect.stringContaining("leaves no room")));
+  expect(full.finished.map(({ error }) => error)).toEqual(Array(2).fill(expect.stringContaining("leaves no room")));
 }, 120_000);
 
 test("the loss of a step is over what the model wrote; rewards get the messages and the rollout", async () => {
@@ -207,8 +207,8 @@ test("the loss of a step is over what the model wrote; rewards get the messages 
   ]);
   const [step] = run.steps;
   expect(step!.values).toMatchObject({ "turns/mean": 3, "tools/call_frequency": 2, "tools/failure_frequency": 0 });
-  const { told } = await roll(byKind);
-  const mask = told[0]!.written;
+  const { finished } = await roll(byKind);
+  const mask = finished[0]!.written;
   expect(step!.values["completions/mean_length"]).toBe(mask.reduce((sum, each) => sum + each, 0));
   expect(weights).toHaveLength(2);
   for (const each of weights) {

@@ -28,7 +28,7 @@ type Round = { until: number; fresh: number; stdout: string[]; signal: AbortSign
 export class ScorerPart {
   entrypoints: Entrypoint[] = [];
   environments: Environment[] = [];
-  /** What has happened in each open rollout. A new process repeats it, because the state of the old one is lost. */
+  /** Everything that has happened in each open rollout: a new process repeats it, because the state of the old one is lost. */
   readonly #rollouts = new Map<number, Act[]>();
   /** Scored rollouts that the process still holds. */
   #scored: number[] = [];

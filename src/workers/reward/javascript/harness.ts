@@ -19,7 +19,7 @@ export type Exported = {
   name: string;
   text: string;
   is_async: boolean;
-  /** Of an environment: the public methods of the class. Absent for a function. */
+  /** The public methods, if this is the class of an environment. Absent for a function. */
   methods?: string[];
 };
 export type Settings = {

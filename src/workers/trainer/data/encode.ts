@@ -25,7 +25,7 @@ export type Encoder = {
   /** Reads an answer to `messages`: its text, its thoughts, and its calls as serving finds them. */
   message: (text: string, messages: readonly ChatMessage[], tools: readonly Tool[]) => AssistantMessage;
   /**
-   * What follows the answer `messages[index]` up to where the next answer begins. `end`: the last token of the answer. Null:
+   * The tokens behind the answer `messages[index]`, up to where the next answer begins. `end`: the last token of the answer. Null:
    * the template does not write the messages behind the answer.
    */
   behind: (

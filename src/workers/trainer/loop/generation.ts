@@ -51,7 +51,7 @@ export async function generate(
   const metrics = {
     ...(kit.world.score === null ? {} : rewards),
     ...completionMetrics(drawn.map((each) => ({ tokens: writtenTokens(each), truncated: each.truncated }))),
-    ...turnMetrics(all.flatMap(({ told }) => told ?? [])),
+    ...turnMetrics(all.flatMap(({ finished }) => finished ?? [])),
   };
   return { generation: { index, samples, metrics }, timing: timingOf(all) };
 }

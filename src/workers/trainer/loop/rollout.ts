@@ -7,7 +7,7 @@ import type { Examples, Prompt } from "../data/examples.ts";
 import type { Roller, RolloutSampling } from "../rollouts/types.ts";
 import { Trouble } from "../trouble.ts";
 import { judgeRewards } from "./guards.ts";
-import { rollTurns, type Told } from "./turns.ts";
+import { type FinishedRollout, rollTurns } from "./turns.ts";
 import type { RolledValues, ScoreAnswer, Turns, World } from "./types.ts";
 
 /** One completion. Arrays of log-probabilities have one element per completion token. */
@@ -53,7 +53,7 @@ export type Rolled = {
   scoreSeconds: number;
   tokens: number;
   /** Null: a completion is one answer. */
-  told: readonly Told[] | null;
+  finished: readonly FinishedRollout[] | null;
 };
 export type Draw = {
   prompts: Examples<Prompt>;
@@ -69,16 +69,16 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
   const chosen = indices.map((index) => prompts.get(index));
   const seeds = chosen.map((_, i) => seedOf(seed, ...salt, i));
   const begun = world.now();
-  const { groups, told } = kit.turns
+  const { groups, finished } = kit.turns
     ? await drawTurns({ ...kit, turns: kit.turns }, chosen, samples, seeds)
-    : { groups: await drawAnswers(kit, chosen, samples, seeds), told: null };
+    : { groups: await drawAnswers(kit, chosen, samples, seeds), finished: null };
   const seconds = (world.now() - begun) / 1000;
   groups.forEach((group, g) => {
     for (const each of group) each.prompt = indices[g]!;
   });
   const flat = groups.flat();
   const tokens = flat.reduce((sum, each) => sum + writtenTokens(each), 0);
-  if (world.score === null) return { groups, latencies: [], seconds, scoreSeconds: 0, tokens, told };
+  if (world.score === null) return { groups, latencies: [], seconds, scoreSeconds: 0, tokens, finished };
   const written = world.now();
   const answer = await world.score(
     step,
@@ -87,16 +87,16 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
       return {
         prompt,
         row,
-        ...(told ? { completion: told[i]!.messages, rollout: told[i]!.rollout } : { completion: text }),
+        ...(finished ? { completion: finished[i]!.messages, rollout: finished[i]!.rollout } : { completion: text }),
       };
     }),
   );
   const scoreSeconds = (world.now() - written) / 1000;
-  told?.forEach(({ error }, i) => {
+  finished?.forEach(({ error }, i) => {
     if (error !== null) answer.results[i] = { ...answer.results[i]!, reward: null, error };
   });
   take(kit, flat, answer, (i) => chosen[Math.floor(i / samples)]!.prompt);
-  return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens, told };
+  return { groups, latencies: answer.latencies_ms, seconds, scoreSeconds, tokens, finished };
 }
 
 /** Tokens of the completion that the model wrote. */
@@ -132,16 +132,22 @@ async function drawTurns(
   chosen: readonly Prompt[],
   samples: number,
   seeds: readonly number[],
-): Promise<{ groups: Drawn[][]; told: Told[] }> {
+): Promise<{ groups: Drawn[][]; finished: FinishedRollout[] }> {
   const { act, signal } = world;
-  const told = await rollTurns(chosen, samples, seeds, { ...turns, roller, act, signal, sampling: samplingOf(values) });
-  const groups = told.map((group) =>
+  const finished = await rollTurns(chosen, samples, seeds, {
+    ...turns,
+    roller,
+    act,
+    signal,
+    sampling: samplingOf(values),
+  });
+  const groups = finished.map((group) =>
     group.map(({ tokens, from, written, logps: sampler, truncated }): Drawn => {
       const text = roller.detokenize(tokens.subarray(from));
       return { tokens, from, written, text, truncated, sampler, ...UNSCORED, ...UNREAD };
     }),
   );
-  return { groups, told: told.flat() };
+  return { groups, finished: finished.flat() };
 }
 
 export const samplingOf = (values: RolledValues): RolloutSampling => ({

@@ -31,7 +31,7 @@ export type TurnOptions = {
 };
 
 /** One rollout that is over. `tokens`: prompt and all turns. Arrays have one element per token behind `from`. */
-export type Told = {
+export type FinishedRollout = {
   tokens: Int32Array;
   from: number;
   /** 1: the model wrote the token. */
@@ -48,7 +48,7 @@ export type Told = {
 };
 
 type Called = { id: string; name: string; arguments: string };
-type State = Told & {
+type State = FinishedRollout & {
   prompt: number;
   sample: number;
   tools: readonly Tool[];
@@ -66,7 +66,7 @@ export async function rollTurns(
   samples: number,
   seeds: readonly number[],
   options: TurnOptions,
-): Promise<Told[][]> {
+): Promise<FinishedRollout[][]> {
   const states = await begin(prompts, samples, seeds, options);
   for (let turn = 0; turn < options.maxTurns; turn++) {
     const open = states.filter(({ isOver }) => !isOver);
@@ -79,7 +79,7 @@ export async function rollTurns(
       options,
     );
   }
-  const groups: Told[][] = prompts.map(() => []);
+  const groups: FinishedRollout[][] = prompts.map(() => []);
   for (const state of states) groups[state.prompt]!.push(finished(state));
   return groups;
 }
@@ -252,7 +252,7 @@ function goOn(state: State, encoder: Encoder) {
   state.length += tokens.length;
 }
 
-function finished(state: State): Told {
+function finished(state: State): FinishedRollout {
   const { parts, tokens, from, messages, truncated, error, rollout, turns, calls, failedCalls } = state;
   const own = parts.filter(({ isWritten }) => isWritten);
   const isScored = own.length > 0 && own.every(({ logps }) => logps !== null);

@@ -72,7 +72,7 @@ export const spreadScore =
     return JSON.parse(Buffer.from(first!).toString()) as ScoreAnswer;
   };
 
-/** What happens in rollouts happens once: rank 0 asks, and all ranks get the answer. */
+/** Rank 0 lets things happen in rollouts, once, and all ranks get the answer. */
 export const spreadActs =
   (ranks: Ranks, act: ActAll): ActAll =>
   async (acts) => {
