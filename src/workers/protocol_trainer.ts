@@ -140,6 +140,7 @@ export const ToTrainer = later(() =>
         z.strictObject({
           reward: z.number().nullable(),
           sub_rewards: z.record(z.string(), z.number().nullable()),
+          weights: z.record(z.string(), z.number()).optional(),
           error: z.string().nullable(),
         }),
       ),

@@ -40,9 +40,10 @@ export function openScoring(pool: RewardPool, { rewards, limits }: NodePlan): Sc
           id,
           stdout,
           latencies_ms: results.map(({ latency_ms }) => latency_ms),
-          results: results.map(({ reward, sub_rewards, error }) => ({
+          results: results.map(({ reward, sub_rewards, weights, error }) => ({
             reward,
             sub_rewards,
+            weights,
             error: error && `${error.reward}${error.line === null ? "" : `, line ${error.line}`}: ${error.message}`,
           })),
         };

@@ -20,6 +20,7 @@ describe("a sample's reward", () => {
       index: 0,
       reward: 0,
       sub_rewards: { f0: 0.5, f1: 0.25 },
+      weights: { f0: 1, f1: -2 },
       latency_ms: 2,
       error: null,
     });
@@ -84,12 +85,13 @@ describe("addScores", () => {
     index: 0,
     reward,
     sub_rewards: { [name]: reward },
+    weights: { [name]: 1 },
     latency_ms: 1,
     error: error === null ? null : { kind: "exception", message: error, line: null, reward: name },
   });
   test("sums the rewards and keeps the values of both", () => {
     expect(addScores([one(1, "a")], [one(2, "b")])).toEqual([
-      { index: 0, reward: 3, sub_rewards: { a: 1, b: 2 }, latency_ms: 2, error: null },
+      { index: 0, reward: 3, sub_rewards: { a: 1, b: 2 }, weights: { a: 1, b: 1 }, latency_ms: 2, error: null },
     ]);
     expect(addScores([one(1, "a")], [one(2, "a")])[0]?.sub_rewards).toEqual({ a: 1, "a#2": 2 });
   });

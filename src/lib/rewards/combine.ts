@@ -7,6 +7,8 @@ export type Scored = {
   /** Weighted sum. Null if a function failed for this sample, or all returned None. */
   reward: number | null;
   sub_rewards: Record<string, number | null>;
+  /** The weight of every function. */
+  weights: Record<string, number>;
   /** Time of all functions together. */
   latency_ms: number;
   /** The first fault that is not `none`. */
@@ -36,11 +38,12 @@ export function combine(functions: readonly Judged[], count: number): Scored[] {
 }
 
 function combineOne(functions: readonly Judged[], index: number): Scored {
-  const scored: Scored = { index, reward: null, sub_rewards: {}, latency_ms: 0, error: null };
+  const scored: Scored = { index, reward: null, sub_rewards: {}, weights: {}, latency_ms: 0, error: null };
   let sum: number | null = null;
   for (const { name, weight, outcomes } of functions) {
     const outcome = outcomes[index] ?? missing();
     scored.sub_rewards[name] = outcome.value;
+    scored.weights[name] = weight;
     scored.latency_ms += outcome.ms;
     if (outcome.fault === null) sum = (sum ?? 0) + weight * outcome.value;
     else if (outcome.fault.kind !== "none") scored.error ??= { ...outcome.fault, reward: name };
@@ -59,12 +62,17 @@ export function addScores(first: readonly Scored[], second: readonly Scored[]): 
     const other = second[index];
     if (!other) return one;
     const sub_rewards = { ...one.sub_rewards };
-    for (const [name, value] of Object.entries(other.sub_rewards)) sub_rewards[freeName(sub_rewards, name)] = value;
+    const weights = { ...one.weights };
+    for (const [name, value] of Object.entries(other.sub_rewards)) {
+      const free = freeName(sub_rewards, name);
+      sub_rewards[free] = value;
+      weights[free] = other.weights[name] ?? 1;
+    }
     const error = one.error ?? other.error;
     const rewards = [one.reward, other.reward].filter((reward) => reward !== null);
     const sum = rewards.length === 0 ? null : rewards.reduce((total, reward) => total + reward, 0);
     const latency_ms = one.latency_ms + other.latency_ms;
-    return { index, reward: error ? null : sum, sub_rewards, latency_ms, error };
+    return { index, reward: error ? null : sum, sub_rewards, weights, latency_ms, error };
   });
 }
 

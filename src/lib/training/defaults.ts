@@ -83,6 +83,8 @@ const grpo: Defaults<"grpo"> = {
   importance_sampling_clip_max: 3,
   off_policy_mask_threshold: null,
   use_bias_correction_kl: false,
+  top_entropy_quantile: 1,
+  multi_objective_aggregation: "sum_then_normalize",
 };
 
 const distill: Defaults<"distill"> = {

@@ -6,7 +6,7 @@
  */
 import { z } from "zod";
 import { later } from "../schema.ts";
-import { SCALE_REWARDS } from "./loss/advantages.ts";
+import { AGGREGATIONS, SCALE_REWARDS } from "./loss/advantages.ts";
 import { DPO_LOSSES } from "./loss/dpo.ts";
 import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
 import { CORRECTION_MODES } from "./loss/importance.ts";
@@ -138,6 +138,10 @@ const grpo = {
   importance_sampling_clip_max: positive(1e6).nullable(),
   off_policy_mask_threshold: positive(1e6).nullable(),
   use_bias_correction_kl: flag,
+  top_entropy_quantile: share.describe("The share of tokens with the highest entropy that have an advantage"),
+  multi_objective_aggregation: z
+    .enum(AGGREGATIONS)
+    .describe("normalize_then_sum = each reward function is normalized within its group, then they are added"),
 };
 
 /** GRPO with the log-probabilities of a teacher beside the rewards, or instead of them. */

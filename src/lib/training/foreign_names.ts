@@ -123,7 +123,7 @@ const GROUPS: readonly Group[] = [
     methods: ["grpo", "distill"],
     names: names(`
       vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg entropy_coef_min entropy_coef_max entropy_coef_delta
-      entropy_target sapo_temperature_neg sapo_temperature_pos max_tool_calling_iterations
+      entropy_target sapo_temperature_neg sapo_temperature_pos
     `),
   },
   {

@@ -45,10 +45,9 @@ const FIXED: Readonly<Record<string, Fixed>> = {
     fix: "score the form of an answer with a reward",
     methods: ROLLED,
   },
-  top_entropy_quantile: { neutral: [null, 1], fix: remove, methods: GRPO },
-  multi_objective_aggregation: {
-    neutral: [null, "sum_then_normalize"],
-    fix: "rewards are added by their weights, then normalized: remove it",
+  max_tool_calling_iterations: {
+    neutral: [null],
+    fix: "set max_turns, which counts answers: one more than rounds of calls",
     methods: GRPO,
   },
   entropy_coef: { neutral: OFF, fix: remove, methods: GRPO },

@@ -35,7 +35,7 @@ export function scaleOptions(values: Resolved<"grpo"> | Resolved<"distill">): Pa
   return {
     lossType: values.loss_type,
     batchSize: values.per_device_train_batch_size,
-    maxCompletionLength: values.max_completion_length,
+    maxCompletionLength: Math.max(values.max_completion_length, values.max_rollout_tokens ?? 0),
   };
 }
 

@@ -141,12 +141,13 @@ function fitLengths(values: Bag, { contextLength }: Facts, isFree: (name: string
   }
   if ("max_completion_length" in values && isFree("max_completion_length"))
     values["max_completion_length"] = clamp(contextLength / 2, 1, values["max_completion_length"] as number);
+  if ("max_rollout_tokens" in values) values["max_rollout_tokens"] ??= values["max_completion_length"];
 }
 
 function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   const problems: Problem[] = [];
   const refuse = (field: string, message: string) => problems.push({ path: [field], message });
-  for (const length of ["max_length", "max_completion_length"])
+  for (const length of ["max_length", "max_completion_length", "max_rollout_tokens"])
     if (length in values && (values[length] as number) > facts.contextLength)
       refuse(length, `is more than the model's context of ${facts.contextLength} tokens. Lower it`);
   const { metric_for_best_model: metric } = values as Values<"sft">;

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { openRandom } from "../../random.ts";
-import { advantagesOf, metricsByFunction, type Reward, SCALE_REWARDS, spreadOf } from "./advantages.ts";
+import {
+  advantagesOf,
+  advantagesOfEach,
+  metricsByFunction,
+  type Reward,
+  SCALE_REWARDS,
+  spreadOf,
+} from "./advantages.ts";
 
 const of = (rewards: Reward[], numGenerations: number, scaleRewards: (typeof SCALE_REWARDS)[number] = "group") =>
   advantagesOf(rewards, { numGenerations, scaleRewards });
@@ -93,4 +100,33 @@ test("in every group advantages add up to 0 and, scaled by group, have deviation
       });
     }
   }
+});
+
+test("normalize_then_sum: a reward with small differences counts as much as one with large ones", () => {
+  const large = { weight: 1, rewards: [0, 100, 0, 100] };
+  const small = { weight: 1, rewards: [0, 0, 1, 1] };
+  const totals = [0, 100, 1, 101];
+  const summed = advantagesOf(totals, { numGenerations: 4, scaleRewards: "group" }).values;
+  expect(summed[2]! - summed[0]!).toBeLessThan(0.02);
+  const each = advantagesOfEach(totals, [large, small], 4);
+  expect(each[1]!).toBeCloseTo(each[2]!, 2);
+  // Normalized values are ±√3/2 for each function; their sums −√3, 0, 0, √3 have the deviation √2.
+  [-Math.sqrt(1.5), 0, 0, Math.sqrt(1.5)].forEach((value, i) => {
+    expect(each[i]!).toBeCloseTo(value, 1);
+  });
+  expect(each[3]! + each[0]!).toBeCloseTo(0, 9);
+});
+
+test("normalize_then_sum: weights, missing values, equal groups and samples without a reward", () => {
+  const twice = advantagesOfEach([0, 1, 0, 1], [{ weight: 2, rewards: [0, 1, 0, 1] }], 2);
+  expect([...twice].map(Math.sign)).toEqual([-1, 1, -1, 1]);
+  const opposed = [
+    { weight: 1, rewards: [0, 1, 2] },
+    { weight: -1, rewards: [0, 1, 2] },
+  ];
+  expect([...advantagesOfEach([0, 0, 0], opposed, 3)]).toEqual([0, 0, 0]);
+  const lacking = advantagesOfEach([1, null, 3], [{ weight: 1, rewards: [1, 2, 3] }], 3);
+  expect(lacking[1]).toBe(0);
+  expect(lacking[2]!).toBeGreaterThan(0);
+  expect([...advantagesOfEach([5, 5], [{ weight: 1, rewards: [5, 5] }], 2)]).toEqual([0, 0]);
 });

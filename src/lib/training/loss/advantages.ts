@@ -52,6 +52,35 @@ export function advantagesOf(rewards: readonly Reward[], options: AdvantageOptio
   return { values, scored: usable.map((reward) => reward !== null), useful, metrics: rewardMetrics(all, useful) };
 }
 
+export const AGGREGATIONS = ["sum_then_normalize", "normalize_then_sum"] as const;
+/** The rewards of one function. */
+export type WeighedRewards = { weight: number; rewards: readonly Reward[] };
+
+/**
+ * Advantages with each function normalized within its group first (GDPO): a reward with small differences is not lost
+ * beside one with large ones. Their weighted sum is normalized over the batch. `totals`: a sample without one has
+ * advantage 0.
+ */
+export function advantagesOfEach(
+  totals: readonly Reward[],
+  functions: readonly WeighedRewards[],
+  numGenerations: number,
+): Float64Array {
+  const sums: Reward[] = totals.map((total) => (cleaned(total) === null ? null : 0));
+  for (const { weight, rewards } of functions)
+    for (let start = 0; start < rewards.length; start += numGenerations) {
+      const group = rewards.slice(start, start + numGenerations).map(cleaned);
+      const { mean, std } = spreadOf(group);
+      if (std === null || std <= ZERO_STD) continue;
+      group.forEach((reward, i) => {
+        const sum = sums[start + i] ?? null;
+        if (reward !== null && sum !== null) sums[start + i] = sum + (weight * (reward - mean)) / (std + EPSILON);
+      });
+    }
+  const { mean, std } = spreadOf(sums);
+  return Float64Array.from(sums, (sum) => (sum === null || std === null ? 0 : (sum - mean) / (std + EPSILON)));
+}
+
 /**
  * `frac_reward_zero_std` is the share of groups without a learning signal, under every scaling. It includes groups with
  * fewer than two rewards. (TRL's is 0 or 1 under "batch", and leaves such groups out.)

@@ -9,6 +9,7 @@ import {
   lossScales,
   type Rollout,
   SAMPLING_LEVELS,
+  uncertainTokens,
   weighRollout,
 } from "./grpo.ts";
 import { grpoMetrics, joinTallies } from "./grpo_metrics.ts";
@@ -33,6 +34,7 @@ const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {})
   logpOld: null,
   logpRef: null,
   logpTeacher: null,
+  uncertain: null,
   logpSampler: null,
   entropy: null,
   active: all(logp.length),
@@ -201,7 +203,17 @@ function someRollout(random: Random): Rollout {
   const advantage = 4 * (random() - 0.5);
   const logpTeacher = near(logpOld, 6);
   const logpRef = near(logp, 1);
-  return { logp, logpOld, logpRef, logpTeacher, logpSampler: near(logpOld, 0.6), entropy: null, active, advantage };
+  return {
+    logp,
+    logpOld,
+    logpRef,
+    logpTeacher,
+    logpSampler: near(logpOld, 0.6),
+    entropy: null,
+    uncertain: null,
+    active,
+    advantage,
+  };
 }
 
 describe("against TRL's formula and finite differences", () => {
@@ -295,5 +307,34 @@ describe("against TRL's formula and finite differences", () => {
       const later = weighRollout({ ...given, logpOld: given.logp }, 1, { ...plain, beta: 0.2 });
       expect(first).toEqual(later);
     }
+  });
+});
+
+describe("top_entropy_quantile", () => {
+  test("marks the tokens of a step with the highest entropy among those that count, as torch.quantile divides them", () => {
+    const entropies = [
+      [0.1, 0.9, 5],
+      [0.5, 0.3],
+    ];
+    const active = [Uint8Array.of(1, 1, 0), Uint8Array.of(1, 1)]; // the 5 is a tool's token
+    // quantile(0.5) of 0.1, 0.3, 0.5, 0.9 is 0.4
+    expect(uncertainTokens(entropies, active, 0.5).map((each) => [...each])).toEqual([
+      [0, 1, 1],
+      [1, 0],
+    ]);
+    expect(uncertainTokens(entropies, active, 1).map((each) => [...each])).toEqual([
+      [1, 1, 1],
+      [1, 1],
+    ]);
+  });
+
+  test("a token that is left out has no advantage, keeps the KL term, and still counts as a token", () => {
+    const given = rollout([-1, -2], 0.5, { uncertain: Uint8Array.of(1, 0) });
+    const { weights, tally } = weighRollout(given, 0.25, plain);
+    expect(weights[0]).toBeCloseTo(0.125, 6);
+    expect(weights[1]).toBeCloseTo(0, 12);
+    expect(tally.tokens).toBe(2);
+    const withKl = weighRollout({ ...given, logpRef: [-1, -1.5] }, 1, { ...plain, beta: 0.1 });
+    expect(withKl.weights[1]).not.toBe(0);
   });
 });

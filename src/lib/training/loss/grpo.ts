@@ -50,6 +50,8 @@ export type Rollout = {
   /** Reported by the engine that sampled it. Null: unknown, so there is no correction. */
   logpSampler: ArrayLike<number> | null;
   entropy: ArrayLike<number> | null;
+  /** 0 if the advantage does not count for the token: see `uncertainTokens`. Null: it counts for all. */
+  uncertain: Uint8Array | null;
   /** 1 if the token counts in the loss: see `activeTokens`. */
   active: Uint8Array;
   advantage: number;
@@ -68,6 +70,23 @@ export function activeTokens({ tokens, written, scored, truncated }: Fate, maskT
   return written === undefined
     ? new Uint8Array(tokens).fill(1)
     : Uint8Array.from(written, (isWritten) => (isWritten ? 1 : 0));
+}
+
+/**
+ * Marks the tokens of a step whose entropy is among the highest `share`; they alone have an advantage. `active` and
+ * `entropies` have one element per completion of the step.
+ */
+export function uncertainTokens(
+  entropies: readonly ArrayLike<number>[],
+  active: readonly Uint8Array[],
+  share: number,
+): Uint8Array[] {
+  const all = Float64Array.from(entropies.flatMap((each, i) => Array.from(each).filter((_, t) => active[i]![t] === 1)));
+  all.sort();
+  const at = (1 - share) * (all.length - 1);
+  const [low, high] = [all[Math.floor(at)] ?? 0, all[Math.ceil(at)] ?? 0];
+  const least = low + (high - low) * (at - Math.floor(at)); // as torch.quantile
+  return entropies.map((each) => Uint8Array.from(Array.from(each), (entropy) => (entropy >= least ? 1 : 0)));
 }
 
 type ScaleOptions = {
@@ -142,7 +161,8 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
     }
     const policy = policyLoss({ logRatio, logp: logp[t]!, advantage }, options);
     const correction = sharesCorrection ? sharedCorrection : (corrected?.ratios[t] ?? 1);
-    const counts = isFar && advantage < 0 ? 0 : correction;
+    const isLeftOut = (isFar && advantage < 0) || rollout.uncertain?.[t] === 0;
+    const counts = isLeftOut ? 0 : correction;
     let loss = policy.loss * counts;
     let slope = policy.slope * counts;
     if (logpRef !== null) {

@@ -21,6 +21,7 @@ const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {})
   logpOld: null,
   logpRef: null,
   logpTeacher: null,
+  uncertain: null,
   logpSampler: null,
   entropy: null,
   active: new Uint8Array(logp.length).fill(1),

@@ -10,6 +10,7 @@ const rollout = (logp: number[], advantage: number, more: Partial<Rollout> = {})
   logpOld: null,
   logpRef: null,
   logpTeacher: null,
+  uncertain: null,
   logpSampler: null,
   entropy: null,
   active: all(logp.length),

@@ -25,7 +25,8 @@ export async function run(ctx: Ctx, { parts, rows, ...caller }: RunRequest): Pro
       try {
         const batch = await scorer.score(rows.map(sampleOf), signal);
         signal.throwIfAborted();
-        return { object: "reward_run", ...batch };
+        const results = batch.results.map(({ weights: _, ...result }) => result);
+        return { object: "reward_run", ...batch, results };
       } finally {
         await scorer.close();
       }

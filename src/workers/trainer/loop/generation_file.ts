@@ -17,6 +17,7 @@ const Stored = z.strictObject({
       truncated: z.boolean(),
       reward: z.number().nullable(),
       subRewards: z.record(z.string(), z.number().nullable()),
+      weights: z.record(z.string(), z.number()).default({}), // files of older versions lack it
       error: z.string().nullable(),
       advantage: z.number(),
       sampler: floats,

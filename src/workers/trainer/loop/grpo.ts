@@ -10,6 +10,7 @@
 import { seedOf } from "../../../lib/random.ts";
 import type { Row } from "../../../lib/rows/format.ts";
 import type { RolledMethod } from "../../../lib/training/fields.ts";
+import { uncertainTokens } from "../../../lib/training/loss/grpo.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
 import { type Resolved, readResolved } from "../../../lib/training/resolve.ts";
@@ -33,7 +34,7 @@ function rolledMethod<M extends RolledMethod>(method: M, objectiveOf: (values: R
       const values = readResolved(method, plan.hyperparameters);
       const { max_completion_length: least, max_turns: maxTurns, max_rollout_tokens: most } = values;
       const { environments } = plan;
-      const maxTokens = Math.max(least, environments ? (most ?? least) : least);
+      const maxTokens = environments ? (most ?? least) : least;
       const turns = environments ? { encoder, environments, maxTurns, maxTokens } : null;
       const tools = turns && ((row: Row) => toolsOf(environmentOf(turns.environments, row)));
       const room = { contextLength, least: maxTokens, ...(tools ? { tools } : {}) };
@@ -179,11 +180,27 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     };
   }
 
+  /** The entropies of all tokens of a step must be known before the first one is learned from: another forward pass. */
+  async function uncertainOf(samples: readonly Drawn[], masks: readonly Uint8Array[]): Promise<Uint8Array[] | null> {
+    const share = "top_entropy_quantile" in values ? values.top_entropy_quantile : 1;
+    if (share >= 1 || samples.length === 0) return null;
+    const scores = await trainee.score(samples, { entropies: true });
+    return uncertainTokens(
+      scores.map(({ entropies }) => entropies!),
+      masks,
+      share,
+    );
+  }
+
   async function learn(drawn: readonly { sample: Drawn; again: boolean }[], dropoutSeed: number): Promise<GrpoTally> {
     const masks = drawn.map(({ sample }) => activeOf(sample, values, world.score !== null)); // [sample][completion token]
     const counts = masks.map((mask) => mask.reduce((sum, each) => sum + each, 0)); // [sample]
     const scales = objective.scales(counts); // [sample]
     const live = drawn.flatMap((_, i) => (counts[i]! > 0 ? [i] : []));
+    const uncertain = await uncertainOf(
+      live.map((i) => drawn[i]!.sample),
+      live.map((i) => masks[i]!),
+    );
     const tallies: GrpoTally[] = new Array(live.length);
     await trainee.learn(
       live.map((i) => [drawn[i]!.sample]),
@@ -192,7 +209,17 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
         const { sample, again } = drawn[i]!;
         const { old: logpOld, reference: logpRef, teacher: logpTeacher, sampler: logpSampler, advantage } = sample;
         const { logps: logp, entropies: entropy } = scores!;
-        const rollout = { logp, logpOld, logpRef, logpTeacher, logpSampler, entropy, active: masks[i]!, advantage };
+        const rollout = {
+          logp,
+          logpOld,
+          logpRef,
+          logpTeacher,
+          logpSampler,
+          entropy,
+          uncertain: uncertain?.[unit] ?? null,
+          active: masks[i]!,
+          advantage,
+        };
         const weighed = objective.weigh(rollout, scales[i]!);
         if (again) sample.old ??= logp.slice();
         tallies[unit] = weighed.tally;

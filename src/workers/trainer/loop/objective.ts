@@ -1,6 +1,6 @@
 /** The objectives of GRPO and RLOO: advantages of the completions of a generation, then token weights. */
 
-import { advantagesOf } from "../../../lib/training/loss/advantages.ts";
+import { advantagesOf, advantagesOfEach, type WeighedRewards } from "../../../lib/training/loss/advantages.ts";
 import {
   activeTokens,
   lossScales,
@@ -41,14 +41,25 @@ export function grpoObjective(values: Resolved<"grpo"> | Resolved<"distill">): O
   const spread = { numGenerations: values.num_generations, scaleRewards: values.scale_rewards };
   return {
     penalizes: false,
-    advantages: (samples) =>
-      advantagesOf(
-        samples.map(({ reward }) => reward),
-        spread,
-      ).values,
+    advantages: (samples) => {
+      const rewards = samples.map(({ reward }) => reward);
+      return values.multi_objective_aggregation === "normalize_then_sum"
+        ? advantagesOfEach(rewards, byFunction(samples), values.num_generations)
+        : advantagesOf(rewards, spread).values;
+    },
     scales: (counts) => lossScales(counts, scaling),
     weigh: (rollout, scale) => weighRollout(rollout, scale, options),
   };
+}
+
+/** The rewards of each function. One without a weight counts once. */
+function byFunction(samples: readonly Drawn[]): WeighedRewards[] {
+  const weights = Object.assign({}, ...samples.map((each) => each.weights)) as Record<string, number>;
+  const names = new Set(samples.flatMap(({ subRewards }) => Object.keys(subRewards)));
+  return [...names].map((name) => ({
+    weight: weights[name] ?? 1,
+    rewards: samples.map(({ subRewards }) => subRewards[name] ?? null),
+  }));
 }
 
 export function rlooObjective(values: Resolved<"rloo">): Objective {

@@ -23,6 +23,8 @@ export type Drawn = {
   truncated: boolean;
   reward: number | null;
   subRewards: Record<string, number | null>;
+  /** The weights of the functions in the reward. */
+  weights: Record<string, number>;
   error: string | null;
   advantage: number;
   sampler: Float32Array | null;
@@ -103,7 +105,7 @@ export async function rollGroups(kit: Kit, { prompts, indices, samples, salt, st
 export const writtenTokens = ({ tokens, from, written }: Drawn): number =>
   written?.reduce((sum, each) => sum + each, 0) ?? tokens.length - from;
 
-const UNSCORED = { prompt: 0, reward: null, subRewards: {}, error: null, advantage: 0 };
+const UNSCORED = { prompt: 0, reward: null, subRewards: {}, weights: {}, error: null, advantage: 0 };
 const UNREAD = { old: null, reference: null, teacher: null };
 
 async function drawAnswers(
@@ -171,10 +173,11 @@ function take({ world }: Kit, drawn: Drawn[], answer: ScoreAnswer, promptOf: (i:
       "bad_reward",
       `${drawn.length} completions were scored, but ${answer.results.length} results came back`,
     );
-  answer.results.forEach(({ reward, sub_rewards, error }, i) => {
+  answer.results.forEach(({ reward, sub_rewards, weights = {}, error }, i) => {
     const each = drawn[i]!;
     each.reward = cleaned(reward);
     each.subRewards = sub_rewards;
+    each.weights = weights;
     each.error = error ?? faultOf(each.reward, reward);
   });
   const bad = drawn.findIndex(({ error }) => error !== null);

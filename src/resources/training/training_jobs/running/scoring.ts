@@ -113,9 +113,10 @@ function resultsOf({
   stdout,
 }: Pick<ScoredBatch, "results" | "stdout">): Omit<Extract<Answer, { type: "scored" }>, "type" | "id"> {
   return {
-    results: results.map(({ reward, sub_rewards, error }) => ({
+    results: results.map(({ reward, sub_rewards, weights, error }) => ({
       reward,
       sub_rewards,
+      weights,
       error: error && `${error.reward}${error.line === null ? "" : `, line ${error.line}`}: ${error.message}`,
     })),
     latencies_ms: results.map(({ latency_ms }) => latency_ms),
