@@ -10,6 +10,8 @@ type BinaryOptions = {
   args?: string[];
   env?: Record<string, string>;
   prefix?: string[];
+  /** Another executable than that of the last build. */
+  binary?: string | undefined;
   /** The same address again after a restart; by default a free port. */
   listen?: string;
   /** A key that was made before; without it the first `call` or `apiKey` makes one. */
@@ -18,8 +20,8 @@ type BinaryOptions = {
 
 /** `verk serve` as a real process on a free port, in an empty environment and an empty working directory. */
 export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [], ...given }: BinaryOptions = {}) {
-  const { listen = "127.0.0.1:0" } = given;
-  const child = Bun.spawn([...prefix, ...program(), "serve", "--data", dir, "--listen", listen, ...args], {
+  const { listen = "127.0.0.1:0", binary } = given;
+  const child = Bun.spawn([...prefix, ...(binary ? [binary] : program()), "serve", "--data", dir, "--listen", listen, ...args], {
     env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...ARMED, ...env },
     cwd: dir,
     stdout: "pipe",

@@ -1,42 +1,14 @@
 // tier: all (sweeps of faults)
 import { afterEach, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Stopped, startBinary } from "../binary.ts";
 import { makeKey, runVerk } from "../cli.ts";
 import { tempDir, until } from "../harness.ts";
 import { violations } from "./invariants.ts";
+import { CAN_MOUNT, fill, sh, smallDisk, unmountAll } from "./small_disk.ts";
 
-const sh = (...command: string[]) => Bun.spawnSync(command, { stderr: "pipe" });
-
-/** A small file system of its own. Mounting needs root; without it these tests are skipped, and say so. */
-const mounted: string[] = [];
-function smallDisk(): string {
-  const dir = tempDir();
-  const { exitCode, stderr } = sh("mount", "-t", "tmpfs", "-o", "size=12m,mode=700", "tmpfs", dir);
-  if (exitCode !== 0) throw new Error(`mount: ${stderr}`);
-  mounted.push(dir);
-  return dir;
-}
-const probe = tempDir();
-const CAN_MOUNT = sh("mount", "-t", "tmpfs", "tmpfs", probe).exitCode === 0;
-if (CAN_MOUNT) sh("umount", probe);
-rmSync(probe, { recursive: true });
-
-afterEach(() => {
-  for (const dir of mounted.splice(0)) {
-    sh("umount", "-l", dir);
-    rmSync(dir, { recursive: true, force: true });
-  }
-});
-
-function fill(dir: string) {
-  for (let size = statfsSync(dir).bavail * 4096; size >= 1; size = Math.floor(size / 2)) {
-    try {
-      writeFileSync(join(dir, "filler"), new Uint8Array(size), { flag: "a" });
-    } catch {}
-  }
-}
+afterEach(unmountAll);
 
 async function create(url: string, key: string, name: string) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };

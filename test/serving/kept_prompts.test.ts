@@ -2,9 +2,9 @@
 
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeKey, runVerk } from "../cli.ts";
+import { makeKey, program, runVerk } from "../cli.ts";
 import { until } from "../harness.ts";
 import { startServing } from "./served.ts";
 
@@ -15,6 +15,8 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server.stop());
 
+/** The first bytes of a block name its format. */
+const FORMAT = "VKP1";
 const LONG = "A long beginning that every turn of the talk has, word for word, from the first to the last. ".repeat(4);
 
 const chat = async (id: string, text: string, key = server.key) => {
@@ -36,7 +38,7 @@ const blocksIn = (workspace: string) => {
   const dir = join(server.dir, "prefixes", workspace);
   return existsSync(dir) ? readdirSync(dir).filter((name) => name.length === 64) : [];
 };
-const workspaces = () => readdirSync(join(server.dir, "prefixes"));
+const workspaces = () => readdirSync(join(server.dir, "prefixes")).filter((name) => name !== "format");
 const verk = async (...args: string[]) => {
   const run = await runVerk([...args, "--data", server.dir, "--json"], { cwd: server.dir });
   if (run.code !== 0) throw new Error(run.err);
@@ -86,6 +88,37 @@ test("a talk goes on after a park, after kill -9 of its replica and after kill -
     await fetch(`${server.url}/v1/metrics`, { headers: { authorization: `Bearer ${server.key}` } })
   ).text();
   expect(metrics).toMatch(/verk_storage_bytes\{[^}]*kind="prefixes"[^}]*\} [1-9]/);
+}, 300_000);
+
+test("an upgrade keeps the blocks of an equal format, and drops those of another one", async () => {
+  const id = await server.deploy({ model: "tiny", name: "upgraded", min_replicas: 0, parallel: 2 });
+  const talk = `Before an upgrade. ${LONG}`;
+  const [workspace = ""] = workspaces();
+  const before = new Set(blocksIn(workspace));
+  const first = await chat(id, talk);
+  const newOnes = (old: ReadonlySet<string>) => blocksIn(workspace).filter((name) => !old.has(name));
+  const areKept = (old: ReadonlySet<string>) => newOnes(old).length >= Math.floor((first.prompt - 1) / 64);
+  await until("its blocks are on the disk", () => areKept(before));
+  const upgrade = async (binary?: string) => {
+    await server.kill();
+    await server.restart(binary);
+    await server.reaches(id, "serving");
+    const { text, cached } = await chat(id, talk);
+    return { text, isCached: cached > 0 };
+  };
+  expect(await upgrade()).toEqual({ text: first.text, isCached: true });
+
+  const other = join(server.dir, "verk-other");
+  const bytes = readFileSync(program()[0]!);
+  for (let at = bytes.indexOf(FORMAT); at >= 0; at = bytes.indexOf(FORMAT, at)) bytes.write("VKP0", at, "latin1");
+  writeFileSync(other, bytes, { mode: 0o700 });
+  const old = new Set(blocksIn(workspace));
+  expect(await upgrade(other)).toEqual({ text: first.text, isCached: false });
+  await until("its blocks are written anew", () => areKept(old));
+  await until("the old blocks are dropped", () => blocksIn(workspace).every((name) => !old.has(name)));
+  expect(await upgrade(other)).toEqual({ text: first.text, isCached: true });
+  expect(await upgrade()).toEqual({ text: first.text, isCached: false });
+  await server.call("POST", `/v1/deployments/${id}/park`);
 }, 300_000);
 
 test("no block of one workspace serves another, and those of a deleted workspace cannot be read", async () => {

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, unlinkSyn
 import { join } from "node:path";
 import type { PrefixMessage } from "../../src/workers/serving/engine/thread/messages.ts";
 import type { Engine, EngineOptions } from "../../src/workers/serving/engine/types.ts";
+import { CAN_MOUNT, fill, smallDisk, unmountAll } from "../fault/small_disk.ts";
 import { tempDir, until } from "../harness.ts";
 import { makeAdapter, makeModel } from "../models.ts";
 import { canCompute } from "../native/emulation/choice.ts";
@@ -129,6 +130,27 @@ describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const
     expect(said.length).toBeGreaterThan(0);
     const problems = () => bare.messages.filter((message) => message.type === "prefixes" && message.problem !== null);
     await until("the problem is reported", () => problems().length > 0);
+  });
+
+  test.skipIf(!CAN_MOUNT)("on a full disk serving goes on, with one report, and later blocks are written", async () => {
+    const dir = smallDisk();
+    const kept = await keeping(dir);
+    const reports = () =>
+      kept.messages.flatMap((message) => (message.type === "prefixes" && message.problem ? [message.problem] : []));
+    fill(dir);
+    const said = await answer(kept, ask(LONG));
+    await until("the problem is reported", () => reports().length > 0);
+    expect((await answer(kept, ask(`Other. ${LONG}`))).tokens.length).toBeGreaterThan(0);
+    expect((await answer(kept, ask(LONG))).tokens).toEqual(said.tokens);
+    await kept.engine.close();
+    expect(reports()).toEqual([expect.stringContaining("ENOSPC")]);
+    expect(readdirSync(dir)).toEqual(["filler"]); // nothing is left half written
+    rmSync(join(dir, "filler"));
+    const later = await keeping(dir);
+    await answer(later, ask(LONG));
+    await later.engine.close();
+    expect(blocks(dir).length).toBeGreaterThan(0);
+    unmountAll();
   });
 
   test("random histories of talks, adapters, restarts, kills, damage and evictions never change an answer", async () => {

@@ -94,8 +94,8 @@ export async function startServing({
         .filter((name) => isWorkerOf(name, dir))
         .map(Number),
     kill: () => server.kill("SIGKILL"),
-    async restart() {
-      server = await startBinary({ dir, args, env });
+    async restart(binary?: string) {
+      server = await startBinary({ dir, args, env, binary });
     },
     async stop() {
       await server.kill("SIGTERM");

@@ -24,6 +24,8 @@ export class DeploymentsState {
   pixelBytes = 0;
   /** Processes that write beginnings of prompts to the disk. */
   readonly prefixRooms = new Set<PrefixRoom>();
+  /** Blocks that were used later have the format of this server. In milliseconds, as of files. */
+  readonly prefixesSince = Date.now();
   /** They get their room one after the other. */
   prefixTurn: Promise<void> = Promise.resolve();
 }

@@ -1,11 +1,13 @@
 /** Looks through the folders of blocks, and removes the blocks that were used longest ago. */
-import { readdir, rm, stat, unlink } from "node:fs/promises";
+import { readdir, readFile, rm, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ctx } from "../../../../context.ts";
+import { BLOCK_FORMAT } from "../../../../lib/prefix_blocks.ts";
 import { takingTurns } from "../../../../lib/turns.ts";
 import { HOUR_MS } from "../../../../lib/units.ts";
+import { writeFileAtomic } from "../../../../platform/files.ts";
 import { counter } from "../../../../platform/metrics.ts";
-import { addBytes, allStores, dirOf, find, rootOf, setBytes } from "./store.ts";
+import { addBytes, allStores, dirOf, FORMAT_FILE, find, rootOf, setBytes } from "./store.ts";
 
 /** `usedAt`: in milliseconds. */
 export type BlockFile = { workspaceId: string; path: string; bytes: number; usedAt: number };
@@ -56,8 +58,9 @@ export async function evict(ctx: Ctx, workspaceIds: readonly string[], bytes: nu
   return freed;
 }
 
-/** The loop: counts what is really there, and removes the folders of workspaces without a key. */
+/** The loop: counts what is really there, and removes blocks of other formats and the folders of workspaces without a key. */
 export async function sweep(ctx: Ctx) {
+  await dropOtherFormats(ctx);
   for (const { workspaceId } of allStores(ctx)) {
     const blocks = await blocksOf(ctx, workspaceId);
     setBytes(
@@ -67,7 +70,19 @@ export async function sweep(ctx: Ctx) {
     );
   }
   for (const name of await readdir(rootOf(ctx)).catch(() => []))
-    if (!find(ctx, name)) await rm(join(rootOf(ctx), name), { recursive: true, force: true });
+    if (name !== FORMAT_FILE && !find(ctx, name)) await rm(join(rootOf(ctx), name), { recursive: true, force: true });
+}
+
+/** After an upgrade to another format: no replica asks for the names of the old blocks any more. */
+async function dropOtherFormats(ctx: Ctx) {
+  const stores = allStores(ctx);
+  const path = join(rootOf(ctx), FORMAT_FILE);
+  const format = await readFile(path, "utf8").catch(() => "");
+  if (stores.length === 0 || format === BLOCK_FORMAT) return;
+  for (const { workspaceId } of stores)
+    for (const block of await blocksOf(ctx, workspaceId))
+      if (block.usedAt < ctx.state.deployments.prefixesSince) await unlink(block.path).catch(() => {});
+  await writeFileAtomic(path, BLOCK_FORMAT).catch(() => {}); // without a folder there are no blocks
 }
 
 /** For a workspace that is deleted: its key is gone already. */

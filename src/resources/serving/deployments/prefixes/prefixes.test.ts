@@ -140,6 +140,22 @@ test("a sweep counts what is there, and removes what a kill left and folders wit
   expect(await blocksOf(app.ctx, app.workspaceA)).toHaveLength(2);
 });
 
+test("after an upgrade to another format a sweep removes the older blocks of all workspaces, once", async () => {
+  const app = open();
+  const [one, two] = [writer(app), writer(app, app.workspaceB)];
+  await one.write("a1", 300, 50);
+  await two.write("b1", 300, 50);
+  await sweep(app.ctx);
+  expect([one.names(), two.names()]).toEqual([["a1"], ["b1"]]);
+  writeFileSync(join(one.store.dir, "../format"), "VKP0"); // the last server had another one
+  await one.write("a2", 200, -50); // by a replica of this server
+  await sweep(app.ctx);
+  expect([one.names(), two.names(), used(app), used(app, app.workspaceB)]).toEqual([["a2"], [], 200, 0]);
+  await two.write("b2", 300, 50);
+  await sweep(app.ctx);
+  expect(two.names()).toEqual(["b2"]);
+});
+
 test("the key goes in the commit that deletes the workspace, then the blocks; nothing brings it back", async () => {
   const app = open();
   const one = writer(app);

@@ -4,17 +4,21 @@
  * folder is a cache: it is in no backup, and it may be removed at any time.
  */
 import { randomBytes } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { eq, sql } from "drizzle-orm";
 import type { Ctx } from "../../../../context.ts";
+import { BLOCK_FORMAT } from "../../../../lib/prefix_blocks.ts";
 import { write } from "../../../../platform/db/db.ts";
 import { preparedRow } from "../../../../platform/db/row.ts";
+import { writeFileAtomicSync } from "../../../../platform/files.ts";
 import * as workspaces from "../../../access/workspaces/service.ts";
 import { type PrefixStoreRow, prefixStores } from "../table.ts";
 
 export const rootOf = ({ config }: Pick<Ctx, "config">) => join(config.data_dir, "prefixes");
 export const dirOf = (ctx: Pick<Ctx, "config">, workspaceId: string) => join(rootOf(ctx), workspaceId);
+/** Names the format of the blocks in all folders. */
+export const FORMAT_FILE = "format";
 const aadOf = (workspaceId: string) => `${workspaceId}:prefixes`;
 
 const byWorkspace = preparedRow(prefixStores, eq(prefixStores.workspaceId, sql.placeholder("workspaceId")));
@@ -29,10 +33,13 @@ export type OpenStore = { dir: string; key: string };
 export function openStore(ctx: Ctx, workspaceId: string): OpenStore | undefined {
   if (ctx.config.serving.prefix_cache_bytes === 0) return undefined;
   const dir = dirOf(ctx, workspaceId);
+  const isFirst = allStores(ctx).length === 0;
   const row = find(ctx, workspaceId) ?? create(ctx, workspaceId);
   if (!row) return undefined;
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
+    const format = join(rootOf(ctx), FORMAT_FILE);
+    if (isFirst && !existsSync(format)) writeFileAtomicSync(format, BLOCK_FORMAT);
   } catch (error) {
     ctx.log.warn("prompts are not kept on the disk", { folder: dir, error });
     return undefined;

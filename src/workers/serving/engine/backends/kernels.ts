@@ -129,7 +129,8 @@ export class KernelBackend implements Backend {
 
   close() {
     const until = performance.now() + FLUSH_MS;
-    while (this.#options.decoder.keep() && performance.now() < until);
+    const { decoder, prefixes } = this.#options;
+    while (prefixes?.isClosed === false && performance.now() < until && decoder.keep());
     this.#grammars.free();
     this.#options.close();
   }

@@ -4,11 +4,12 @@
  * that was damaged, cut, renamed or made with another key does not open.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
+import { BLOCK_FORMAT } from "../../../../lib/prefix_blocks.ts";
 
 /** Tokens of a block. */
 export const BLOCK = 64;
 
-const MAGIC = Buffer.from("VKP1");
+const MAGIC = Buffer.from(BLOCK_FORMAT);
 const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;
 /** The content begins here in a sealed block. */
@@ -28,7 +29,7 @@ export const keysOf = (key: Uint8Array): BlockKeys => ({
 
 /** The beginning of all names: `identity` is everything but the tokens that the numbers in a cache depend on. */
 export const rootOf = ({ names }: BlockKeys, identity: string): string =>
-  createHmac("sha256", names).update(`root ${identity}`).digest("hex");
+  createHmac("sha256", names).update(`root ${BLOCK_FORMAT} ${identity}`).digest("hex");
 
 /** Names of the first `count` blocks of these tokens. Each name depends on the one before. */
 export function namesOf({ names }: BlockKeys, root: string, tokens: Int32Array, count: number): string[] {

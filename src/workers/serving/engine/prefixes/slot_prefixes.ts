@@ -134,8 +134,9 @@ export class SlotPrefixes {
     return true;
   }
 
-  /** Writes everything, as far as the time allows. */
+  /** Writes everything, as far as the time and the disk allow. */
   flush(ms: number) {
+    if (this.#options.folder.isClosed) return;
     const until = performance.now() + ms;
     if (this.#job) this.#finish(this.#job, until);
     for (const [at, slot] of this.#options.slots.entries()) {
