@@ -10,8 +10,8 @@ const WRITES = PLACES / 2; // at once
 const PAUSE_MS = 2;
 
 /** `name`: of the block that is read here, until it is taken. `turn`: the last call that wanted it. */
-type Place = { index: number; memory: HostMemory; name: string | null; turn: number };
-type Write = { place: Place; name: string; bytes: number; isCopied: boolean };
+type RingPlace = { index: number; memory: HostMemory; name: string | null; turn: number };
+type Write = { place: RingPlace; name: string; bytes: number; isCopied: boolean };
 export type Taken = { content: Uint8Array; queued: () => void };
 
 /** Null: the store has no threads. */
@@ -24,8 +24,8 @@ export function openRing(device: Device, store: BlockStore, blockBytes: number):
 export class BlockRing {
   readonly #store: BlockStore;
   readonly #lanes: BlockLanes;
-  readonly #places: readonly Place[];
-  readonly #reads = new Map<string, Place>();
+  readonly #places: readonly RingPlace[];
+  readonly #reads = new Map<string, RingPlace>();
   #writes: Write[] = [];
   #turn = 0;
 
@@ -101,13 +101,13 @@ export class BlockRing {
     for (const { memory } of this.#places) memory.free();
   }
 
-  #leave(place: Place) {
+  #leave(place: RingPlace) {
     if (place.name !== null) this.#reads.delete(place.name);
     place.name = null;
   }
 
   /** Prompts may end before their blocks have come: such a place is free when its read is over. */
-  #free(): Place | undefined {
+  #free(): RingPlace | undefined {
     const place = this.#places.find(
       ({ index, name, turn, memory }) =>
         (name === null || turn < this.#turn) &&

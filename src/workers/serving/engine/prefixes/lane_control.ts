@@ -1,4 +1,4 @@
-/** What the decoding thread and its lanes tell each other about the places of blocks, in shared memory. */
+/** Shared memory in which the decoding thread and its lanes tell each other about the places of blocks. */
 export const STATE = { free: 0, read: 1, write: 2, busy: 3, done: 4, failed: 5 } as const;
 export type State = (typeof STATE)[keyof typeof STATE];
 
