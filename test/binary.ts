@@ -21,12 +21,15 @@ type BinaryOptions = {
 /** `verk serve` as a real process on a free port, in an empty environment and an empty working directory. */
 export async function startBinary({ dir = tempDir(), args = [], env = {}, prefix = [], ...given }: BinaryOptions = {}) {
   const { listen = "127.0.0.1:0", binary } = given;
-  const child = Bun.spawn([...prefix, ...(binary ? [binary] : program()), "serve", "--data", dir, "--listen", listen, ...args], {
-    env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...ARMED, ...env },
-    cwd: dir,
-    stdout: "pipe",
-    stderr: "pipe",
-  });
+  const child = Bun.spawn(
+    [...prefix, ...(binary ? [binary] : program()), "serve", "--data", dir, "--listen", listen, ...args],
+    {
+      env: { HOME: dir, PATH: process.env["PATH"] ?? "", ...ARMED, ...env },
+      cwd: dir,
+      stdout: "pipe",
+      stderr: "pipe",
+    },
+  );
   const labels = new Set<string>();
   let stderr = "";
   const reading = (async () => {

@@ -85,6 +85,14 @@ const OWN: Record<string, { writes: string[]; why: string }> = {
     writes: ["writeFileAtomicSync"],
     why: "the operator adapts the detectors",
   },
+  "src/resources/serving/deployments/prefixes/blocks.ts": {
+    writes: ["writeFileAtomic"],
+    why: "four bytes: the format of the blocks",
+  },
+  "src/resources/serving/deployments/prefixes/store.ts": {
+    writes: ["writeFileAtomicSync"],
+    why: "four bytes: the format of the blocks",
+  },
   "src/resources/machines/clouds/key.ts": { writes: ["renameSync"], why: "the SSH key of the server" },
   "src/resources/serving/models/files/import.ts": {
     writes: ["copyFile", "open", "rename"],

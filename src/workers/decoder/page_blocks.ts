@@ -101,24 +101,24 @@ export class PageBlocks {
     const name = job.names[job.next]!;
     if (!this.store.has(name) && !this.#ring?.isWriting(name)) {
       if (!this.store.hasRoom(this.#blockBytes)) return writing > 0;
-      const places = this.#placesOf(job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock));
+      const pieces = this.#piecesOf(job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock));
       if (!this.#ring) {
-        if (!this.store.write(name, this.#device.gather(places))) return false;
-      } else if (!this.#ring.add(name, this.#blockBytes, (into) => this.#copy(places, into))) return true;
+        if (!this.store.write(name, this.#device.gather(pieces))) return false;
+      } else if (!this.#ring.add(name, this.#blockBytes, (into) => this.#copy(pieces, into))) return true;
     }
     if (++job.next === job.names.length) this.#end(job);
     return true;
   }
 
-  #placesOf(pages: readonly number[]) {
+  #piecesOf(pages: readonly number[]) {
     const { pool, layers, layerBytes, pageBytes } = this.#at;
     return Array.from({ length: layers }, (_, layer) =>
       pages.map((page) => ({ at: pool + layer * layerBytes + page * pageBytes, bytes: pageBytes })),
     ).flat();
   }
 
-  #copy(places: readonly { at: number; bytes: number }[], into: Uint8Array) {
-    for (const [i, { at, bytes }] of places.entries())
+  #copy(pieces: readonly { at: number; bytes: number }[], into: Uint8Array) {
+    for (const [i, { at, bytes }] of pieces.entries())
       this.#device.fetch(into.subarray(i * bytes, (i + 1) * bytes), at);
   }
 

@@ -16,7 +16,7 @@ type Beginning = {
   keys: BlockKeys;
 };
 export type LaneMessage = ({ type: "begin" } & Beginning) | { type: "work" };
-type Lane = Beginning & { words: Control; places: readonly Uint8Array[] };
+type Lane = Beginning & { words: Control; views: readonly Uint8Array[] };
 
 const PATIENCE_MS = 20;
 
@@ -24,8 +24,8 @@ let lane: Lane | null = null;
 
 self.onmessage = ({ data }) => {
   if (data.type === "begin") {
-    const places = data.memory.map(({ at, bytes }) => new Uint8Array(toArrayBuffer(at as Ptr, 0, bytes)));
-    lane = { ...data, words: new Control(data.memory.length, data.control), places };
+    const views = data.memory.map(({ at, bytes }) => new Uint8Array(toArrayBuffer(at as Ptr, 0, bytes)));
+    lane = { ...data, words: new Control(data.memory.length, data.control), views };
   } else if (lane) work(lane);
 };
 
@@ -41,9 +41,9 @@ function work({ words, lane: own, ...rest }: Lane) {
   }
 }
 
-function takeAny({ words, places, dir, keys }: Lane): boolean {
+function takeAny({ words, views, dir, keys }: Lane): boolean {
   let isAny = false;
-  for (const [slot, place] of places.entries()) {
+  for (const [slot, place] of views.entries()) {
     const wanted = words.claim(slot);
     if (wanted === null) continue;
     isAny = true;
