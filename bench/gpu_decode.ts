@@ -3,7 +3,7 @@
  * of 128, and the share of the memory's limit. `bun bench/gpu_decode.ts [--shape 0.5B] [--type BF16] [--streams 1,32]
  * [--wide off,64,128/0] [--kernels] [--library]` prints more. `--wide` are the least rows of a pass, and multiplications
  * of a product, that cuBLAS is used for; each is measured, and compared with our kernels alone. `--adapters 0,1,16 [--rank
- * 16]` spreads the streams over so many adapters of all seven matrices.
+ * 16]` spreads the streams over so many adapters of all seven matrices. `--repack` keeps a copy of quantized weights in BF16.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -14,6 +14,7 @@ import { headerOf } from "../src/workers/decoder/header.ts";
 import { type DecoderModel, loadModel } from "../src/workers/decoder/model.ts";
 import { WIDE, WIDE_ROLLOUTS, type Wide } from "../src/workers/decoder/plan.ts";
 import { rollGroups } from "../src/workers/decoder/roll.ts";
+import { holdDecoded } from "../src/workers/decoder/steps/wide.ts";
 import type { Decoder } from "../src/workers/decoder/types.ts";
 import { writeRandomAdapter } from "./decode/adapter.ts";
 import { compareWide, wideOf } from "./decode/compare_wide.ts";
@@ -38,16 +39,17 @@ type Options = {
   library: boolean;
   adapters: readonly number[];
   rank: number;
+  repack: boolean;
 };
 
 export async function run(_: { quick: boolean }): Promise<Row[]> {
   if (!hasDevice()) return [];
   const plain = { shape: "0.5B", type: "BF16", streams: STREAMS, wides: [WIDE_ROLLOUTS], kernels: false } as const;
-  return measure({ ...plain, library: true, adapters: [0], rank: 16 });
+  return measure({ ...plain, library: true, adapters: [0], rank: 16, repack: false });
 }
 
 async function measure(options: Options): Promise<Row[]> {
-  const { shape: name, type, streams, wides, kernels, library, adapters, rank } = options;
+  const { shape: name, type, streams, wides, kernels, library, adapters, rank, repack } = options;
   const shape = SHAPES[name];
   if (!shape) throw new Error(`There is no shape ${name}. Shapes: ${Object.keys(SHAPES).join(", ")}`);
   const dataDir = tempDir();
@@ -57,6 +59,7 @@ async function measure(options: Options): Promise<Row[]> {
   if (Math.max(...adapters) > 0) await writeRandomAdapter(adapterPath, shape, rank);
   const device = openBenchDevice();
   const model = loadModel(device, { path: modelPath, header: headerOf(modelPath) }, PROMPT + 2 * TOKENS);
+  const copies = repack ? holdDecoded(device, model) : null;
   const rows: Row[] = [];
   const add = (what: string, value: string, target = "", ok: boolean | null = null) => {
     rows.push({ bench: "gpu_decode", what: `${name} ${type}, ${what}`, value, target, ok });
@@ -79,6 +82,7 @@ async function measure(options: Options): Promise<Row[]> {
     add(what, `${rate} tok/s`, "≥ 100000", rate >= 100_000);
     if (wide) add(`the same step with and without cuBLAS ${nameOf(wide)}`, compareWide(device, model, wide));
   }
+  copies?.free();
   model.free();
   device.close();
   remove(dataDir);
@@ -178,6 +182,7 @@ if (import.meta.main) {
       library: { type: "boolean", default: false },
       adapters: { type: "string", default: "0" },
       rank: { type: "string", default: "16" },
+      repack: { type: "boolean", default: false },
     },
   });
   const { shape, kernels, library } = values;
@@ -195,5 +200,6 @@ if (import.meta.main) {
     library,
     adapters,
     rank: Number(values.rank),
+    repack: values.repack,
   });
 }

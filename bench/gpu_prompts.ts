@@ -1,7 +1,7 @@
 /**
  * Milliseconds in which our kernels read a long prompt, beside the library in the same run.
- * `bun bench/gpu_prompts.ts [--shape 0.5B] [--type BF16] [--tokens 2000,32000] [--pass 512] [--no-library]`
- * `--pass`: tokens of one pass.
+ * `bun bench/gpu_prompts.ts [--shape 0.5B] [--type BF16] [--tokens 2000,32000] [--pass 512] [--late 2048] [--no-library]`
+ * `--pass`: tokens of one pass. `--late`: the position from which on cublasLt multiplies.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -17,10 +17,10 @@ import { writeRolloutModel } from "./peers/rollout_model.ts";
 import { remove, tempDir } from "./tools.ts";
 
 /** The best of three. */
-function ownMs(device: Device, model: DecoderModel, prompt: number, pass: number): number {
+function ownMs(device: Device, model: DecoderModel, prompt: number, pass: number, late: number): number {
   const contextLength = prompt + 1;
   const pages = Math.ceil(contextLength / PAGE);
-  const decoder = openDecoder(device, model, { slots: 1, contextLength, pages, promptTokens: pass });
+  const decoder = openDecoder(device, model, { slots: 1, contextLength, pages, promptTokens: pass, lateFrom: late });
   const round = () => {
     const tokens = Int32Array.from({ length: prompt }, (_, i) => 300 + ((i * 31) % 1700));
     const before = performance.now();
@@ -48,6 +48,7 @@ if (import.meta.main) {
       type: { type: "string", default: "BF16" },
       tokens: { type: "string", default: "2000,32000" },
       pass: { type: "string", default: "512" },
+      late: { type: "string", default: "2048" },
       "no-library": { type: "boolean", default: false },
     },
   });
@@ -60,7 +61,7 @@ if (import.meta.main) {
   const lengths = values.tokens.split(",").map(Number);
   const model = loadModel(device, { path: modelPath, header: headerOf(modelPath) }, Math.max(...lengths) + 2);
   for (const prompt of lengths) {
-    const own = ownMs(device, model, prompt, Number(values.pass));
+    const own = ownMs(device, model, prompt, Number(values.pass), Number(values.late));
     const peer = values["no-library"] ? Number.NaN : libraryPromptMs({ dataDir, modelPath, prompt });
     console.log(
       `${values.shape} ${values.type}, a prompt of ${prompt}: ${own.toFixed(0)} ms, the library ${peer.toFixed(0)} ms`,

@@ -18,7 +18,7 @@ export function timingDevice(device: Device, tell: (line: string) => void = cons
     ...device,
     launch: (name, start, values) => {
       const kept = [...values];
-      list(`${name} ${start.grid.join("×")}`, () => device.launch(name, start, kept));
+      list(`${name} ${start.grid.join("×")}`, () => device.launch(name, { ...start, beside: false }, kept));
     },
     wide() {
       const found = device.wide();

@@ -90,6 +90,7 @@ export const Stop = later(() => z.strictObject({ type: z.literal("stop"), reason
 export const STAGES = ["queued", "downloading", "starting", "loading", "warming", "ready"] as const;
 
 export const DECODERS = ["auto", "library", "own"] as const;
+export const REPACKING = ["auto", "off"] as const;
 export const INVARIANCE = ["auto", "on", "off"] as const;
 
 export const ToServing = later(() =>
@@ -120,6 +121,8 @@ export const ToServing = later(() =>
       decoder: z.enum(DECODERS).optional(),
       /** The setting serving.batch_invariant. */
       batch_invariant: z.enum(INVARIANCE).optional(),
+      /** The setting serving.repack. */
+      repack: z.enum(REPACKING).optional(),
       /** The setting serving.guesses. */
       guesses: z.boolean().optional(),
       /** The folder and the key of the workspace for blocks of prompts. `identity`: of the model file. */

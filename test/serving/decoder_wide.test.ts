@@ -9,10 +9,12 @@ import { type Drawing, PLAIN } from "../../src/workers/decoder/drawing.ts";
 import { headerOf } from "../../src/workers/decoder/header.ts";
 import { loadModel } from "../../src/workers/decoder/model.ts";
 import type { Wide } from "../../src/workers/decoder/plan.ts";
+import { decodedBytes, holdDecoded } from "../../src/workers/decoder/steps/wide.ts";
 import type { Decoder } from "../../src/workers/decoder/types.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { canCompute, openTestDevice } from "../native/emulation/choice.ts";
+import { openEmulation } from "../native/emulation/device.ts";
 import { greedy } from "./reference.ts";
 
 const dir = tempDir();
@@ -96,6 +98,51 @@ describe.skipIf(!canCompute)("passes of many rows by cuBLAS", () => {
     expect(got!.map(([token]) => token)).toEqual(want!.map(([token]) => token));
     expect(apart(got!, want!)).toBeLessThan(0.1);
     expect(wide.rows.length).toBeGreaterThan(0);
+  });
+
+  test("a copy of quantized weights in BF16 changes nothing but the speed", () => {
+    const from = makeModel(dir, { arch: "llama", type: "F16", ...SIZE });
+    const path = join(dir, "copied.gguf");
+    quantizeModel(dir, { cuda: false }, { from, to: path, quantization: "Q4_K_M", threads: 1 });
+    const model = loadModel(own, { path, header: headerOf(path) }, 256);
+    const decoder = openDecoder(own, model, {
+      slots: 8,
+      contextLength: 256,
+      pages: 64,
+      promptTokens: 64,
+      wide: ALWAYS,
+    });
+    const want = say(decoder, [prompt(8, 20)], 5);
+    const copies = holdDecoded(own, model)!;
+    expect(copies.bytes).toBe(decodedBytes(model));
+    decoder.clear();
+    expect(say(decoder, [prompt(8, 20)], 5)).toEqual(want);
+    copies.free();
+    decoder.clear();
+    expect(say(decoder, [prompt(8, 20)], 5)).toEqual(want);
+    decoder.close();
+    model.free();
+  });
+
+  test("late tokens of a prompt are multiplied in one piece, and have the same bits however it is read", () => {
+    const path = makeModel(dir, { arch: "qwen2", type: "BF16", ...SIZE });
+    const device = own.exact() ? own : openEmulation({ isExact: true });
+    const model = loadModel(device, { path, header: headerOf(path) }, 256);
+    const read = (promptTokens: number, lateFrom: number, texts: readonly Int32Array[]) => {
+      const size = { slots: 8, contextLength: 256, pages: 64, promptTokens, lateFrom };
+      const decoder = openDecoder(device, model, size);
+      const said = say(decoder, texts, 4);
+      decoder.close();
+      return said;
+    };
+    const texts = [prompt(3, 150), prompt(4, 70), prompt(5, 12)];
+    const [late] = read(64, 40, texts);
+    expect(read(16, 40, [texts[0]!])).toEqual([late!]);
+    expect(read(256, 40, texts)[0]).toEqual(late!);
+    const [early] = read(64, 256, [texts[0]!]);
+    expect(late!.map(([token]) => token)).toEqual(early!.map(([token]) => token));
+    expect(apart(late!, early!)).toBeLessThan(0.1);
+    model.free();
   });
 
   test("below the least number of rows, a sequence keeps its bits", () => {

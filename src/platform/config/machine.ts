@@ -26,6 +26,11 @@ export const serving = section("Deployments.", {
     "An answer has the same tokens and log-probabilities whatever is decoded beside it: on = at any cost, auto = where it costs little, off = no promise.",
     () => z.enum(["auto", "on", "off"]),
   ),
+  repack: setting(
+    "auto",
+    "Keep a copy of quantized weights in BF16 on the GPU, which more than 96 sequences at once decode by: auto = where it takes at most a quarter of the free memory, off = never.",
+    () => z.enum(["auto", "off"]),
+  ),
   guesses: setting(
     true,
     "Guess the next tokens of a lone answer from its text: fewer steps, the same distribution.",

@@ -37,7 +37,8 @@ type Queued = { rows: readonly Row[]; results: Read; alternatives: Read | null; 
 
 const NO_GUESSES = new Int32Array(0);
 const PROMPT_TOKENS = 512;
-const CHUNK_ROWS = 8192; // rows times chunks of one pass over prompts
+const LATE = 2048; // cublasLt takes some 0.2 s to open, which shorter prompts do not have
+const CHUNK_ROWS = 16_384; // rows times spans of one pass over prompts
 
 export function openDecoder(device: Device, model: DecoderModel, options: DecoderOptions): Decoder {
   return withOwnMemory(device, (memory) => new GraphDecoder(memory, model, options));
@@ -106,6 +107,10 @@ class GraphDecoder implements Decoder {
       this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide, begins, adapters });
       const reading = wide?.prompts ? wide : null;
       const promptPasses = new Passes(device, model, buffers, { pages: pagesAt, wide: reading, begins, adapters });
+      const { lateFrom = LATE } = options;
+      const isPlain = reading === null && begins === null && lateFrom < contextLength;
+      const inOnePiece = { pages: pagesAt, wide: null, begins, adapters, inOnePiece: true };
+      const late = isPlain ? { from: lateFrom, passes: new Passes(device, model, buffers, inOnePiece) } : null;
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
       const pageNumbers = 2 * keyHeads * PAGE * headLength;
       const poolAt = { pool, layers, layerBytes, pageBytes: pageNumbers * 2 };
@@ -124,6 +129,7 @@ class GraphDecoder implements Decoder {
           headsPerKey: model.architecture.heads / keyHeads,
           lines: options.exact ? EXACT_LINES : PROMPT_LINES,
           blocks: this.#blocks,
+          late,
           copies: { pool, pageNumbers, layers, pages, most: slots },
         }),
       );

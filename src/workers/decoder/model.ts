@@ -2,14 +2,25 @@
 import { closeSync, openSync } from "node:fs";
 import type { Header, Tensor } from "../../lib/gguf/parse.ts";
 import { MIB } from "../../lib/units.ts";
-import type { Device, Format } from "../../native/cuda/decode/kernels.ts";
+import { type Device, FORMAT, type Format, PACKED, PACKED_ROWS } from "../../native/cuda/decode/kernels.ts";
 import { TYPE } from "../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../native/llama/weights.ts";
 import { readExactlySync } from "../../platform/files.ts";
 import { type Architecture, architectureOf } from "../trainer/engine/architecture.ts";
 import { turnsOf } from "../trainer/engine/fused/turns.ts";
 
-export type Weight = { at: number; format: Format; rows: number; columns: number };
+/**
+ * `packed`: the matrix lies in tiles, in an order that products read; otherwise as in the file. `decoded`: address of the same
+ * weights in BF16, for passes of many rows; 0 if they are decoded piece by piece.
+ */
+export type Weight = {
+  at: number;
+  format: Format;
+  rows: number;
+  columns: number;
+  packed: boolean;
+  decoded?: number;
+};
 /** Vectors are addresses of F32 numbers; 0 if the model has none. */
 export type LayerWeights = {
   norm1: number;
@@ -47,6 +58,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   Q4_K: "q4",
   Q6_K: "q6",
 };
+type PackedFormat = Exclude<Format, "bf16">;
 const STAGING_BYTES = 16 * MIB;
 const BLOCK_BYTES = 32 * MIB;
 const ALIGN = 256;
@@ -95,7 +107,7 @@ export function loadModel(
         bias: biases.every(has) ? vector(biases) : 0,
         queryNorm: optional("attn_q_norm.weight"),
         keyNorm: optional("attn_k_norm.weight"),
-        qkv: ["attn_q.weight", "attn_k.weight", "attn_v.weight"].map((part) => matrix(name(part))),
+        qkv: loader.neighbours(["attn_q.weight", "attn_k.weight", "attn_v.weight"].map(name)),
         output: matrix(name("attn_output.weight")),
         gate: matrix(name("ffn_gate.weight")),
         up: matrix(name("ffn_up.weight")),
@@ -123,6 +135,7 @@ export const readAll: ReadAll = (fd, into, position) =>
 
 const aligned = (bytes: number) => Math.ceil(bytes / ALIGN) * ALIGN;
 const isSmall = (bytes: number) => bytes < BLOCK_BYTES / 4;
+/** At most: a last tile of rows may be padded. */
 const roomOf = ({ type, bytes, elements }: Tensor) => aligned(type.name in CONVERTED ? elements * 2 : bytes);
 
 function openLoader(device: Device, { path, header, read = readAll }: ModelSource, shared: WeightPlaces) {
@@ -131,6 +144,7 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
   const matrices = new Map<string, Weight>();
   let bytes = 0;
   let [next, end] = [0, 0]; // of the last block; an allocation takes as long as the copy of a small tensor
+  const reserved = { next: 0, end: 0 }; // for matrices that are to be neighbours
   let rest = [...header.tensors.values()].map(roomOf).reduce((sum, size) => sum + (isSmall(size) ? size : 0), 0);
   const taken = (size: number) => {
     const at = device.allocate(size);
@@ -140,16 +154,23 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
   const room = (exact: number) => {
     const size = aligned(exact);
     bytes += size;
+    if (isSmall(size)) rest -= size;
+    if (reserved.next + size <= reserved.end) {
+      reserved.next += size;
+      return reserved.next - size;
+    }
     if (!isSmall(size)) return taken(size);
     if (next + size > end) {
-      const block = Math.max(size, Math.min(BLOCK_BYTES, rest));
+      const block = Math.max(size, Math.min(BLOCK_BYTES, rest + size));
       next = taken(block);
       end = next + block;
     }
-    rest -= size;
     next += size;
     return next - size;
   };
+  /** A table of embeddings alone is read row by row. */
+  const isMultiplied = (name: string) => name !== "token_embd.weight" || !header.tensors.has("output.weight");
+  const sizeOf = ({ dims: [columns = 1, rows = 1] }: Tensor) => [columns, rows] as const;
   const must = (name: string): Tensor => {
     const tensor = header.tensors.get(name);
     if (!tensor) throw new Error(`The model file has no tensor ${name}`);
@@ -170,7 +191,7 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
   const sharedOf = (name: string, columns: number, rows: number): Weight | null => {
     const place = shared(name);
     if (!place?.onDevice || place.type !== TYPE.BF16 || place.columns !== columns || place.rows !== rows) return null;
-    return { at: place.address, format: "bf16", rows, columns };
+    return { at: place.address, format: "bf16", rows, columns, packed: false };
   };
   let staging = 0;
   function copied(tensor: Tensor): Weight {
@@ -179,10 +200,11 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
     const format = FORMATS[tensor.type.name];
     if (!format) throw new Error(`The tensor ${name} is in ${tensor.type.name}, which these kernels do not read`);
     const kind = CONVERTED[tensor.type.name as keyof typeof CONVERTED];
+    if (format !== "bf16" && isMultiplied(tensor.name)) return copiedInTiles(tensor, format);
     const at = room(roomOf(tensor));
     if (kind === undefined) {
       device.fill(at, tensor.bytes, (some, done) => into(some, tensor, done));
-      return { at, format, rows, columns };
+      return { at, format, rows, columns, packed: false };
     }
     const size = kind === CONVERTED.F16 ? 2 : 4;
     staging ||= device.allocate(STAGING_BYTES);
@@ -194,24 +216,57 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
         ...[staging, at + (done / size) * 2, kind, count],
       ]);
     }
-    return { at, format, rows, columns };
+    return { at, format, rows, columns, packed: false };
+  }
+  /** The staging memory holds whole tiles of rows as they are in the file. */
+  function copiedInTiles(tensor: Tensor, format: PackedFormat): Weight {
+    const [columns = 1, rows = 1] = tensor.dims;
+    const { numbers, tile } = PACKED[format];
+    const bytes = (columns / numbers) * tile; // of PACKED_ROWS rows, here and in the file
+    const at = room(Math.ceil(rows / PACKED_ROWS) * bytes);
+    const most = Math.max(1, Math.floor(STAGING_BYTES / bytes)) * PACKED_ROWS;
+    if (bytes > STAGING_BYTES) throw new Error(`The rows of ${tensor.name} are too long`);
+    staging ||= device.allocate(STAGING_BYTES);
+    for (let first = 0; first < rows; first += most) {
+      const count = Math.min(most, rows - first);
+      const begin = (first / PACKED_ROWS) * bytes;
+      device.fill(staging, (count / PACKED_ROWS) * bytes, (some, from) => into(some, tensor, begin + from));
+      const warps = 8;
+      const grid = [Math.ceil(count / PACKED_ROWS), Math.ceil(columns / numbers / warps), 1] as const;
+      device.launch("pack_tiles", { grid, threads: 32 * warps }, [
+        ...[staging, at + begin, FORMAT[format], columns, count, 0],
+      ]);
+    }
+    return { at, format, rows, columns, packed: true };
+  }
+  function matrix(name: string): Weight {
+    const tensor = must(name);
+    const [columns = 1, rows = 1] = tensor.dims;
+    const matrix = sharedOf(name, columns, rows) ?? copied(tensor);
+    matrices.set(name, matrix);
+    return matrix;
   }
   return {
     held,
     matrices,
+    matrix,
+    /** Matrices that lie one behind the other, if they have one type. */
+    neighbours(names: readonly string[]): Weight[] {
+      const sizes = names.map((name) => roomOf(must(name)));
+      const size = sizes.reduce((sum, each) => sum + each, 0);
+      const isShared = names.some((name) => sharedOf(name, ...sizeOf(must(name))) !== null);
+      if (!isShared && !sizes.every(isSmall)) {
+        reserved.next = taken(size);
+        reserved.end = reserved.next + size;
+      }
+      return names.map(matrix);
+    },
     floats,
     keep,
     bytes: () => bytes,
     has: (name: string) => header.tensors.has(name),
     /** F32 vectors, one behind the other. */
     vector: (names: readonly string[]) => keep(Float32Array.from(names.flatMap((name) => [...floats(name)]))),
-    matrix(name: string): Weight {
-      const tensor = must(name);
-      const [columns = 1, rows = 1] = tensor.dims;
-      const matrix = sharedOf(name, columns, rows) ?? copied(tensor);
-      matrices.set(name, matrix);
-      return matrix;
-    },
     close() {
       closeSync(fd);
       device.wait();

@@ -2,13 +2,13 @@
 import {
   ATTEND_THREADS,
   attendShared,
+  carriesSums,
   type Device,
   DRAW_THREADS,
   EXACT_THREADS,
   exactShared,
   FORMAT,
-  groupSumBytes,
-  hasMinima,
+  IS_PACKED,
   MODE,
   MOST_SLICES,
   PROMPT_THREADS,
@@ -17,13 +17,14 @@ import {
   productShared,
   productThreads,
   promptShared,
+  READY_SUM_BYTES,
+  readyBlocks,
   SPAN,
   slicesOf,
-  TILES,
   type WideKernels,
 } from "../../native/cuda/decode/kernels.ts";
 import { rowThreads } from "../trainer/engine/fused/project.ts";
-import { type AdaptersAt, type Added, addedAt, addToLogits, joinGates, NONE, sumRanks } from "./adapters/added.ts";
+import { type AdaptersAt, type Added, addedAt, addToLogits, besideSums, joinGates, NONE } from "./adapters/added.ts";
 import { PLACE } from "./adapters/plan.ts";
 import type { AdapterTable } from "./adapters/store.ts";
 import type { DecoderModel, LayerWeights, Weight } from "./model.ts";
@@ -50,9 +51,12 @@ export type PassOptions = {
   wide: Wide | null;
   begins: number | null;
   adapters: AdapterTable | null;
+  /** All products are those of cublasLt where bits of a row do not depend on the number of rows. */
+  inOnePiece?: boolean;
 };
 
 const ROW_MULTIPLE = 128; // tokens of the largest tile
+const PLANNED_ROWS = 64;
 
 /** Buffers for up to `rows` rows, of which `headRows` are drawn for. `partNumbers`: room for chunks of attention. */
 export function openBuffers(
@@ -87,7 +91,7 @@ export function openBuffers(
     /** Slices of sums. Between a norm and the next product it is free: gates and ups of wide passes lie here. */
     parts: room(rows * Math.max(MOST_SLICES * Math.max(qkv, width) * 4, forward * 4)),
     decoded: room(decodedRoom(model)),
-    groupSums: room(takesSums(model) ? rows * groupSumBytes(Math.max(width, forward, inner)) : 0),
+    ready: { of: 0, ...readyRoom(room, isPacked(model) ? rows : 0, Math.max(width, forward, inner)), stride: rows },
     logits: room(Math.ceil(size.headRows / ROW_MULTIPLE) * ROW_MULTIPLE * vocabStride * 4),
     chunkSums: room(size.chunkRows * inner * 4),
     chunkTops: room(size.chunkRows * heads * 8),
@@ -109,9 +113,10 @@ export class Passes {
   readonly #wide: Wide | null;
   readonly #begins: number | null;
   readonly #adapters: AdapterTable | null;
+  readonly #inOnePiece: boolean;
 
   constructor(device: Device, model: DecoderModel, buffers: Buffers, options: PassOptions) {
-    const { pages, wide, begins, adapters } = options;
+    const { pages, wide, begins, adapters, inOnePiece = false } = options;
     this.#device = device;
     this.#model = model;
     this.#buffers = buffers;
@@ -119,6 +124,7 @@ export class Passes {
     this.#wide = wide;
     this.#begins = begins;
     this.#adapters = adapters;
+    this.#inOnePiece = inOnePiece;
   }
 
   /** True if some products of a pass may be those of cuBLAS. */
@@ -138,16 +144,17 @@ export class Passes {
     const { outputNorm, head, architecture } = this.#model;
     const { layers, vocab } = architecture;
     const { count } = pass.rows;
-    this.#norm(count, branch, outputNorm, this.#added(pass, layers - 1, "down"));
+    this.#norm(count, branch, outputNorm, { added: this.#added(pass, layers - 1, "down"), next: [head] });
     const { h, logits, vocabStride, decoded } = this.#buffers;
     const from = { x: h, depth: architecture.width, count };
     const added = pass.adapters?.head ? this.#added(pass, layers, "qkv", 1) : NONE;
     const wide = this.#wideFor([head], from);
     const to = { at: logits, stride: vocabStride };
-    if (wide) {
-      multiplyWide(wide, [head], from, { to: { ...to, f32: true }, decoded });
-      sumRanks(this.#device, added, from);
-    } else this.#product([head], from, { mode: "logits", to, added });
+    if (wide)
+      besideSums(this.#device, added, from, () =>
+        multiplyWide({ device: this.#device, wide }, [head], from, { to: { ...to, f32: true }, decoded }),
+      );
+    else this.#product([head], from, { mode: "logits", to, added });
     if (added.blocks > 0) addToLogits(this.#device, added, { ...to, vocab, count });
   }
 
@@ -162,10 +169,15 @@ export class Passes {
     const { layers, embeddings, architecture } = this.#model;
     const { width } = architecture;
     const { count, tokens } = pass.rows;
-    // Later kernels read which row has which adapter before they wait.
-    const alone = pass.adapters !== undefined;
-    this.#device.launch("embed_rows", { grid: [count, 1, 1], threads: rowThreads(width), alone }, [
-      ...[embeddings.at, FORMAT[embeddings.format], tokens, this.#buffers.x, width],
+    // Later kernels read which rows there are, with their pages and adapters, before they wait.
+    this.#device.launch("embed_rows", { grid: [count, 1, 1], threads: rowThreads(width), alone: true }, [
+      ...[
+        embeddings.at,
+        FORMAT[embeddings.format] + (embeddings.packed ? IS_PACKED : 0),
+        tokens,
+        this.#buffers.x,
+        width,
+      ],
     ]);
     let branch = NOTHING;
     for (const [i, layer] of layers.entries()) {
@@ -180,7 +192,8 @@ export class Passes {
     const { width, heads, keyHeads, headLength, ropeMode, epsilon } = this.#model.architecture;
     const { h, qkv, queries, qkvWidth } = this.#buffers;
     const { slots, tokens, positions, count } = pass.rows;
-    this.#norm(count, before, layer.norm1, index === 0 ? NONE : this.#added(pass, index - 1, "down"));
+    const lastAdded = index === 0 ? NONE : this.#added(pass, index - 1, "down");
+    this.#norm(count, before, layer.norm1, { added: lastAdded, next: layer.qkv });
     const added = this.#added(pass, index, "qkv", layer.qkv.length);
     const raw = this.#branch(layer.qkv, { x: h, depth: width, count }, { at: qkv, stride: qkvWidth }, added);
     const { pool, layerBytes, table, tableStride } = this.#pages;
@@ -231,14 +244,15 @@ export class Passes {
     const { width, forward } = this.#model.architecture;
     const { h, product, y, parts: both, decoded } = this.#buffers;
     const { count } = pass.rows;
-    this.#norm(count, before, layer.norm2, this.#added(pass, index, "output"));
     const pair = [layer.gate, layer.up] as const;
+    this.#norm(count, before, layer.norm2, { added: this.#added(pass, index, "output"), next: pair });
     const from = { x: h, depth: width, count };
     const added = this.#added(pass, index, "gateUp", pair.length);
     const wide = this.#wideFor(pair, from);
     if (wide) {
-      multiplyBoth(wide, pair, from, { both, decoded });
-      sumRanks(this.#device, added, from);
+      besideSums(this.#device, added, from, () =>
+        multiplyBoth({ device: this.#device, wide }, pair, this.#padded(from), { both, decoded }),
+      );
       if (!pass.adapters) joinWide(wide, { both, to: product, forward, count });
     } else if (!pass.adapters)
       this.#product(pair, from, { mode: "gated", to: { at: product, stride: forward }, added });
@@ -252,11 +266,15 @@ export class Passes {
     return addedAt(this.#adapters, adapters, { place: layer * PLACE.layer + PLACE[part], matrices });
   }
 
-  #norm(count: number, branch: Branch, weight: number, added: Added) {
+  /** `next`: what multiplies the result. */
+  #norm(count: number, branch: Branch, weight: number, { added, next }: { added: Added; next: readonly Weight[] }) {
     const { width, epsilon } = this.#model.architecture;
-    const { x, h } = this.#buffers;
+    const { x, h, ready } = this.#buffers;
+    const isReady = next.some(({ packed }) => packed) && this.#wideFor(next, { x: h, depth: width, count }) === null;
+    ready.of = isReady ? h : 0;
     this.#device.launch("norm_rows", { grid: [count, 1, 1], threads: rowThreads(width), shared: width * 4 }, [
       ...[x, ...branch, weight, h, width, width, epsilon, ...added.values],
+      ...(isReady ? readyValues(ready) : NOT_READY),
     ]);
   }
 
@@ -267,8 +285,10 @@ export class Passes {
   #branch(parts: readonly Weight[], from: From, to: To, added: Added): Branch {
     const wide = this.#wideFor(parts, from);
     if (wide) {
-      multiplyWide(wide, parts, from, { to, decoded: this.#buffers.decoded });
-      sumRanks(this.#device, added, from);
+      const { decoded } = this.#buffers;
+      besideSums(this.#device, added, from, () =>
+        multiplyWide({ device: this.#device, wide }, parts, this.#padded(from), { to, decoded }),
+      );
       return [to.at, 0, 0, 0];
     }
     const rows = rowsOf(parts);
@@ -286,8 +306,13 @@ export class Passes {
     return inParts ? [0, at, slicesOf(from.depth), count * rows] : [at, 0, 0, 0];
   }
 
+  /** cublasLt plans for each number of rows. So that there are few, unused rows of the buffers are multiplied too. */
+  #padded(from: From): From {
+    return this.#inOnePiece ? { ...from, count: Math.ceil(from.count / PLANNED_ROWS) * PLANNED_ROWS } : from;
+  }
+
   #wideFor(parts: readonly Weight[], { depth, count }: From): WideKernels | null {
-    if (this.#begins !== null) return this.#device.exact();
+    if (this.#begins !== null || this.#inOnePiece) return this.#device.exact();
     if (!this.#wide || !isWide({ rows: rowsOf(parts), depth, count }, this.#wide)) return null;
     return this.#device.wide();
   }
@@ -300,28 +325,36 @@ export class Passes {
     const { tile } = planProduct({ format, rows, count }, this.#device.multiprocessors);
     const slices = slicesOf(depth);
     const of = { format, tile, slices, rows, count, parts: mode === "parts" };
-    const carries = format === "bf16" && !("threads" in TILES[tile]); // these kernels have blocks for what adapters add
+    const carries = carriesSums({ format, tile });
     const [blocks, ...others] = productGrid(of);
     const grid = [blocks + (carries ? added.blocks : 0), ...others] as const;
     const secondAt = second ? first.rows : rows;
-    if (hasMinima(format)) this.#sumGroups(from);
+    if (format !== "bf16") this.#makeReady(from);
     const how = { grid, threads: productThreads({ tile, slices }), shared: productShared({ format, tile, slices }) };
-    this.#device.launch(productName({ format, tile }), how, [
-      ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
-      ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
-      ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
-      ...(format === "bf16" ? [] : [this.#buffers.groupSums]),
-      ...(carries ? added.values : []),
-    ]);
-    if (!carries) sumRanks(this.#device, added, from);
+    besideSums(this.#device, carries ? NONE : added, from, () =>
+      this.#device.launch(productName({ format, tile }), how, [
+        ...[first.at, second?.at ?? 0, third?.at ?? 0, x, to.at],
+        ...[secondAt, third ? secondAt + second!.rows : rows, rows, depth, first.columns],
+        ...[count, depth, to.stride, MODE[mode], slices, count * to.stride, 0],
+        ...(format === "bf16" ? [] : readyValues(this.#buffers.ready)),
+        ...(carries ? added.values : []),
+      ]),
+    );
   }
 
-  #sumGroups({ x, depth, count }: From) {
-    this.#device.launch("sum_groups", { grid: [count, 1, 1], threads: rowThreads(depth) }, [
-      ...[x, this.#buffers.groupSums, depth, depth],
-    ]);
+  /** Makes rows ready for packed weights, unless the kernel that made them has done so. */
+  #makeReady({ x, depth, count }: From) {
+    const { ready } = this.#buffers;
+    if (ready.of === x) return;
+    ready.of = x;
+    const grid = [Math.ceil(readyBlocks(depth) / READY_WARPS), count, 1] as const;
+    this.#device.launch("ready_rows", { grid, threads: 32 * READY_WARPS }, [x, depth, depth, ...readyValues(ready)]);
   }
 }
+
+const READY_WARPS = 8;
+const NOT_READY = [0, 0, 0, 0, 0] as const;
+const readyValues = ({ halves, sums, scales, stride }: Buffers["ready"]) => [halves, sums, scales, stride, 0] as const;
 
 /** `x`: address of `count` rows of `depth` numbers. */
 export type From = { x: number; depth: number; count: number };
@@ -338,4 +371,14 @@ function alike(parts: readonly Weight[]): readonly Weight[][] {
   }
   return runs;
 }
-const takesSums = ({ matrices }: DecoderModel) => [...matrices.values()].some(({ format }) => hasMinima(format));
+const isPacked = ({ matrices }: DecoderModel) => [...matrices.values()].some(({ packed }) => packed);
+
+/** Room for rows that are ready for packed weights. */
+function readyRoom(room: (bytes: number) => number, rows: number, depth: number) {
+  const blocks = readyBlocks(depth);
+  return {
+    halves: room(rows * depth * 2),
+    sums: room(rows * blocks * READY_SUM_BYTES),
+    scales: room(rows * blocks * 4),
+  };
+}

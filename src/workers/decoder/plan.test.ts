@@ -12,13 +12,20 @@ test("chunks are a power of two and hold all keys", () => {
 
 test("few tokens take the smallest kernel, many take tiles", () => {
   const tile = (format: "bf16" | "q4", rows: number, count: number) => planProduct({ format, rows, count }, 132).tile;
-  expect([1, 8, 9, 32, 64].map((count) => tile("bf16", 896, count))).toEqual(["deep", "deep", 16, 32, "tiles_64"]);
+  expect([1, 8, 9, 32, 64].map((count) => tile("bf16", 896, count))).toEqual([
+    "deep",
+    "deep",
+    16,
+    "rows_32",
+    "rows_64",
+  ]);
   expect([1, 8].map((count) => tile("bf16", 9728, count))).toEqual([8, 8]);
-  expect([1, 16, 17, 256].map((count) => tile("q4", 896, count))).toEqual([8, 16, "packed_32", "packed_64"]);
+  expect([4096, 6144, 28_672].map((rows) => tile("q4", rows, 1))).toEqual([8, "many", "most"]);
+  expect([1, 16, 17, 256].map((count) => tile("q4", 896, count))).toEqual([8, 16, "packed_32", "packed_32"]);
   expect(planProduct({ format: "q4", rows: 4096, count: 32 }, 132).parts).toBe(true);
   expect(planProduct({ format: "q4", rows: 28_672, count: 32 }, 132).parts).toBe(false);
-  expect(planProduct({ format: "bf16", rows: 896, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: true });
-  expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "tiles_64", parts: false });
+  expect(planProduct({ format: "bf16", rows: 896, count: 256 }, 132)).toEqual({ tile: "rows_64", parts: true });
+  expect(planProduct({ format: "bf16", rows: 9728, count: 256 }, 132)).toEqual({ tile: "rows_64", parts: false });
   expect(planProduct({ format: "bf16", rows: 151_936, count: 256 }, 132).tile).toBe("tiles_128");
 });
 

@@ -9,20 +9,24 @@ export type ProductSize = { format: Format; rows: number; count: number };
 export type ProductPlan = { tile: Tile; parts: boolean };
 
 const FEW = [8, 16, 32, 64] as const;
-const MOST_FEW = 32; // tokens; beyond, tiles of BF16 weights are faster
+const MOST_FEW = 16; // tokens; beyond, tiles of BF16 weights are faster
 const MANY_BLOCKS = 4; // for each multiprocessor; with fewer, the last blocks of large tiles leave most of them idle
 
 export function planProduct({ format, rows, count }: ProductSize, multiprocessors: number): ProductPlan {
   const few = FEW.find((tokens) => count <= tokens);
   const blocks = (side: number) => Math.ceil(rows / side) * Math.ceil(count / side);
   if (format !== "bf16") {
-    if (few === 8 || few === 16) return { tile: few, parts: false };
-    return { tile: few === 32 ? "packed_32" : "packed_64", parts: blocks(64) < 2 * multiprocessors };
+    const each = rows / 16 / multiprocessors;
+    if (few === 8) return { tile: each <= 2 ? few : each <= 3 ? "many" : "most", parts: false };
+    if (few === 16) return { tile: few, parts: false };
+    return { tile: "packed_32", parts: blocks(64) < 2 * multiprocessors };
   }
   if (few === 8) return { tile: rows < 16 * multiprocessors ? "deep" : few, parts: false };
   if (few !== undefined && few <= MOST_FEW) return { tile: few, parts: false };
+  const parts = blocks(64) < 2 * multiprocessors;
+  if (few === 32) return { tile: "rows_32", parts };
   if (blocks(128) >= MANY_BLOCKS * multiprocessors) return { tile: "tiles_128", parts: false };
-  return { tile: "tiles_64", parts: blocks(64) < 2 * multiprocessors };
+  return { tile: "rows_64", parts };
 }
 
 /**
@@ -44,9 +48,13 @@ export const wideFor = (weights: Iterable<{ format: Format }>): Wide =>
 export const isWide = ({ rows, depth, count }: { rows: number; depth: number; count: number }, least: Wide) =>
   count >= least.rows && rows * depth * count >= least.work;
 
+/** True if steps of so many sequences may be wide. */
+export const hasWidePasses = (wide: Wide | null, slots: number): boolean =>
+  wide !== null && bucketOf(slots) >= wide.rows;
+
 /** True if the last bits of a sequence may depend on the others of its batch. */
 export const dependsOnBatch = (wide: Wide | null, slots: number): boolean =>
-  wide !== null && (wide.prompts || bucketOf(slots) >= wide.rows);
+  wide !== null && (wide.prompts || hasWidePasses(wide, slots));
 
 const BUCKETS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256];
 

@@ -38,11 +38,16 @@ export type PromptOptions = {
   /** Lines of a tile of attention. */
   lines: number;
   blocks: PageBlocks | null;
+  /**
+   * Reads tokens from position `from` on. Which passes read a token depends on its position alone, so it has the same bits
+   * however its prompt is read.
+   */
+  late: { from: number; passes: Passes } | null;
   copies: { pool: number; pageNumbers: number; layers: number; pages: number; most: number };
 };
 
 export function openPromptReader(device: Device, passes: Passes, options: PromptOptions) {
-  const { rows: most, spanRows, headsPerKey, lines, blocks, copies } = options;
+  const { rows: most, spanRows, headsPerKey, lines, blocks, copies, late } = options;
   const inputs = device.allocate(3 * most * 4); // slots, tokens, positions
   const tilesAt = device.allocate(2 * most * 4);
   const adaptersAt = device.allocate((1 + TILE_WORDS) * most * 4); // of rows, then their tiles
@@ -60,6 +65,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     let keys = 1;
     const take = (one: Waiting, upTo: number) => {
       while (one.done < one.tokens.length && rows.length < upTo) {
+        if (rows.length > 0 && isLate(rows[0]!.position) !== isLate(one.done)) return;
         keys = Math.max(keys, one.done + 1);
         if ((rows.length + 1) * spansOf(keys) > spanRows) return;
         const { slot, adapter } = one.sequence;
@@ -77,6 +83,7 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     return rows;
   }
 
+  const isLate = (position: number) => late !== null && position >= late.from;
   const isBringing = ({ blocks: names, done }: Waiting) => blocks?.isNext(names, done) ?? false;
 
   function hurry(one: Waiting, rank: number) {
@@ -114,7 +121,8 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
     device.put(inputs, words);
     device.put(tilesAt, tiles);
     const count = rows.length;
-    passes.fill({
+    const by = late && isLate(rows[0]!.position) ? late.passes : passes;
+    by.fill({
       rows: { slots: inputs, tokens: inputs + count * 4, positions: inputs + 2 * count * 4, count },
       chunks: spansOf(keys),
       tiles: { at: tilesAt, count: tiles.length / 2 },

@@ -155,5 +155,7 @@ export type DecoderOptions = {
    */
   exact?: boolean;
   /** When cuBLAS multiplies; default: `wideFor`. Null = never: the tokens of a sequence then do not depend on the others to the last bit. */
+  /** The position in a prompt from which on cublasLt multiplies by BF16 weights, where the GPU has such products. */
+  lateFrom?: number;
   wide?: Wide | null;
 };

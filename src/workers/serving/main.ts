@@ -101,6 +101,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     hurry: load.hurry,
     decoder: load.decoder ?? "auto",
     batchInvariant: load.batch_invariant ?? "auto",
+    repack: load.repack ?? "auto",
     guesses: load.guesses ?? true,
     images: load.projector_path !== undefined,
     fault: load.fault,

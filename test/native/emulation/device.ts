@@ -133,6 +133,8 @@ export function openEmulation({ isExact = false } = {}): TestDevice {
     },
     gather: (places) => new Uint8Array(Buffer.concat(places.map((place) => bytes(place.at, place.bytes)))),
     launch,
+    join() {},
+    freeBytes: () => 2 ** 40,
     wide,
     exact: () => (isExact ? wide() : null),
     record(act) {

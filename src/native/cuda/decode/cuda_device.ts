@@ -48,6 +48,8 @@ const CALLS = {
   cuEventQuery: { args: [P], returns: I },
   cuEventElapsedTime: { args: [P, P, P], returns: I },
   cuEventDestroy_v2: { args: [P], returns: I },
+  cuStreamWaitEvent: { args: [P, P, U], returns: I },
+  cuMemGetInfo_v2: { args: [P, P], returns: I },
   cuLaunchKernelEx: { args: [P, P, P, P], returns: I },
 } as const;
 
@@ -113,6 +115,13 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
   const packed = new Map(names.map((name) => [name, new Arguments(DECODE_SIGNATURES[name])]));
   const stream = written("cuStreamCreate", (to) => cuda.cuStreamCreate(to, NON_BLOCKING));
   const config = launchConfig(stream, early && driver.major >= 9);
+  const side = written("cuStreamCreate", (to) => cuda.cuStreamCreate(to, NON_BLOCKING));
+  const sideConfig = launchConfig(side, false);
+  const sideEvents = [0, 1].map(() => written("cuEventCreate", (to) => cuda.cuEventCreate(to, NO_TIMING))) as [
+    Ptr,
+    Ptr,
+  ];
+  let joins: "nothing" | "side" | "joined" = "nothing"; // what the next kernel has to wait for
   const timers = [0, 1].map(() => written("cuEventCreate", (to) => cuda.cuEventCreate(to, 0))) as [Ptr, Ptr];
   const reads = Array.from({ length: READS }, () => newPinned());
   const gathered = newPinned();
@@ -223,8 +232,28 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
     launch(name, start, values) {
       const of = packed.get(name) as Arguments;
       of.set(values); // The driver copies the arguments, also into a graph.
-      config.set(start);
+      if (start.beside) {
+        check(cuda.cuEventRecord(sideEvents[0], stream), "cuEventRecord");
+        check(cuda.cuStreamWaitEvent(side, sideEvents[0], 0), "cuStreamWaitEvent");
+        sideConfig.set(start);
+        check(cuda.cuLaunchKernelEx(sideConfig.at, kernels[name], null, of.extra), name);
+        joins = "side";
+        return;
+      }
+      config.set(joins === "joined" ? { ...start, alone: true } : start); // it comes after two kernels
+      joins = joins === "joined" ? "nothing" : joins;
       check(cuda.cuLaunchKernelEx(config.at, kernels[name], null, of.extra), name);
+    },
+    join() {
+      if (joins !== "side") return;
+      check(cuda.cuEventRecord(sideEvents[1], side), "cuEventRecord");
+      check(cuda.cuStreamWaitEvent(stream, sideEvents[1], 0), "cuStreamWaitEvent");
+      joins = "joined";
+    },
+    freeBytes() {
+      const sizes = new BigUint64Array(new ArrayBuffer(16));
+      check(cuda.cuMemGetInfo_v2(ptr(sizes), ptr(sizes, 8)), "cuMemGetInfo");
+      return Number(sizes[0]);
     },
     record(act): Recorded {
       check(cuda.cuStreamBeginCapture_v2(stream, THREAD_LOCAL), "cuStreamBeginCapture");
@@ -261,9 +290,9 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
       wait();
       wide.close();
       const pinned = [...reads, ...pieces];
-      for (const event of [...timers, ...pinned.map(({ done }) => done)]) cuda.cuEventDestroy_v2(event);
+      for (const event of [...timers, ...sideEvents, ...pinned.map(({ done }) => done)]) cuda.cuEventDestroy_v2(event);
       for (const { at, bytes } of pinned) if (bytes > 0) cuda.cuMemFreeHost(at);
-      check(cuda.cuStreamDestroy_v2(stream), "cuStreamDestroy");
+      for (const each of [stream, side]) check(cuda.cuStreamDestroy_v2(each), "cuStreamDestroy");
     },
   };
 }

@@ -12,11 +12,13 @@ import {
   MOST_ALTERNATIVES,
   MOST_RANK,
   mostShared,
+  PACKED,
   PAGE,
   PROMPT_LINES,
   PROMPT_THREADS,
   productShared,
   RANK_STEP,
+  READY_BLOCK,
   SPAN,
   SUM_PARTS,
   slicesOf,
@@ -51,6 +53,7 @@ const lettersOf = (fields: readonly string[], structs: ReadonlyMap<string, strin
 test("kernels are started with the parameters that they have", () => {
   const structs = new Map<string, string>();
   for (const name of [
+    "Ready",
     "Branch",
     "Rows",
     "Pages",
@@ -72,7 +75,7 @@ test("kernels are started with the parameters that they have", () => {
   for (const [, name = "", part = "", parameters = ""] of kernels) {
     const suffix = part.replace("##NAME##", "");
     const names = part === "" ? [name] : part === "##LENGTH" ? [64, 128].map((n) => name + n) : [];
-    const packed = parameters.includes("groupSums");
+    const packed = parameters.includes("Ready with");
     const formats = part.startsWith("##NAME") ? (packed ? ["q8", "q4", "q6"] : ["bf16"]) : [];
     for (const each of [...names, ...formats.map((format) => name + format + suffix)])
       found[each] = lettersOf(parameters.split(","), structs);
@@ -84,6 +87,11 @@ test("numbers that both sides fix are equal", () => {
   const constant = (name: string) =>
     Number(new RegExp(`constexpr int (?:\\w+ = [^,;]+, )*${name} = (\\d+)[,;]`).exec(source)?.[1]);
   expect(constant("PAGE")).toBe(PAGE);
+  expect(constant("READY_BLOCK")).toBe(READY_BLOCK);
+  for (const [format, { numbers, tile }] of Object.entries(PACKED)) {
+    const own = new RegExp(`struct ${format.toUpperCase()}Packed \\{(.*?)struct`).exec(source)?.[1];
+    expect(own).toContain(`NUMBERS = ${numbers}, TILE = ${tile},`);
+  }
   expect(constant("CHUNK")).toBe(CHUNK);
   expect(constant("DRAW_THREADS")).toBe(DRAW_THREADS);
   expect(constant("DRAWING_WORDS")).toBe(DRAWING_WORDS);

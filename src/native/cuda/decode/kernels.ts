@@ -10,7 +10,8 @@ const ROWS = "pppi"; // slots, tokens, positions, count
 export const PRODUCT = "ppppp" + "iiiii" + "iii" + "iiii";
 const ADAPTERS = "ppppiiiiii"; // table, rows, tiles, sums, stride, place, matrices, tiles, parts of a sum
 const FEW = PRODUCT + ADAPTERS;
-const PACKED_PRODUCT = `${PRODUCT}p`; // and sums of groups
+const READY = "pppii"; // halves, sums of groups, scales, stride of scales
+const PACKED_PRODUCT = PRODUCT + READY;
 const ATTENTION = `p${PAGES}${ROWS}ppppiiifii`;
 const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 
@@ -18,7 +19,7 @@ const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 export const DECODE_SIGNATURES = {
   begin_step: "ppiiiiii",
   embed_rows: "pippi",
-  norm_rows: `p${BRANCH}ppiif${ADAPTERS}`,
+  norm_rows: `p${BRANCH}ppiif${ADAPTERS}${READY}`,
   turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiifi${ADAPTERS}`,
   copy_pages: "ppii",
   to_bf16: "ppii",
@@ -28,18 +29,22 @@ export const DECODE_SIGNATURES = {
   product_bf16_32: FEW,
   product_bf16_64: FEW,
   product_q8_8: PACKED_PRODUCT,
+  product_q8_many: PACKED_PRODUCT,
   product_q8_16: PACKED_PRODUCT,
   product_q8_packed_32: PACKED_PRODUCT,
-  product_q8_packed_64: PACKED_PRODUCT,
   product_q4_8: PACKED_PRODUCT,
+  product_q4_many: PACKED_PRODUCT,
   product_q4_16: PACKED_PRODUCT,
   product_q4_packed_32: PACKED_PRODUCT,
-  product_q4_packed_64: PACKED_PRODUCT,
   product_q6_8: PACKED_PRODUCT,
+  product_q6_many: PACKED_PRODUCT,
   product_q6_16: PACKED_PRODUCT,
   product_q6_packed_32: PACKED_PRODUCT,
-  product_q6_packed_64: PACKED_PRODUCT,
-  sum_groups: "ppii",
+  ready_rows: `pii${READY}`,
+  pack_tiles: "ppiiii",
+  unpack_tiles: "ppiiii",
+  product_rows_32: FEW,
+  product_rows_64: FEW,
   product_tiles_64: PRODUCT,
   product_tiles_128: PRODUCT,
   adapter_sums: `${ADAPTERS}piii`,
@@ -58,8 +63,11 @@ export const DECODE_SIGNATURES = {
 } as const;
 
 export type DecodeKernel = keyof typeof DECODE_SIGNATURES;
-/** `alone`: it does not begin before the kernel before it has ended. */
-export type Start = { grid: Grid; threads: number; shared?: number; alone?: boolean };
+/**
+ * `alone`: it does not begin before the kernel before it has ended. `beside`: it is queued beside what comes next, after all
+ * that came before. `Device.join` waits for it.
+ */
+export type Start = { grid: Grid; threads: number; shared?: number; alone?: boolean; beside?: boolean };
 
 /** Numbers that the kernels fix; names as in kernels/decode. */
 export const PAGE = 32;
@@ -79,36 +87,50 @@ export const slicesOf = (depth: number) => (depth >= 2048 ? MOST_SLICES : 4);
 export const TILES = {
   deep: { rows: 16, tokens: 8 },
   8: { rows: 16, tokens: 8 },
+  many: { rows: 16, tokens: 8 },
+  most: { rows: 16, tokens: 8 },
   16: { rows: 16, tokens: 16 },
   32: { rows: 16, tokens: 32 },
   64: { rows: 32, tokens: 64 },
+  rows_32: { rows: 64, tokens: 32, threads: 128 },
+  rows_64: { rows: 64, tokens: 64, threads: 128 },
   tiles_64: { rows: 64, tokens: 64, threads: 128 },
   tiles_128: { rows: 128, tokens: 128, threads: 256 },
   packed_32: { rows: 64, tokens: 32, threads: 128 },
-  packed_64: { rows: 64, tokens: 64, threads: 128 },
 } as const;
 export type Tile = keyof typeof TILES;
 
-/** Bytes of a warp's sixteen rows of quantized weights in shared memory, and how many of them a warp of a `few` tile has. */
-const PACKED: Readonly<Record<Exclude<Format, "bf16">, { stage: number; stages: number }>> = {
-  q8: { stage: 16 * 176, stages: 2 },
-  q4: { stage: 16 * 160, stages: 3 },
-  q6: { stage: 16 * 240, stages: 2 },
+/** Numbers of a row in a tile of eight rows of packed weights, and the tile's bytes. */
+export const PACKED: Readonly<Record<Exclude<Format, "bf16">, { numbers: number; tile: number }>> = {
+  q8: { numbers: 64, tile: 544 },
+  q4: { numbers: 256, tile: 1152 },
+  q6: { numbers: 256, tile: 1680 },
 };
-/** True for formats whose products take sums of groups of activations. */
-export const hasMinima = (format: Format) => format === "q4";
-/** Bytes of the sums of groups of a row. */
-export const groupSumBytes = (depth: number) => depth / 8;
+export const PACKED_ROWS = 8;
+/** `embed_rows` takes this and the format if the table is packed. */
+export const IS_PACKED = 4;
+/** Activations that are ready for packed weights have a scale for each block, and sums of its eight groups. */
+export const READY_BLOCK = 256;
+export const readyBlocks = (depth: number) => Math.ceil(depth / READY_BLOCK);
+export const READY_SUM_BYTES = 32;
 
 const STAGES = 3;
 const UNIT = 64;
 
+/** Kernels that hold both sides in shared memory. They multiply by BF16 weights alone. */
+const HOLDS_BOTH: readonly Tile[] = ["rows_32", "rows_64", "tiles_64", "tiles_128"];
+/** True for kernels that have blocks for what adapters add. */
+export const carriesSums = ({ format, tile }: Pick<Part, "format" | "tile">) =>
+  format === "bf16" && tile !== "tiles_64" && tile !== "tiles_128";
+
 export type Part = { format: Format; tile: Tile; slices: number };
 export const productName = ({ format, tile }: Pick<Part, "format" | "tile">) =>
-  (tile === "tiles_64" || tile === "tiles_128" ? `product_${tile}` : `product_${format}_${tile}`) as DecodeKernel;
+  (HOLDS_BOTH.includes(tile)
+    ? `product_${tile}`
+    : `product_${format}_${tile === "most" ? "many" : tile}`) as DecodeKernel;
 export function productThreads({ tile, slices }: Pick<Part, "tile" | "slices">): number {
   const of = TILES[tile];
-  return "threads" in of ? of.threads : 32 * slices;
+  return "threads" in of ? of.threads : (32 * slices) / (tile === "most" ? 2 : 1); // a warp has one slice, or two
 }
 
 /** Blocks of a product. */
@@ -118,14 +140,11 @@ export function productGrid({ tile, slices, ...of }: Part & { rows: number; coun
 }
 
 /** Dynamic shared memory of a product's block, in bytes. */
-export function productShared({ format, tile, slices }: Part): number {
+export function productShared({ tile, slices }: Part): number {
   const { rows, tokens } = TILES[tile];
-  if (tile === "tiles_64" || tile === "tiles_128") return STAGES * (rows + tokens) * UNIT * 2;
+  if (HOLDS_BOTH.includes(tile)) return STAGES * (rows + tokens) * UNIT * 2;
   const sums = slices * tokens * (rows + 4) * 4;
-  if (format === "bf16") return sums;
-  const { stage, stages } = PACKED[format];
-  if (tile === "packed_32" || tile === "packed_64") return STAGES * tokens * UNIT * 2 + (rows / 16) * 2 * stage;
-  return Math.max(sums, slices * stages * stage);
+  return tile === "packed_32" ? STAGES * tokens * UNIT * 2 + rows * tokens * 4 : sums;
 }
 
 /** Limits of adapters: the rank of a matrix, and rows and words of a tile. */
@@ -178,7 +197,7 @@ export type Recorded = { run: () => void; free: () => void };
 export type Read = { wait: () => Uint8Array };
 
 /** Kernels of the trainer that passes of many rows use. Their parameters are in ../kernels.ts. */
-export type WideKernel = "gate_up" | "unpack_rows";
+export type WideKernel = "gate_up";
 export type WideKernels = {
   products: Pick<Products, "byRows" | "byRowsOfBoth">;
   launch: (name: WideKernel, start: Start, values: readonly number[]) => void;
@@ -213,6 +232,10 @@ export type Device = {
   /** Waits for all work before, and returns a copy of these places, one behind the other. Reads that are queued stay valid. */
   gather: (places: readonly { at: number; bytes: number }[]) => Uint8Array;
   launch: (name: DecodeKernel, start: Start, values: readonly number[]) => void;
+  /** All that is queued from now on comes after kernels that were launched `beside`. */
+  join: () => void;
+  /** Bytes that can still be allocated. */
+  freeBytes: () => number;
   /** Null where there is no cuBLAS. The first call opens it, so it must not be inside `record`. */
   wide: () => WideKernels | null;
   /** The same with products whose bits do not depend on the number of rows. Null: only our own kernels have such. */

@@ -1,5 +1,5 @@
 /**
- * Opens cuBLAS and two kernels of the trainer in the stream of a decoding device. Passes of many rows use them beside the
+ * Opens cuBLAS and a kernel of the trainer in the stream of a decoding device. Passes of many rows use them beside the
  * kernels of decoding. Opening takes time and memory, so that is done when a pass first needs it.
  */
 
@@ -13,7 +13,7 @@ import { openProducts } from "../kernel_products.ts";
 import { SIGNATURES } from "../kernels.ts";
 import type { WideKernel, WideKernels } from "./kernels.ts";
 
-const NAMES: readonly WideKernel[] = ["gate_up", "unpack_rows"];
+const NAMES: readonly WideKernel[] = ["gate_up"];
 const WORKSPACE_BYTES = 32 * MIB; // what cuBLAS takes itself on Hopper
 
 type Opening = {

@@ -32,12 +32,15 @@ export function addedAt(
   return { values, blocks: at.tileCount * matrices * parts };
 }
 
-/** A · x by a kernel of its own, for products that do not bring it along. */
-export function sumRanks(device: Device, { values, blocks }: Added, { x, depth }: From) {
-  if (blocks === 0) return;
-  const slices = slicesOf(depth);
-  const how = { grid: [blocks, 1, 1] as const, threads: 32 * slices, shared: sumsShared(slices) };
-  device.launch("adapter_sums", how, [...values, x, depth, depth, slices]);
+/** `multiply`, and A · x beside it by a kernel of its own, for products that do not bring it along. */
+export function besideSums(device: Device, { values, blocks }: Added, { x, depth }: From, multiply: () => void) {
+  if (blocks > 0) {
+    const slices = slicesOf(depth);
+    const how = { grid: [blocks, 1, 1] as const, threads: 32 * slices, shared: sumsShared(slices), beside: true };
+    device.launch("adapter_sums", how, [...values, x, depth, depth, slices]);
+  }
+  multiply();
+  if (blocks > 0) device.join();
 }
 
 /** Joins the gates and ups in `both` to `to`, with what adapters add to them. */

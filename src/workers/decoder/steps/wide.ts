@@ -2,39 +2,61 @@
  * Products of many rows by cuBLAS. Quantized weights are decoded to BF16 before, a piece at a time: the piece is still in
  * the card's cache when it is multiplied. A row's last bits depend on the number of rows in its pass.
  */
-import { PACKED_TYPES } from "../../../lib/gguf/types.ts";
 import { MIB } from "../../../lib/units.ts";
-import type { Format, WideKernels } from "../../../native/cuda/decode/kernels.ts";
+import { type Device, FORMAT, PACKED, PACKED_ROWS, type WideKernels } from "../../../native/cuda/decode/kernels.ts";
 import type { Into, Matrix } from "../../../native/cuda/kernel_products.ts";
-import { rowThreads } from "../../trainer/engine/fused/project.ts";
 import type { DecoderModel, Weight } from "../model.ts";
 import type { From } from "../passes.ts";
 
 const DECODED_BYTES = 32 * MIB; // below the second-level cache of current cards
 const ROWS = 64; // pieces begin at multiples of this
 const GATE_THREADS = 128;
+const UNPACK_WARPS = 4;
 
-/** How a block of a quantized format lies in memory, and its number in `unpack_rows`. */
-const PACKED: Readonly<Partial<Record<Format, { numbers: number; bytes: number; packing: number }>>> = {
-  q8: { numbers: 32, bytes: 34, packing: PACKED_TYPES.indexOf("Q8_0") },
-  q4: { numbers: 256, bytes: 144, packing: PACKED_TYPES.indexOf("Q4_K") },
-  q6: { numbers: 256, bytes: 210, packing: PACKED_TYPES.indexOf("Q6_K") },
-};
+type Wide = { device: Device; wide: WideKernels };
 
 /** Bytes for decoded rows of quantized weights. */
 export const decodedRoom = ({ matrices }: DecoderModel) =>
   [...matrices.values()].every(({ format }) => format === "bf16") ? 0 : DECODED_BYTES;
 
+/** Bytes of a copy in BF16 of all quantized matrices that are multiplied by. */
+export const decodedBytes = (model: DecoderModel) =>
+  multiplied(model).reduce((sum, { rows, columns }) => sum + 2 * rows * columns, 0);
+
+const multiplied = ({ matrices, head, embeddings }: DecoderModel) =>
+  [...matrices.values()].filter((each) => each.format !== "bf16" && (each !== embeddings || each === head));
+
+/**
+ * Keeps a copy in BF16 of the quantized matrices, so that passes of many rows need not decode them each time. Returns null
+ * where there is no cuBLAS.
+ */
+export function holdDecoded(device: Device, model: DecoderModel): { bytes: number; free: () => void } | null {
+  if (!device.wide()) return null;
+  const all = multiplied(model);
+  const at = device.allocate(decodedBytes(model));
+  let next = at;
+  for (const weight of all) {
+    unpack(device, weight, { first: 0, count: weight.rows, to: next });
+    weight.decoded = next;
+    next += 2 * weight.rows * weight.columns;
+  }
+  const free = () => {
+    for (const weight of all) weight.decoded = 0;
+    device.free(at);
+  };
+  return { bytes: next - at, free };
+}
+
 /** Weights over each other, as one product. `decoded`: room for rows of quantized weights. */
 export function multiplyWide(
-  wide: WideKernels,
+  { device, wide }: Wide,
   parts: readonly Weight[],
   { x, depth, count }: From,
   { to, decoded }: { to: Into; decoded: number },
 ) {
   let column = 0;
-  for (const part of parts)
-    for (const { matrix, rows } of pieces(wide, part, decoded)) {
+  for (const part of joined(parts))
+    for (const { matrix, rows } of pieces(device, part, decoded)) {
       const at = to.at + column * (to.f32 ? 4 : 2);
       wide.products.byRows({ at: x, stride: depth }, matrix, { ...to, at }, { rows: count, columns: rows, depth });
       column += rows;
@@ -43,7 +65,7 @@ export function multiplyWide(
 
 /** Gates and then ups in each row of `both`. */
 export function multiplyBoth(
-  wide: WideKernels,
+  of: Wide,
   pair: readonly [gate: Weight, up: Weight],
   from: From,
   { both, decoded }: { both: number; decoded: number },
@@ -52,10 +74,15 @@ export function multiplyBoth(
   const { x, depth, count } = from;
   const forward = gate.rows;
   const into = { at: both, stride: 2 * forward };
-  if (gate.format === "bf16") {
-    const matrices = [matrixOf(gate), matrixOf(up)] as const;
-    wide.products.byRowsOfBoth({ at: x, stride: depth }, matrices, into, { rows: count, columns: forward, depth });
-  } else multiplyWide(wide, pair, from, { to: into, decoded });
+  const matrices = [wholeOf(gate), wholeOf(up)] as const;
+  if (matrices[0] && matrices[1]) {
+    const [first, second] = matrices;
+    of.wide.products.byRowsOfBoth({ at: x, stride: depth }, [first, second], into, {
+      rows: count,
+      columns: forward,
+      depth,
+    });
+  } else multiplyWide(of, pair, from, { to: into, decoded });
 }
 
 /** silu(gate) ⊙ up. */
@@ -67,23 +94,49 @@ export function joinWide(
   wide.launch("gate_up", { grid, threads: GATE_THREADS }, [both, to, forward, forward]);
 }
 
-const matrixOf = ({ at, columns }: Weight) => ({ at, stride: columns });
+/** Weights that lie one behind the other in BF16 are one: a product takes less time than several small ones. */
+function joined(parts: readonly Weight[]): readonly Weight[] {
+  const all: Weight[] = [];
+  for (const part of parts) {
+    const last = all.at(-1);
+    const [before, next] = [last && wholeOf(last), wholeOf(part)];
+    if (last && before && next && next.at === before.at + 2 * last.rows * last.columns)
+      all[all.length - 1] = { ...last, at: before.at, format: "bf16", rows: last.rows + part.rows };
+    else all.push(part);
+  }
+  return all;
+}
+
+/** A weight that is on the device in BF16. */
+function wholeOf({ at, format, columns, decoded }: Weight): Matrix | null {
+  if (format === "bf16") return { at, stride: columns };
+  return decoded ? { at: decoded, stride: columns } : null;
+}
 
 /** A weight in BF16, as it is or piece by piece. Each piece is there until the next is asked for. */
-function* pieces(wide: WideKernels, weight: Weight, decoded: number): Generator<{ matrix: Matrix; rows: number }> {
-  const { at, format, rows, columns } = weight;
-  const packed = PACKED[format];
-  if (!packed) {
-    yield { matrix: matrixOf(weight), rows };
+function* pieces(device: Device, weight: Weight, decoded: number): Generator<{ matrix: Matrix; rows: number }> {
+  const { rows, columns } = weight;
+  const whole = wholeOf(weight);
+  if (whole) {
+    yield { matrix: whole, rows };
     return;
   }
-  const rowBytes = (columns / packed.numbers) * packed.bytes;
   const most = Math.max(ROWS, Math.floor(DECODED_BYTES / (columns * 2) / ROWS) * ROWS);
   for (let first = 0; first < rows; first += most) {
     const count = Math.min(most, rows - first);
-    wide.launch("unpack_rows", { grid: [count, 1, 1], threads: rowThreads(columns) }, [
-      ...[at + first * rowBytes, decoded, columns, columns, packed.packing],
-    ]);
+    unpack(device, weight, { first, count, to: decoded });
     yield { matrix: { at: decoded, stride: columns }, rows: count };
   }
+}
+
+/** Decodes `count` rows of a packed weight. */
+function unpack(
+  device: Device,
+  { at, format, columns, packed, rows }: Weight,
+  { first, count, to }: { first: number; count: number; to: number },
+) {
+  if (format === "bf16" || !packed) throw new Error(`cuBLAS does not multiply by ${rows} rows of embeddings`);
+  const units = columns / PACKED[format].numbers;
+  const grid = [Math.ceil(count / PACKED_ROWS), Math.ceil(units / UNPACK_WARPS), 1] as const;
+  device.launch("unpack_tiles", { grid, threads: 32 * UNPACK_WARPS }, [at, to, FORMAT[format], columns, first, count]);
 }

@@ -91,12 +91,13 @@ function openMessage({ onProgress, onPrefixes: _, ...options }: EngineOptions, p
     guesses: true,
     deviceSampling: options.gpus.length > 0,
   };
-  const [decoder, batchInvariant] = ["library", "off"] as const;
+  const [decoder, batchInvariant, repack] = ["library", "off", "off"] as const;
   return {
     type: "open",
     ...off,
     decoder,
     batchInvariant,
+    repack,
     ...options,
     ...parts,
     wantsProgress: onProgress !== undefined && parts.model === null,

@@ -156,6 +156,9 @@ export type DecoderChoice = "auto" | "library" | "own";
 /** If an answer may depend on what is decoded beside it. `on`: never, whatever that costs. `auto`: not where that costs little. */
 export type InvarianceChoice = "auto" | "on" | "off";
 
+/** If the GPU may hold a copy in BF16 of quantized weights. `auto`: where memory allows it and many sequences may decode. */
+export type RepackChoice = "auto" | "off";
+
 export type EngineOptions = {
   /** The directory for extracted native libraries. */
   dataDir: string;
@@ -179,6 +182,8 @@ export type EngineOptions = {
   decoder?: DecoderChoice;
   /** Default: off. */
   batchInvariant?: InvarianceChoice;
+  /** Default: off. */
+  repack?: RepackChoice;
   /** Prompts may have rows of images: the library decodes. */
   images?: boolean;
   /** For tests (thread/fault.ts). */

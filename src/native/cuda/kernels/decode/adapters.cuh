@@ -72,20 +72,20 @@ __device__ __forceinline__ void fetchAhead(const void *at) {
 #endif
 }
 
-// One part of A · x for the rows of one tile in one matrix. A block has a warp for each slice of the part; `shared` has
-// RANKS + 4 numbers for each slice and row. The right operand of the tensor cores is the rows, as in few.cuh. Weights are on
+// One part of A · x for the rows of one tile in one matrix. The warps of a block take turns at the slices of the part; `shared`
+// has RANKS + 4 numbers for each slice and row. The right operand of the tensor cores is the rows, as in few.cuh. Weights are on
 // their way before the block waits, those of B for the kernel that needs them next.
 __device__ __forceinline__ void sumRanks(const Adapters &of, int block, const bf16 *x, int xStride, int depth, int slices, float *shared) {
   constexpr int PITCH = RANKS + 4, AHEAD = 4;
   const int part = block % of.parts, matrix = block / of.parts % of.matrices;
   const int *tile = of.tiles + static_cast<size_t>(block / of.parts / of.matrices) * TILE_WORDS;
-  const int adapter = tile[0], lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
+  const int adapter = tile[0], lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
   LowRank low = {nullptr, nullptr, 0, 0};
   if (adapter >= 0) low = of.matrixOf(adapter, matrix);
-  const int at = part * slices + slice, begin = sliceStart(at, of.parts * slices, depth) + quad * 8;
-  const int end = min(sliceStart(at + 1, of.parts * slices, depth), depth), ranks = low.ranks();
+  const auto startOf = [&](int slice) { return sliceStart(part * slices + slice, of.parts * slices, depth); };
+  const int ranks = low.ranks();
   LeftRows left[AHEAD];
-  const auto fetch = [&](int first, int step) {
+  const auto fetch = [&](int first, int step, int end) {
     const bf16 *const upper = low.a + static_cast<size_t>(min(first + group, low.rank - 1)) * depth;
     const bf16 *const lower = low.a + static_cast<size_t>(min(first + group + 8, low.rank - 1)) * depth;
 #pragma unroll
@@ -95,29 +95,32 @@ __device__ __forceinline__ void sumRanks(const Adapters &of, int block, const bf
       else takeNothing(left[u].low), takeNothing(left[u].high);
     }
   };
-  if (ranks > 0) fetch(0, begin);
+  if (ranks > 0) fetch(0, startOf(warp) + quad * 8, min(startOf(warp + 1), depth));
   const char *later = reinterpret_cast<const char *>(low.b);
   for (int i = (part * blockDim.x + threadIdx.x) * 128; i < ranks * low.stride * 2; i += of.parts * blockDim.x * 128) fetchAhead(later + i);
   letNextBegin();
   waitForPrevious();
   const bf16 *from = x + static_cast<size_t>(max(tile[1 + group], 0)) * xStride;
   for (int first = 0; first < ranks; first += RANKS) {
-    float acc[4] = {};
-    for (int step = begin; step < end; step += 32 * AHEAD) {
-      if (first > 0 || step > begin) fetch(first, step);
-      uint32_t right[AHEAD][4];
+    for (int slice = warp; slice < slices; slice += blockDim.x >> 5) {
+      const int begin = startOf(slice) + quad * 8, end = min(startOf(slice + 1), depth);
+      float acc[4] = {};
+      for (int step = begin; step < end; step += 32 * AHEAD) {
+        if (first > 0 || step > begin || slice != warp) fetch(first, step, end);
+        uint32_t right[AHEAD][4];
 #pragma unroll
-      for (int u = 0; u < AHEAD; u++) {
-        const int k = step + 32 * u;
-        if (k < end) takeRow(right[u], from + k);
-        else takeNothing(right[u]);
+        for (int u = 0; u < AHEAD; u++) {
+          const int k = step + 32 * u;
+          if (k < end) takeRow(right[u], from + k);
+          else takeNothing(right[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) left[u].multiplyInto(acc, right[u]);
       }
 #pragma unroll
-      for (int u = 0; u < AHEAD; u++) left[u].multiplyInto(acc, right[u]);
+      for (int e = 0; e < 4; e++)
+        shared[(slice * TILE_ROWS + quad * 2 + (e & 1)) * PITCH + group + (e >> 1) * 8] = acc[e];
     }
-#pragma unroll
-    for (int e = 0; e < 4; e++)
-      shared[(slice * TILE_ROWS + quad * 2 + (e & 1)) * PITCH + group + (e >> 1) * 8] = acc[e];
     __syncthreads();
     for (int i = threadIdx.x; i < TILE_ROWS * RANKS; i += blockDim.x) {
       const int token = i / RANKS, rank = first + i % RANKS, row = tile[1 + token];
@@ -146,6 +149,15 @@ extern "C" __global__ __launch_bounds__(128) void adapter_gate_up(const bf16 *bo
   int count = 0;
   while (count < TILE_ROWS && tile[1 + count] >= 0) count++;
   if (count > 0) delta[0] = of.deltaOf(tile[1], 0), delta[1] = of.deltaOf(tile[1], 1);
+  uint32_t some[2][RANK_STEP] = {}; // the first ranks of both are on their way at once
+  if (column < forward) {
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+      if (delta[m].ranks > 0) {
+#pragma unroll
+        for (int k = 0; k < RANK_STEP; k++) some[m][k] = *reinterpret_cast<const uint32_t *>(delta[m].weights(k, column));
+      }
+  }
   letNextBegin();
   waitForPrevious();
   if (count == 0) return;
@@ -169,9 +181,10 @@ extern "C" __global__ __launch_bounds__(128) void adapter_gate_up(const bf16 *bo
 #pragma unroll
   for (int m = 0; m < 2; m++)
     for (int r = 0; r < delta[m].ranks; r += RANK_STEP) {
-      uint32_t some[RANK_STEP];
+      if (r > 0) {
 #pragma unroll
-      for (int k = 0; k < RANK_STEP; k++) some[k] = *reinterpret_cast<const uint32_t *>(delta[m].weights(r + k, column));
+        for (int k = 0; k < RANK_STEP; k++) some[m][k] = *reinterpret_cast<const uint32_t *>(delta[m].weights(r + k, column));
+      }
 #pragma unroll
       for (int token = 0; token < TILE_ROWS; token++) {
         if (token >= count) break;
@@ -179,8 +192,8 @@ extern "C" __global__ __launch_bounds__(128) void adapter_gate_up(const bf16 *bo
         eightFloats(&sums[m][token][r], by);
 #pragma unroll
         for (int k = 0; k < RANK_STEP; k++) {
-          parts[m][token][0] = fmaf(__uint_as_float(some[k] << 16), by[k], parts[m][token][0]);
-          parts[m][token][1] = fmaf(__uint_as_float(some[k] & 0xffff0000u), by[k], parts[m][token][1]);
+          parts[m][token][0] = fmaf(__uint_as_float(some[m][k] << 16), by[k], parts[m][token][0]);
+          parts[m][token][1] = fmaf(__uint_as_float(some[m][k] & 0xffff0000u), by[k], parts[m][token][1]);
         }
       }
     }

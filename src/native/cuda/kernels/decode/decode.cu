@@ -7,4 +7,5 @@
 #include "few.cuh"
 #include "few_packed.cuh"
 #include "tiles.cuh"
+#include "tiles_few.cuh"
 #include "tiles_packed.cuh"

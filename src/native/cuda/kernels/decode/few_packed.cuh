@@ -1,72 +1,83 @@
-// Products of few tokens and quantized weights. Each warp of a block sums one slice of sixteen rows.
+// Products of few tokens and quantized weights, which go from memory to registers. The warps of a block share its slices of
+// sixteen rows.
 #pragma once
 #include "packed.cuh"
 
-// NT tiles of eight tokens. `groupSums` are those of sum_groups, for formats with minima.
-template <class Format, int NT> __device__ __forceinline__ void multiplyFewPacked(const Product &of, const uint2 *groupSums) {
-  using Rows = PackedRows<Format>;
-  constexpr int TOKENS = 8 * NT, PITCH = 20, TOGETHER = NT == 1 ? Format::GROUPS : Format::GROUPS / 2;
+// NT tiles of eight tokens. AHEAD: units of a warp that are on their way at once; fewer of them leave room for more blocks.
+template <class Format, int NT, int AHEAD = Format::AHEAD> __device__ __forceinline__ void multiplyFewPacked(const Product &of, const Ready &with) {
+  constexpr int TOKENS = 8 * NT, PITCH = 20, NUMBERS = Format::NUMBERS, GROUPS = NUMBERS / 32;
+  constexpr int TOGETHER = GROUPS * NT > 8 ? GROUPS / 2 : GROUPS; // groups whose tokens are on their way at once
   DYNAMIC_SHARED(shared);
-  const int lane = threadIdx.x & 31, slice = threadIdx.x >> 5, group = lane >> 2, quad = lane & 3;
+  float *sums = reinterpret_cast<float *>(shared); // [slice][token][PITCH]
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, group = lane >> 2, quad = lane & 3;
   const int token0 = blockIdx.y * TOKENS;
-  char *stages = shared + slice * Format::STAGES * Rows::STAGE_BYTES;
-  const Rows rows{{of.rowAt<Format>(blockIdx.x, group), of.rowAt<Format>(blockIdx.x, group + 8)}, group, quad};
-  int k = packedStart<Format>(slice, of.slices, of.depth);
-  const int end = min(packedStart<Format>(slice + 1, of.slices, of.depth), of.depth);
-  const auto fetch = [&](int stage, int from) {
-    if (from < end) rows.fetch(stages + stage * Rows::STAGE_BYTES, from, end);
-    commitLoads();
-  };
+  const uint8_t *tiles[2];
+  tilesAt<Format>(tiles, of, blockIdx.x);
+  int slice = of.slices * warp / warps;
+  const int lastSlice = of.slices * (warp + 1) / warps;
+  const auto startOf = [&](int at) { return packedStart<Format>(at, of.slices, of.depth); };
+  const int first = startOf(slice), end = startOf(lastSlice);
+  PackedUnit<Format> units[AHEAD];
 #pragma unroll
-  for (int s = 0; s < Format::STAGES; s++) fetch(s, k + s * Rows::NUMBERS);
+  for (int u = 0; u < AHEAD; u++)
+    if (first + u * NUMBERS < end) units[u].load(tiles, first + u * NUMBERS, lane);
   letNextBegin();
   waitForPrevious();
 
-  const bf16 *x = of.x + static_cast<size_t>(token0 + group) * of.xStride;
   float acc[NT][4] = {};
-  for (int stage = 0; k < end; k += Rows::NUMBERS, stage = stage + 1 == Format::STAGES ? 0 : stage + 1) {
-    uint2 minima[NT];
-    if constexpr (Format::MINIMA) {
+  int sliceEnd = startOf(slice + 1);
+  const auto endSlice = [&] {
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) sums[(slice * TOKENS + n * 8 + quad * 2 + (e & 1)) * PITCH + group + (e >> 1) * 8] = acc[n][e], acc[n][e] = 0;
+    sliceEnd = startOf(++slice + 1);
+  };
+  const uint16_t *x[NT]; // rows behind the last are the last once more
+  const uint2 *xSums[NT];
+#pragma unroll
+  for (int n = 0; n < NT; n++) {
+    const int row = min(token0 + group + 8 * n, of.count - 1);
+    x[n] = with.halves + static_cast<size_t>(row) * of.xStride + quad * (Format::HALVES ? 4 : 8);
+    xSums[n] = with.sums + static_cast<size_t>(row) * readyBlocks(of.depth) * 4 + quad;
+  }
+  const float *xScales = with.scales + token0 + quad * 2;
+  for (int from = first; from < end; from += AHEAD * NUMBERS) {
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) {
+      const int k = from + u * NUMBERS, block = k / READY_BLOCK;
+      if (k >= end) break;
+      while (sliceEnd <= k) endSlice();
+      uint2 groupSums[NT] = {};
+      float2 scales[NT];
+      uint32_t right[TOGETHER][NT][4];
+      const auto take = [&](int firstGroup) {
+#pragma unroll
+        for (int g = 0; g < TOGETHER; g++)
+#pragma unroll
+          for (int n = 0; n < NT; n++) {
+            const uint16_t *at = x[n] + k + 32 * (firstGroup + g);
+            if constexpr (Format::HALVES) takeHalves(right[g][n], at, at + 16);
+            else takeRow(right[g][n], at);
+          }
+      };
+      take(0);
 #pragma unroll
       for (int n = 0; n < NT; n++) {
-        const int token = token0 + group + 8 * n;
-        minima[n] = token < of.count ? groupSums[((static_cast<size_t>(token) * of.depth + k) >> 6) + quad] : uint2{0, 0};
+        if (Format::MINIMA) groupSums[n] = xSums[n][block * 4];
+        scales[n] = *reinterpret_cast<const float2 *>(xScales + block * with.scaleStride + 8 * n);
       }
+      UnitSums<Format, NT> unit(units[u], quad);
+#pragma unroll
+      for (int g = 0; g < GROUPS; g++) {
+        if (g == TOGETHER) take(TOGETHER);
+        unit.addGroup(right[g % TOGETHER], g);
+      }
+      unit.addTo(acc, groupSums, scales);
+      if (k + AHEAD * NUMBERS < end) units[u].load(tiles, k + AHEAD * NUMBERS, lane);
     }
-    uint32_t right[TOGETHER][NT][4];
-    const auto take = [&](int first) {
-#pragma unroll
-      for (int g = 0; g < TOGETHER; g++)
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-          const int at = k + 32 * (first + g);
-          const bf16 *from = x + static_cast<size_t>(8 * n) * of.xStride + at;
-          if ((Format::SLICE_UNIT < Rows::NUMBERS && at >= end) || token0 + group + 8 * n >= of.count) takeNothing(right[g][n]);
-          else if (Format::HALVES) takeHalves(right[g][n], from + quad * 4, from + 16 + quad * 4);
-          else takeRow(right[g][n], from + quad * 8);
-        }
-    };
-    take(0);
-    waitForLoads<Format::STAGES - 1>();
-    __syncwarp();
-    const PackedUnit<Format> unit(rows, stages + stage * Rows::STAGE_BYTES, k);
-#pragma unroll
-    for (int first = 0; first < Format::GROUPS; first += TOGETHER) {
-      if (first > 0) take(first);
-#pragma unroll
-      for (int g = 0; g < TOGETHER; g++)
-        if (Format::SLICE_UNIT == Rows::NUMBERS || k + 32 * (first + g) < end) unit.addGroup(acc, right[g], first + g, quad);
-    }
-    unit.addMinima(acc, minima);
-    __syncwarp();
-    fetch(stage, k + Format::STAGES * Rows::NUMBERS);
   }
-  __syncthreads(); // the stages become sums: [slice][token][PITCH]
-  float *sums = reinterpret_cast<float *>(shared);
-#pragma unroll
-  for (int n = 0; n < NT; n++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) sums[(slice * TOKENS + n * 8 + quad * 2 + (e & 1)) * PITCH + group + (e >> 1) * 8] = acc[n][e];
+  while (slice < lastSlice) endSlice();
   __syncthreads();
 
   const auto sumOf = [&](int token, int row) {
@@ -88,9 +99,10 @@ template <class Format, int NT> __device__ __forceinline__ void multiplyFewPacke
   }
 }
 
-#define FEW_PACKED(NAME, FORMAT)                                                                                                                           \
-  extern "C" __global__ __launch_bounds__(256, 2) void product_##NAME##_8(Product of, const uint2 *groupSums) { multiplyFewPacked<FORMAT, 1>(of, groupSums); } \
-  extern "C" __global__ __launch_bounds__(256, 2) void product_##NAME##_16(Product of, const uint2 *groupSums) { multiplyFewPacked<FORMAT, 2>(of, groupSums); }
+#define FEW_PACKED(NAME, FORMAT)                                                                                                              \
+  extern "C" __global__ __launch_bounds__(256, 2) void product_##NAME##_8(Product of, Ready with) { multiplyFewPacked<FORMAT, 1>(of, with); }    \
+  extern "C" __global__ __launch_bounds__(256, 3) void product_##NAME##_many(Product of, Ready with) { multiplyFewPacked<FORMAT, 1, FORMAT::AHEAD / 2>(of, with); } \
+  extern "C" __global__ __launch_bounds__(256, 2) void product_##NAME##_16(Product of, Ready with) { multiplyFewPacked<FORMAT, 2>(of, with); }
 
 FEW_PACKED(q8, Q8Packed)
 FEW_PACKED(q4, Q4Packed)

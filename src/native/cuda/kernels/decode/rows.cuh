@@ -3,7 +3,7 @@
 #pragma once
 #include "../carried.cuh"
 #include "adapters.cuh"
-#include "formats.cuh"
+#include "packed.cuh"
 
 // What a row of the batch is: the slot of its sequence (below zero: none), its token and its position.
 struct Rows {
@@ -26,13 +26,19 @@ extern "C" __global__ void begin_step(int *board, const int *commands, int rowSl
   }
 }
 
-// The format of the table: 0 BF16, 1 Q8_0, 2 Q4_K, 3 Q6_K.
+// The format of the table: 0 BF16, 1 Q8_0, 2 Q4_K, 3 Q6_K, as in a file; 4 more if it is packed.
 extern "C" __global__ void embed_rows(const uint8_t *table, int format, const int *tokens, float *x, int width) {
   letNextBegin();
   waitForPrevious();
   const size_t token = tokens[blockIdx.x];
   for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
     uint32_t some[4];
+    if (format > 3) {
+      float each[8];
+      for (int k = 0; k < 8; k++) each[k] = rounded(packedNumber(table, format - 4, width, static_cast<int>(token), i + k));
+      putEightFloats(x + static_cast<size_t>(blockIdx.x) * width + i, each);
+      continue;
+    }
     if (format == 0) Bf16Rows::eight(some, table + token * Bf16Rows::rowBytes(width), i);
     else if (format == 1) Q8Rows::eight(some, table + token * Q8Rows::rowBytes(width), i);
     else if (format == 2) Q4Rows::eight(some, table + token * Q4Rows::rowBytes(width), i);
@@ -62,26 +68,36 @@ __device__ __forceinline__ void addRanks(const Delta &delta, const float *sums, 
   for (int row = 0; row < 8; row++) to[row] += sum[row];
 }
 
-// x += branch (if there is one) and what the row's adapter adds to it, out = x · weight / rms(x). One block for each row.
-extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weight, bf16 *out, int width, int outStride, float epsilon, Adapters adapters) {
+// x += branch (if there is one) and what the row's adapter adds to it, out = x · weight / rms(x), which is also made ready
+// for quantized weights if they come next. One block for each row.
+extern "C" __global__ __launch_bounds__(256, 2) void norm_rows(float *x, Branch branch, const float *weight, bf16 *out, int width, int outStride, float epsilon, Adapters adapters, Ready ready) {
   __shared__ float sums[MOST_RANK];
   const Delta delta = adapters.deltaOf(blockIdx.x, 0);
+  const int own = threadIdx.x * 8;
+  float factors[8] = {}; // of the thread's first numbers
+  if (own < width) eightFloats(weight + own, factors);
   letNextBegin();
   waitForPrevious();
   const size_t at = static_cast<size_t>(blockIdx.x) * width;
   const bool adds = branch.whole != nullptr || branch.parts != nullptr;
   DYNAMIC_SHARED(rowMemory);
   float *kept = reinterpret_cast<float *>(rowMemory);
+  float v[8], w[8]; // of the thread's first numbers, which are on their way while the adapter's sums are
+  if (own < width) {
+    eightFloats(x + at + own, v);
+    if (adds) branch.eight(at + own, w);
+  }
   if (delta.changes()) {
     for (int r = threadIdx.x; r < delta.ranks; r += blockDim.x) sums[r] = delta.sumOf(r);
     __syncthreads();
   }
   float squares = 0;
-  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
-    float v[8], w[8];
-    eightFloats(x + at + i, v);
+  for (int i = own; i < width; i += blockDim.x * 8) {
+    if (i != own) {
+      eightFloats(x + at + i, v);
+      if (adds) branch.eight(at + i, w);
+    }
     if (adds) {
-      branch.eight(at + i, w);
       if (delta.changes()) addRanks(delta, sums, i, w);
 #pragma unroll
       for (int k = 0; k < 8; k++) v[k] += w[k];
@@ -93,13 +109,17 @@ extern "C" __global__ void norm_rows(float *x, Branch branch, const float *weigh
   }
   const float by = rsqrtf(blockSum(squares) / width + epsilon);
   bf16 *row = out + static_cast<size_t>(blockIdx.x) * outStride;
-  for (int i = threadIdx.x * 8; i < width; i += blockDim.x * 8) {
-    float v[8], w[8];
-    eightFloats(kept + i, v);
-    eightFloats(weight + i, w);
+  const int before = (threadIdx.x & 31) * 8;
+  for (int i = threadIdx.x * 8; i - before < width; i += blockDim.x * 8) { // whole warps
+    float v[8] = {};
+    if (i < width) {
+      eightFloats(kept + i, v);
+      if (i != own) eightFloats(weight + i, factors);
 #pragma unroll
-    for (int k = 0; k < 8; k++) v[k] = v[k] * by * w[k];
-    putEight(row + i, v);
+      for (int k = 0; k < 8; k++) v[k] = v[k] * by * factors[k];
+      putEight(row + i, v);
+    }
+    if (ready.halves != nullptr) putReady(ready, blockIdx.x, width, i, v);
   }
 }
 
@@ -135,11 +155,18 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
   const bool isQuery = head < of.heads, isValue = head >= of.heads + of.keyHeads;
   Delta delta = {nullptr, nullptr, 0, 0, 0};
   if (row < rows.count) delta = adapters.deltaOf(row, isQuery ? 0 : isValue ? 2 : 1);
+  // Which rows there are, their places and pages are known before the first of these kernels starts.
+  const int slot = row < rows.count ? rows.slots[row] : NO_SLOT, position = slot < 0 ? 0 : rows.positions[row];
+  const int page = slot < 0 || isQuery ? 0 : pages.table[static_cast<size_t>(slot) * pages.tableStride + position / PAGE];
+  const int pairs = of.length / 2, place = position % PAGE;
+  float2 turn[MOST_LANE_PAIRS];
+#pragma unroll
+  for (int k = 0; k < MOST_LANE_PAIRS; k++)
+    if (lane + 32 * k < pairs) turn[k] = isValue ? make_float2(1, 0) : turns[static_cast<size_t>(position) * pairs + lane + 32 * k];
   letNextBegin();
   waitForPrevious();
-  if (row >= rows.count || rows.slots[row] < 0) return;
+  if (slot < 0) return;
   const float *norm = isValue ? nullptr : isQuery ? queryNorm : keyNorm;
-  const int position = rows.positions[row], pairs = of.length / 2, place = position % PAGE;
   const size_t from = (static_cast<size_t>(row) * all + head) * of.length;
   float added[MOST_LANE_PAIRS][2] = {};
   if (delta.changes()) {
@@ -181,7 +208,6 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
   bf16 *to = queries + (static_cast<size_t>(row) * of.heads + head) * of.length;
   int step = 1;
   if (!isQuery) {
-    const int page = pages.table[static_cast<size_t>(rows.slots[row]) * pages.tableStride + position / PAGE];
     if (isValue) {
       to = pages.values(page, head - of.heads - of.keyHeads, of.length) + static_cast<size_t>(place) * (of.straight ? of.length : 1);
       step = of.straight ? 1 : PAGE;
@@ -193,8 +219,7 @@ extern "C" __global__ void turn_rows(Branch qkv, bf16 *queries, Pages pages, Row
     if (pair >= pairs) break;
     const int a = of.halves ? pair : 2 * pair, b = of.halves ? pair + pairs : a + 1;
     if (norm != nullptr) x[k] *= by * norm[a], y[k] *= by * norm[b];
-    const float2 turn = isValue ? make_float2(1, 0) : turns[static_cast<size_t>(position) * pairs + pair];
-    const float2 now = turnedPair(x[k], y[k], turn);
+    const float2 now = turnedPair(x[k], y[k], turn[k]);
     to[a * step] = __float2bfloat16(now.x), to[b * step] = __float2bfloat16(now.y);
   }
 }

@@ -109,6 +109,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         hurry: row.minReplicas === 0,
         decoder: ctx.config.serving.decoder,
         batch_invariant: ctx.config.serving.batch_invariant,
+        repack: ctx.config.serving.repack,
         guesses: ctx.config.serving.guesses,
         // rotations depend on the length of the context
         ...(store

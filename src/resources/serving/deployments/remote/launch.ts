@@ -107,6 +107,7 @@ function planOf(ctx: Ctx, row: DeploymentRow, parts: Parts, file: InputFile): Re
     hurry: row.minReplicas === 0,
     decoder: parts.adapter === null ? ctx.config.serving.decoder : "library",
     batch_invariant: ctx.config.serving.batch_invariant,
+    repack: ctx.config.serving.repack,
     guesses: ctx.config.serving.guesses,
     data_dir: "",
     threads: 1,

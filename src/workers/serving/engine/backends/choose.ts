@@ -5,8 +5,9 @@ import { type Device, PAGE } from "../../../../native/cuda/decode/kernels.ts";
 import { OutOfMemory } from "../../../../native/ggml/out_of_memory.ts";
 import { openReader } from "../../../../native/shim/read.ts";
 import { openDecoder } from "../../../decoder/decoder.ts";
-import { loadModel, reasonAgainst } from "../../../decoder/model.ts";
-import { dependsOnBatch, wideFor } from "../../../decoder/plan.ts";
+import { type DecoderModel, loadModel, reasonAgainst } from "../../../decoder/model.ts";
+import { dependsOnBatch, hasWidePasses, wideFor } from "../../../decoder/plan.ts";
+import { decodedBytes, holdDecoded } from "../../../decoder/steps/wide.ts";
 import type { BlockStore, Decoder } from "../../../decoder/types.ts";
 import type { OpenMessage } from "../thread/messages.ts";
 import { deviceFor, headerFor } from "./ahead.ts";
@@ -64,8 +65,10 @@ function load(device: Device, { open, blocks }: Opening, header: Header): Opened
       wide,
       adapters: { most: MOST_ADAPTERS, read },
     });
+    const copies = open.repack === "auto" && hasWidePasses(wide, parallel) ? tryCopies(device, model) : null;
     const close = () => {
       decoder.close();
+      copies?.free();
       model.free();
       device.close();
     };
@@ -74,4 +77,13 @@ function load(device: Device, { open, blocks }: Opening, header: Header): Opened
     model.free();
     throw error;
   }
+}
+
+const MOST_OF_FREE = 1 / 4;
+
+/** A copy in BF16 of quantized weights, where it takes little of the memory that is left. */
+function tryCopies(device: Device, model: DecoderModel) {
+  const bytes = decodedBytes(model);
+  if (bytes === 0 || bytes > device.freeBytes() * MOST_OF_FREE) return null;
+  return holdDecoded(device, model);
 }

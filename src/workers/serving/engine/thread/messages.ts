@@ -5,7 +5,7 @@
 import type { PrefixCounts } from "../../../protocol.ts";
 import type { AdapterFile, AdapterPart } from "../adapters.ts";
 import type { PrefixOptions } from "../prefixes/folder.ts";
-import type { DecoderChoice, InvarianceChoice, ModelFacts, PromptRows, Sampling } from "../types.ts";
+import type { DecoderChoice, InvarianceChoice, ModelFacts, PromptRows, RepackChoice, Sampling } from "../types.ts";
 
 export type OpenMessage = {
   type: "open";
@@ -24,6 +24,7 @@ export type OpenMessage = {
   steady: boolean;
   decoder: DecoderChoice;
   batchInvariant: InvarianceChoice;
+  repack: RepackChoice;
   images: boolean;
   /** Null: prompts stay in memory only. */
   prefixes: PrefixOptions | null;
