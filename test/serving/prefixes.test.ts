@@ -16,6 +16,7 @@ const models = tempDir();
 const SIZE = { arch: "llama", type: "F16", width: 128, heads: 2, kvHeads: 1, context: 1024 } as const;
 const model = makeModel(models, SIZE);
 const KEY = "11".repeat(32);
+const CLEAR = 0.03;
 
 type Keeping = {
   engine: Engine;
@@ -158,7 +159,8 @@ describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const
     const dir = tempDir();
     const int = (most: number) => Math.floor(random() * most);
     const talks = Array.from({ length: 5 }, (_, i) => ask(`${i} ${LONG.slice(int(150))}`));
-    const expected = new Map<string, number[]>();
+    const expected = new Map<string, number[] | null>();
+    let ties = 0;
     const adapters = [1, 2].map((adapterSeed) => makeAdapter(models, { ...SIZE, strength: 3, adapterSeed }));
     const link = join(tempDir(), "blocks"); // without it, what a process still writes is lost, as after a kill
     let attached = 0;
@@ -200,16 +202,26 @@ describe.each(canCompute ? (["library", "own"] as const) : (["library"] as const
       const same = by && `a${attached}`;
       const key = `${same} ${text}`;
       if (!expected.has(key)) {
-        expected.set(key, (await answer(plain, text, same)).tokens);
+        expected.set(key, await clearAnswer(plain, text, same));
         await plain.engine.clear();
       }
       const said = await answer(now, text, by);
-      expect(said.tokens).toEqual(expected.get(key)!);
+      const right = expected.get(key) ?? null;
+      if (right === null) ties++;
+      else expect(said.tokens).toEqual(right);
       cached += said.cached;
       asked += said.length;
     }
-    if (count > 50) expect(cached / asked).toBeGreaterThan(0.1);
+    if (count > 50) expect([cached / asked > 0.1, ties < count / 2]).toEqual([true, true]);
   }, 3_600_000);
+
+  /** Null: two tokens nearly tie, and the library's last bits depend on how a prompt is cut into batches. */
+  async function clearAnswer({ engine }: Keeping, text: string, adapter?: string): Promise<number[] | null> {
+    const prompt = tokens(engine, text);
+    const said = await sayOne(engine, { prompt, maxTokens: 16, topLogprobs: 2, ...(adapter ? { adapter } : {}) });
+    const lead = Math.min(...said.logprobs.map(({ top: [first, second] }) => first!.logprob - second!.logprob));
+    return decoder === "own" || lead > CLEAR ? said.tokens : null;
+  }
 });
 
 function damage(path: string, int: (most: number) => number) {
