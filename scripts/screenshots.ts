@@ -37,6 +37,7 @@ type State = (typeof STATES)[number];
 const README = ["home", "run", "playground", "detect"];
 const README_SIZE = { width: 1280, height: 760 };
 const HIGHEST = 2_400;
+const SLOW_MS = 120_000; // pictures are also taken beside other work
 const VARIANTS = [
   ["desktop", false],
   ["desktop", true],
@@ -130,7 +131,7 @@ async function take(state: State, shots: readonly Shot[], from = { url: server.u
     for (const shot of wanted) {
       await page.resize(flags.readme ? README_SIZE : SIZES[size]);
       if (trouble) await openTroubled(page, shot.path);
-      else await page.at(shot.path);
+      else await page.at(shot.path, SLOW_MS);
       await shot.prepare?.(page);
       await settle(page, state === "loading");
       if (!flags.readme) await grow(page, SIZES[size].width, state === "loading");

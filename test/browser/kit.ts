@@ -120,9 +120,9 @@ async function drive(page: BrowserTab, origin: string, size: Size) {
     waitForText: (wanted: string, deadlineMs?: number) =>
       waitFor(`the text ${wanted}`, async () => (await text()).includes(wanted), deadlineMs),
     /** Opens an address and waits until nothing loads any more. */
-    async at(path: string) {
+    async at(path: string, deadlineMs?: number) {
       await page.send("Page.navigate", { url: origin + path });
-      await waitFor(`the page ${path}`, () => run<boolean>(SETTLED));
+      await waitFor(`the page ${path}`, () => run<boolean>(SETTLED), deadlineMs);
     },
     path: () => run<string>("location.pathname + location.search"),
     /** Signs in as the page does, without typing the key. */

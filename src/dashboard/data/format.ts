@@ -9,17 +9,22 @@ export const NONE = "–";
 export const bytes = (value: number | null | undefined): string =>
   value === null || value === undefined || !Number.isFinite(value) ? NONE : formatBytes(value);
 
+const WHOLE = new Intl.NumberFormat("en-US"); // a new one for each cell of a table would take longer than the cell
+
 /** 1234567 → "1,234,567" */
 export const count = (value: number | null | undefined): string =>
-  value === null || value === undefined ? NONE : value.toLocaleString("en-US");
+  value === null || value === undefined ? NONE : WHOLE.format(value);
 
 /** At most `digits` significant digits: 0.012345 → "0.0123", 2640.4 → "2,640" */
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9)) return value.toExponential(digits - 1);
   const whole = Math.floor(Math.log10(Math.abs(value) || 1)) + 1;
-  return value.toLocaleString("en-US", { maximumFractionDigits: Math.max(0, digits - whole) });
+  return decimals(Math.max(0, digits - whole)).format(value);
 }
+
+const DECIMALS: Intl.NumberFormat[] = [];
+const decimals = (most: number) => (DECIMALS[most] ??= new Intl.NumberFormat("en-US", { maximumFractionDigits: most }));
 
 export const percent = (share: number | null | undefined, digits = 0): string =>
   share === null || share === undefined ? NONE : `${(share * 100).toFixed(digits)} %`;
@@ -48,9 +53,10 @@ export function ago(iso: string, nowMs: number): string {
   return seconds > 0 ? `${text} ago` : `in ${text}`;
 }
 
+const EXACT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
+
 /** The exact time, in the reader's zone: "16 Nov 2026, 15:04:05 UTC" */
-export const exactTime = (iso: string): string =>
-  new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
+export const exactTime = (iso: string): string => (Number.isNaN(Date.parse(iso)) ? iso : EXACT.format(Date.parse(iso)));
 
 /** 1 run, 2 runs */
 export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;

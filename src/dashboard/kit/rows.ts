@@ -22,15 +22,30 @@ export function sorted<T>(rows: readonly T[], by: (row: T) => SortValue, down: b
     .map(({ row }) => row);
 }
 
-/** Parts of this many rows are drawn or left out together. */
-export const CHUNK = 50;
+/** Parts of this many rows are drawn or left out together: so few that a frame of scrolling has little to draw. */
+export const CHUNK = 5;
+/** A list of at most this many rows is one part. */
+export const MOST_WHOLE = 100;
 
 export type Part<T> = { key: string; rows: readonly T[] };
 
 export function chunksOf<T>(rows: readonly T[], keyOf: (row: T) => string): Part<T>[] {
-  if (rows.length <= 2 * CHUNK) return [{ key: "all", rows }];
+  if (rows.length <= MOST_WHOLE) return [{ key: "all", rows }];
   return Array.from({ length: Math.ceil(rows.length / CHUNK) }, (_, i) => {
     const part = rows.slice(i * CHUNK, (i + 1) * CHUNK);
     return { key: part[0] ? keyOf(part[0]) : String(i), rows: part };
   });
+}
+
+/** The parts `first` to `last` are drawn; the others are empty space, in pixels. */
+export type Near = { first: number; last: number; above: number; below: number };
+
+/** The parts between two places, in pixels from the upper edge of the first part. At least one. */
+export function nearParts(heights: readonly number[], from: number, to: number): Near {
+  const whole = heights.reduce((sum, height) => sum + height, 0);
+  let [first, above] = [0, 0];
+  while (first < heights.length - 1 && above + (heights[first] ?? 0) <= from) above += heights[first++] ?? 0;
+  let [last, end] = [first, above + (heights[first] ?? 0)];
+  while (last < heights.length - 1 && end < to) end += heights[++last] ?? 0;
+  return { first, last, above, below: whole - end };
 }

@@ -1,7 +1,7 @@
 /** Tables of any length: parts that are far from the screen are not drawn. Arrow keys move between rows. */
-import { type ComponentChildren, Fragment } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { CHUNK, chunksOf, type Sort, type SortValue } from "./rows.ts";
+import { type ComponentChildren, Fragment, type RefObject, type VNode } from "preact";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { CHUNK, chunksOf, type Near, nearParts, type Part as PartOf, type Sort, type SortValue } from "./rows.ts";
 
 export type Column<T> = {
   title: string;
@@ -31,37 +31,95 @@ type TableProps<T> = {
 };
 
 const ROW_PX = 38; // until the first part is drawn
+/** Rows are drawn this far above and below the window. */
+const NEAR_PX = 600;
 
 export const keyOfColumn = <T,>({ key, title }: Column<T>): string => key ?? title;
 
 export function Table<T>(props: TableProps<T>) {
   const { label, rows, columns, keyOf, sort, onSort } = props;
-  const parts = chunksOf(rows, keyOf);
+  const parts = useMemo(() => chunksOf(rows, keyOf), [rows]);
+  const table = useRef<HTMLTableElement>(null);
+  const { first, last, above, below } = useNear(table, parts);
+  const isLong = parts.length > 1;
+  const made = useMemo(() => new Map<string, VNode>(), [props]); // scrolling draws only what is new
+  const drawn = (part: PartOf<T>, i: number) => {
+    const before = (first + i) * CHUNK - 1;
+    const kept = made.get(part.key) ?? <Part key={part.key} {...props} rows={part.rows} before={before} all={rows} />;
+    made.set(part.key, kept);
+    return kept;
+  };
   const shape = columns.map(keyOfColumn).join("\n");
-  const [rowPx, setRowPx] = useState(ROW_PX);
   // Who has a keyboard alone scrolls a wide table by its links. One without any has to take the focus itself.
   const ownFocus = props.href || onSort ? {} : { role: "group" as const, "aria-label": label, tabIndex: 0 };
   return (
     <div class="scroll" {...ownFocus}>
-      <table class="rows" key={shape} aria-rowcount={parts.length > 1 ? rows.length + 1 : undefined}>
+      <table ref={table} class="rows" key={shape} aria-rowcount={isLong ? rows.length + 1 : undefined}>
         <caption class="hidden">{label}</caption>
-        <Head columns={columns} sort={sort} onSort={onSort} isLong={parts.length > 1} />
-        {parts.map((part, i) => (
-          <Part
-            key={part.key}
-            {...props}
-            rows={part.rows}
-            before={i * CHUNK - 1}
-            all={rows}
-            isFirst={i < 2}
-            rowPx={rowPx}
-            onMeasure={i === 0 ? setRowPx : undefined}
-          />
-        ))}
+        <Head columns={columns} sort={sort} onSort={onSort} isLong={isLong} />
+        {isLong && <Space key="above" px={above} columns={columns.length} />}
+        {parts.slice(first, last + 1).map(drawn)}
+        {isLong && <Space key="below" px={below} columns={columns.length} />}
       </table>
     </div>
   );
 }
+
+/** In place of rows that are not drawn. */
+const Space = ({ px, columns }: { px: number; columns: number }) => (
+  <tbody class="far" aria-hidden="true">
+    <tr style={{ height: `${px}px` }}>
+      <td colSpan={columns} />
+    </tr>
+  </tbody>
+);
+
+/** The parts near the window. It follows scrolling, the size of the window, and what comes above the table. */
+function useNear<T>(table: RefObject<HTMLTableElement | null>, parts: readonly PartOf<T>[]): Near {
+  const heights = useRef(new Map<string, number>()).current; // of parts that were drawn
+  const near = (from: number, to: number) => {
+    const drawn = parts.filter(({ key }) => heights.has(key));
+    const rows = drawn.reduce((sum, part) => sum + part.rows.length, 0);
+    const px = rows === 0 ? ROW_PX : drawn.reduce((sum, { key }) => sum + (heights.get(key) ?? 0), 0) / rows;
+    return nearParts(
+      parts.map((part) => heights.get(part.key) ?? part.rows.length * px),
+      from - NEAR_PX,
+      to + NEAR_PX,
+    );
+  };
+  const [shown, setShown] = useState<Near>(() => near(0, innerHeight));
+  const follow = useRef(() => {});
+  follow.current = () => {
+    const bodies = [...(table.current?.tBodies ?? [])].slice(1, -1);
+    for (const [i, body] of bodies.entries()) {
+      const part = parts[shown.first + i];
+      if (part) heights.set(part.key, body.offsetHeight);
+    }
+    const top = table.current?.tBodies[0]?.getBoundingClientRect().top ?? 0;
+    const next = near(-top, innerHeight - top);
+    if (next.first !== shown.first || next.last !== shown.last) setShown(next);
+  };
+  const isLong = parts.length > 1;
+  useLayoutEffect(() => {
+    if (!isLong) return;
+    const move = () => follow.current();
+    const sizes = new ResizeObserver(move);
+    sizes.observe(document.documentElement);
+    addEventListener("scroll", move, { passive: true, capture: true });
+    return () => {
+      sizes.disconnect();
+      removeEventListener("scroll", move, { capture: true });
+    };
+  }, [isLong]);
+  useLayoutEffect(() => {
+    if (isLong) follow.current();
+  }, [parts]);
+  if (!isLong) return WHOLE;
+  const last = Math.min(shown.last, parts.length - 1);
+  return last === shown.last ? shown : near(0, innerHeight);
+}
+
+const WHOLE: Near = { first: 0, last: 0, above: 0, below: 0 };
 
 const classOf = <T,>({ numeric, wide }: Column<T>) => `${numeric ? "n" : ""} ${wide ? "wide" : ""}`;
 
@@ -72,11 +130,16 @@ function Head<T>({ columns, sort, onSort, isLong }: HeadProps<T>) {
   const row = useRef<HTMLTableRowElement>(null);
   const [widths, setWidths] = useState<readonly string[]>([]);
   useLayoutEffect(() => {
+    const table = row.current?.closest("table");
+    if (!isLong || !table) return;
     const cells = [...(row.current?.cells ?? [])].map(({ offsetWidth }) => offsetWidth);
     const all = cells.reduce((sum, width) => sum + width, 0);
-    const table = row.current?.closest("table");
-    if (table) table.style.tableLayout = isLong ? "fixed" : "";
-    setWidths(isLong && all > 0 ? cells.map((width) => `${((100 * width) / all).toFixed(2)}%`) : []);
+    table.style.tableLayout = "fixed";
+    if (all > 0) setWidths(cells.map((width) => `${((100 * width) / all).toFixed(2)}%`));
+    return () => {
+      table.style.tableLayout = "";
+      setWidths([]);
+    };
   }, [isLong]);
   return (
     <thead>
@@ -117,50 +180,15 @@ type PartProps<T> = Pick<TableProps<T>, "rows" | "columns" | "keyOf" | "href" | 
   /** Index of the row before this part, among all. */
   before: number;
   all: readonly T[];
-  isFirst: boolean;
-  /** Height of a row that was not drawn yet. */
-  rowPx: number;
-  onMeasure: ((px: number) => void) | undefined;
 };
 
-const NEAR = "1500px 0px";
-
-/** A part of the rows. Far from the screen it is an empty space of the same height. */
-function Part<T>({ rows, columns, keyOf, href, sectionOf, before, all, isFirst, rowPx, onMeasure }: PartProps<T>) {
-  const body = useRef<HTMLTableSectionElement>(null);
-  const height = useRef<number | undefined>(undefined); // once it was drawn
-  const isWhole = rows.length === all.length;
-  const [isNear, setNear] = useState(isFirst || isWhole);
-  useLayoutEffect(() => {
-    const element = body.current;
-    if (!element || isWhole) return;
-    onMeasure?.(element.offsetHeight / rows.length);
-    const watch = new IntersectionObserver(
-      ([entry]) => {
-        if (!entry) return;
-        if (!entry.isIntersecting && entry.boundingClientRect.height > 0)
-          height.current = entry.boundingClientRect.height;
-        setNear(entry.isIntersecting);
-      },
-      { rootMargin: NEAR },
-    );
-    watch.observe(element);
-    return () => watch.disconnect();
-  }, [isWhole]);
-  if (!isNear && !isWhole)
-    return (
-      <tbody ref={body} class="far">
-        <tr style={{ height: `${height.current ?? rows.length * rowPx}px` }}>
-          <td colSpan={columns.length} />
-        </tr>
-      </tbody>
-    );
+function Part<T>({ rows, columns, keyOf, href, sectionOf, before, all }: PartProps<T>) {
   const sectionAt = (i: number) => {
     const row = all[before + 1 + i];
     return row === undefined ? undefined : sectionOf?.(row);
   };
   return (
-    <tbody ref={body}>
+    <tbody>
       {rows.map((row, i) => {
         const section = sectionAt(i);
         return (

@@ -22,21 +22,35 @@ export function WhenSeen({ height, children }: { height: number; children: Compo
 
 const STILL_MS = 150;
 
+/** What to do when an element stays on the screen, and those of them that are there now. One observer for all: a long list has many. */
+const wishes = new Map<Element, () => void>();
+const seen = new Set<Element>();
+let pause: ReturnType<typeof setTimeout> | undefined;
+let watch: IntersectionObserver | undefined;
+
+function note(entries: readonly IntersectionObserverEntry[]) {
+  for (const { target, isIntersecting } of entries) seen[isIntersecting ? "add" : "delete"](target);
+  clearTimeout(pause);
+  pause = setTimeout(() => {
+    for (const element of seen) wishes.get(element)?.();
+    seen.clear();
+  }, STILL_MS);
+}
+
 /** Draws its children when they stay on the screen for a moment: scrolling past loads nothing. */
 export function WhenStill({ height, children }: { height: number; children: ComponentChildren }) {
   const ref = useRef<HTMLDivElement>(null);
   const [isStill, setStill] = useState(false);
   useEffect(() => {
-    if (!ref.current || isStill) return;
-    let waiting: ReturnType<typeof setTimeout> | undefined;
-    const watch = new IntersectionObserver(([entry]) => {
-      clearTimeout(waiting);
-      if (entry?.isIntersecting) waiting = setTimeout(() => setStill(true), STILL_MS);
-    });
-    watch.observe(ref.current);
+    const element = ref.current;
+    if (!element || isStill) return;
+    watch ??= new IntersectionObserver(note);
+    wishes.set(element, () => setStill(true));
+    watch.observe(element);
     return () => {
-      clearTimeout(waiting);
-      watch.disconnect();
+      watch?.unobserve(element);
+      wishes.delete(element);
+      seen.delete(element);
     };
   }, [isStill]);
   return (
