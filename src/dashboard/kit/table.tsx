@@ -97,7 +97,7 @@ function useNear<T>(table: RefObject<HTMLTableElement | null>, parts: readonly P
     }
     const top = table.current?.tBodies[0]?.getBoundingClientRect().top ?? 0;
     const next = near(-top, innerHeight - top);
-    if (next.first !== shown.first || next.last !== shown.last) setShown(next);
+    if (!isSame(next, shown)) setShown(next);
   };
   const isLong = parts.length > 1;
   useLayoutEffect(() => {
@@ -118,6 +118,9 @@ function useNear<T>(table: RefObject<HTMLTableElement | null>, parts: readonly P
   const last = Math.min(shown.last, parts.length - 1);
   return last === shown.last ? shown : near(0, innerHeight);
 }
+
+const isSame = (a: Near, b: Near) =>
+  a.first === b.first && a.last === b.last && Math.abs(a.above - b.above) < 1 && Math.abs(a.below - b.below) < 1;
 
 const WHOLE: Near = { first: 0, last: 0, above: 0, below: 0 };
 

@@ -3,6 +3,7 @@ import type { Dataset } from "../../../resources/data/datasets/schema.ts";
 import { bytes, count, NONE, words } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
+import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
@@ -40,10 +41,16 @@ export function Page() {
 }
 
 const NoDataset = () => (
-  <Empty title="No dataset yet" command="verk datasets push rows.jsonl --name sums">
+  <Empty
+    title="No dataset yet"
+    command="verk datasets push rows.jsonl --name sums"
+    action={may("training", false) && <Button onClick={chooseFile}>Choose a file</Button>}
+  >
     Upload a file of rows, such as prompts and their answers: JSON, CSV, TSV or Parquet.
   </Empty>
 );
+
+const chooseFile = () => document.querySelector<HTMLButtonElement>(".datasets-drop")?.click();
 
 const Datasets = ({ rows }: { rows: readonly Dataset[] }) => (
   <Table

@@ -82,7 +82,7 @@ export function Page() {
             <SelectField
               label="Memory at a context of"
               value={context}
-              options={CONTEXTS.map((each) => [each, `${count(Number(each))} tokens`] as const)}
+              options={CONTEXTS.map((each) => [each, `Memory at ${count(Number(each))} tokens`] as const)}
               onChange={(next) => setQuery({ context: next })}
             />
           </search>

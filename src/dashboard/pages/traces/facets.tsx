@@ -7,6 +7,7 @@ import { useRunNames } from "../../data/run_names.ts";
 import { Card } from "../../kit/card.tsx";
 import { ErrorBox, Skeleton } from "../../kit/page.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
+import { isFiltered } from "./filter_bar.tsx";
 import { EVERYTHING, type FilterName } from "./filters.ts";
 import { sourceName } from "./status.tsx";
 import type { TraceFacets } from "./types.ts";
@@ -33,6 +34,8 @@ export function Facets({ of }: { of: Resource<TraceFacets> }) {
 
 function Groups({ of }: { of: TraceFacets }) {
   const nameOf = useRunNames();
+  if (of.total === 0 && of.source.length === 0 && !isFiltered())
+    return <p class="muted">The values of requests appear here, to choose from.</p>;
   const plain = (values: readonly { value: string; count: number }[]): Value[] =>
     values.map(({ value, count }) => ({ value, count, shown: value }));
   return (

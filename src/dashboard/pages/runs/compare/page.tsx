@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 import { keep, readKept, textsOr } from "../../../data/kept.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { Arrange } from "../../../kit/arrange.tsx";
-import { Button, IconButton } from "../../../kit/button.tsx";
+import { Button, IconButton, LinkButton } from "../../../kit/button.tsx";
+import { Card } from "../../../kit/card.tsx";
 import { SelectField } from "../../../kit/field.tsx";
 import { Empty, ErrorBox, Page as Frame, Skeleton } from "../../../kit/page.tsx";
 import { queryOf, setQuery } from "../../../shell/router.ts";
@@ -60,7 +61,13 @@ export function Page() {
           </div>
         )}
         {error && <ErrorBox error={error} retry={refresh} />}
-        {ids.length === 0 && <Empty title="Choose runs to compare">Add two or more runs above.</Empty>}
+        {ids.length === 0 && (
+          <Card>
+            <Empty title="Choose runs to compare" action={<LinkButton href="/runs">All runs</LinkButton>}>
+              Add two or more runs above, or pick them in the list.
+            </Empty>
+          </Card>
+        )}
         {runs && runs.length > 0 && (
           <>
             <StyleBar curveStyle={curveStyle}>
