@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
+import type { Dataset } from "../../../resources/data/datasets/schema.ts";
 import type { AnnotationItem, AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { count, duration, plural, words } from "../../data/format.ts";
 import { lastLine } from "../../data/messages.ts";
-import { deleteResource, reload, useList, useResource } from "../../data/resource.ts";
+import { areAnswered, deleteResource, reload, useList, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -17,21 +18,22 @@ import type { PageProps } from "../spec.ts";
 import { AddRows } from "./add_rows.tsx";
 import { Agreement } from "./agreement.tsx";
 import { Progress } from "./progress.tsx";
-import { DatasetName, SetTarget, TrainOnThese } from "./target.tsx";
+import { DatasetName, SetTarget, TrainOnThese, useTarget } from "./target.tsx";
 
 export function Page({ params }: PageProps) {
   const path = `/v1/annotation_queues/${params["id"]}`;
   const queue = useResource<AnnotationQueue>(path, { events: ["annotation_"] });
   const items = useList<AnnotationItem>(`${path}/items?limit=50`, { events: ["annotation_"] });
-  const { data } = queue;
+  const target = useTarget(queue.data?.dataset_id ?? null);
+  const data = areAnswered(queue, target, { ...items, data: items.items }) ? queue.data : undefined;
   return (
     <Frame
       title={data?.name ?? "Annotation queue"}
       above={[["Annotate", "/annotate"]]}
       purpose={data?.mode === "pairwise" ? "People choose between two answers." : "People label or correct one answer."}
-      actions={data && may("training", false) && <Actions queue={data} path={path} />}
+      actions={data && may("training", false) && <Actions queue={data} target={target.data} path={path} />}
     >
-      <Loaded of={queue} skeleton={<Skeleton height={420} />}>
+      <Loaded of={{ ...queue, data }} skeleton={<Skeleton height={420} />}>
         {(loaded) => (
           <div class="grid two">
             <div class="grid">
@@ -52,7 +54,9 @@ export function Page({ params }: PageProps) {
   );
 }
 
-function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
+type ActionsProps = { queue: AnnotationQueue; target: Dataset | undefined; path: string };
+
+function Actions({ queue, target, path }: ActionsProps) {
   const [isOpen, setIsOpen] = useState<"add" | "delete" | "target" | undefined>(undefined);
   const close = () => setIsOpen(undefined);
   const remove = async () => {
@@ -65,7 +69,7 @@ function Actions({ queue, path }: { queue: AnnotationQueue; path: string }) {
       <LinkButton kind="primary" href={`/annotate/${queue.id}/work`}>
         Annotate items
       </LinkButton>
-      <TrainOnThese queue={queue} />
+      {target && <TrainOnThese queue={queue} rows={target} />}
       {queue.dataset_id === null && <Button onClick={() => setIsOpen("target")}>Set a dataset</Button>}
       <Button onClick={() => setIsOpen("add")}>Add rows</Button>
       <Button kind="danger" onClick={() => setIsOpen("delete")}>

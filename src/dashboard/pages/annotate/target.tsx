@@ -57,15 +57,17 @@ export async function targetOf(value: string, queue: string, mode: Mode): Promis
 /** No event says that a row has come. */
 const ROWS_MS = 3_000;
 
-/** Opens New run with the rows of the queue, once there is one. */
-export function TrainOnThese({ queue }: { queue: AnnotationQueue }) {
-  const id = queue.dataset_id;
-  const dataset = useResource<Dataset>(id === null ? null : `/v1/datasets/${encodeURIComponent(id)}`, {
+/** The dataset that gets the rows. `id` null: none does. */
+export const useTarget = (id: string | null) =>
+  useResource<Dataset>(id === null ? null : `/v1/datasets/${encodeURIComponent(id)}`, {
     events: ["dataset.", "annotation_"],
     everyMs: ROWS_MS,
   });
-  if (id === null || !dataset.data?.num_rows) return null;
-  const query = new URLSearchParams({ method: OF_MODE[queue.mode].method, dataset: id });
+
+/** Opens New run with the rows of the queue, once there is one. */
+export function TrainOnThese({ queue, rows }: { queue: AnnotationQueue; rows: Dataset }) {
+  if (!rows.num_rows) return null;
+  const query = new URLSearchParams({ method: OF_MODE[queue.mode].method, dataset: rows.id });
   return <LinkButton href={`/runs/new?${query}`}>Train on these</LinkButton>;
 }
 

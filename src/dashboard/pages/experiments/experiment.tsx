@@ -4,7 +4,7 @@ import type { ExperimentSummary } from "../../../resources/quality/experiments/r
 import type { Experiment } from "../../../resources/quality/experiments/schema.ts";
 import { api } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
-import { deleteResource, reload, useResource } from "../../data/resource.ts";
+import { areAnswered, deleteResource, reload, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -28,7 +28,7 @@ export function Page({ params }: PageProps) {
   const live = { events: ["experiment."], everyMs: isLive ? RUNNING_MS : undefined };
   const experiment = useResource<Experiment>(path, live);
   const summary = useResource<ExperimentSummary>(`${path}/summary`, live);
-  const { data } = experiment;
+  const data = areAnswered(experiment, summary) ? experiment.data : undefined;
   if (data && isLive !== isRunning(data)) setIsLive(isRunning(data));
   return (
     <Frame
@@ -38,7 +38,7 @@ export function Page({ params }: PageProps) {
       purpose={data ? purpose(data) : "\u00a0"}
       actions={data && may("training", false) && <Actions experiment={data} path={path} />}
     >
-      <Loaded of={{ ...experiment, data: summary.data && data }} skeleton={<Skeleton height={420} />}>
+      <Loaded of={{ ...experiment, data }} skeleton={<Skeleton height={420} />}>
         {(loaded) => (
           <div class="grid">
             {loaded.error !== null && (

@@ -1,7 +1,7 @@
 /** One model: what it can do, the memory that it needs, its family, and everything that can be done with it. */
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { bytes, count } from "../../data/format.ts";
-import { useResource } from "../../data/resource.ts";
+import { areAnswered, type Resource, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Facts } from "../../kit/card.tsx";
@@ -26,7 +26,8 @@ import { abilities, doingText, parameters, sourceText, tokens } from "./words.ts
 export function Page({ params }: PageProps) {
   const path = modelPath(params["id"] ?? "");
   const model = useResource<Model>(`${path}?registry=true`, { events: ["model."], everyMs: 2_000 });
-  const { data } = model;
+  const models = useModels();
+  const data = areAnswered(models) ? model.data : undefined; // its family is the first card
   return (
     <Frame
       title={data?.name ?? "Model"}
@@ -34,11 +35,11 @@ export function Page({ params }: PageProps) {
       beside={data && <ModelState model={data} />}
       actions={data && <Actions model={data} />}
     >
-      <Loaded of={model} skeleton={<Skeleton height={420} />}>
+      <Loaded of={{ ...model, data }} skeleton={<Skeleton height={420} />}>
         {(loaded) => (
           <div class="grid two">
             <div class="grid">
-              <Relatives model={loaded} />
+              <Relatives model={loaded} models={models} />
               {isOpen(loaded) && (
                 <Card title="Under way">
                   <Progress label={doingText(loaded)} done={loaded.progress ?? 0} total={1}>
@@ -111,6 +112,8 @@ function Abilities({ model }: { model: Model }) {
   const chosen = queryOf("context") ?? "4096";
   const path = modelPath(model.id, `/capabilities?context_length=${encodeURIComponent(chosen)}`);
   const found = useResource<ModelCapabilities>(path, { events: ["deployment."] });
+  const before = useRef<ModelCapabilities>(undefined); // of another context: shown until the new figures are here
+  before.current = found.data ?? before.current;
   const last = model.context_length;
   const options = CONTEXTS.filter((each) => last === null || Number(each) < last).map(
     (each) => [each, `${count(Number(each))} tokens`] as const,
@@ -119,47 +122,46 @@ function Abilities({ model }: { model: Model }) {
   const all = [...options, ...own];
   const value = all.some(([each]) => each === chosen) ? chosen : (all.at(-1)?.[0] ?? chosen);
   return (
-    <>
-      <Card title="What it can do" class="models-abilities">
-        <Loaded of={found} skeleton={<Skeleton height={180} />}>
-          {(data) => <Facts rows={abilities(data)} />}
-        </Loaded>
-      </Card>
-      <Card
-        title="Memory"
-        side={<SelectField label="Context" value={value} options={all} onChange={(context) => setQuery({ context })} />}
-        class="models-memory"
-      >
-        <Loaded of={found} skeleton={<Skeleton height={110} />}>
-          {({ memory, parallel }) =>
-            memory ? (
-              <Memory memory={memory} parallel={parallel} />
+    <Loaded of={{ ...found, data: before.current }} skeleton={<Skeleton height={420} />}>
+      {(data) => (
+        <>
+          <Card title="What it can do" class="models-abilities">
+            <Facts rows={abilities(data)} />
+          </Card>
+          <Card
+            title="Memory"
+            side={
+              <SelectField label="Context" value={value} options={all} onChange={(context) => setQuery({ context })} />
+            }
+            class="models-memory"
+          >
+            {data.memory ? (
+              <Memory memory={data.memory} parallel={data.parallel} />
             ) : (
               <p class="muted">It is not known before the base model is here.</p>
-            )
-          }
-        </Loaded>
-      </Card>
-      <Card title="Served by" class="models-serving">
-        <Loaded of={found} skeleton={<Skeleton height={24} />}>
-          {({ deployments }) =>
-            deployments.length === 0 ? (
-              <p class="muted">No deployment serves it now.</p>
-            ) : (
-              <ul class="models-dependents">
-                {deployments.map(({ id, name, status }) => (
-                  <li key={id}>
-                    <Ref page="/deployments/:id" id={id} children={name} /> <State status={status} />
-                  </li>
-                ))}
-              </ul>
-            )
-          }
-        </Loaded>
-      </Card>
-    </>
+            )}
+          </Card>
+          <Card title="Served by" class="models-serving">
+            <Servers of={data.deployments} />
+          </Card>
+        </>
+      )}
+    </Loaded>
   );
 }
+
+const Servers = ({ of }: { of: ModelCapabilities["deployments"] }) =>
+  of.length === 0 ? (
+    <p class="muted">No deployment serves it now.</p>
+  ) : (
+    <ul class="models-dependents">
+      {of.map(({ id, name, status }) => (
+        <li key={id}>
+          <Ref page="/deployments/:id" id={id} children={name} /> <State status={status} />
+        </li>
+      ))}
+    </ul>
+  );
 
 type MemoryProps = { memory: NonNullable<ModelCapabilities["memory"]>; parallel: number };
 
@@ -198,8 +200,9 @@ function Memory({ memory, parallel }: MemoryProps) {
   );
 }
 
-function Relatives({ model }: { model: Model }) {
-  const models = useModels();
+type RelativesProps = { model: Model; models: Resource<readonly Model[]> };
+
+function Relatives({ model, models }: RelativesProps) {
   return (
     <Card title="Family">
       <Loaded of={models} skeleton={<Skeleton rows={3} />}>
