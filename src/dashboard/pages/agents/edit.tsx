@@ -82,8 +82,8 @@ function AgentForm({ first, isNext = false }: { first: Form; isNext?: boolean })
           value={form.deployment}
           options={options.map((each) => [each, each] as const)}
           onChange={set("deployment")}
-          hint={options.length === 0 ? "Deploy a model first" : "It answers the requests"}
-          error={faults.deployment}
+          hint={deployments.data && options.length === 0 ? "Deploy a model first" : "It answers the requests"}
+          error={faults.deployment ?? (deployments.data ? undefined : deployments.error?.message)}
         />
       </div>
       <TextField label="Description" {...input("description")} hint="May be left empty" />

@@ -38,7 +38,8 @@ export function Page() {
   const scaling = useSignal(FIRST);
   const capture = useSignal<(typeof CAPTURES)[number][0]>("none");
   const error = useSignal<ApiError | undefined>(undefined);
-  const models = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100").data?.data ?? [];
+  const listed = useResource<ListPage<Model>>("/v1/models?registry=true&limit=100");
+  const models = listed.data?.data ?? [];
   const jobs =
     useResource<ListPage<TrainingJob>>(may("training") ? "/v1/training_jobs?limit=50" : null).data?.data ?? [];
   const nodes = (
@@ -75,8 +76,8 @@ export function Page() {
     ...jobs.map(({ id, output_name: output }) => [id, `run ${output} (${id.slice(-6)})`] as const),
     [OTHER, "Another model of the hub"],
   ];
-  if (wantedModel !== undefined && !options.some(([value]) => value === wantedModel))
-    options.unshift([wantedModel, wantedModel]);
+  const preset = wantedModel ?? (listed.data ? undefined : chosen.value); // before the list is here
+  if (preset !== undefined && !options.some(([value]) => value === preset)) options.unshift([preset, preset]);
   return (
     <Frame
       title="New deployment"
@@ -94,7 +95,11 @@ export function Page() {
                 chosen.value = next;
                 checkpoint.value = "";
               }}
-              error={chosen.value === OTHER ? undefined : errorAt(error.value, "model")}
+              error={
+                chosen.value === OTHER
+                  ? undefined
+                  : (errorAt(error.value, "model") ?? (listed.data ? undefined : listed.error?.message))
+              }
             />
             {chosen.value === OTHER && (
               <TextField

@@ -113,6 +113,7 @@ function DatasetFields({ form, change }: PartProps) {
         value={form.dataset}
         options={[["", "Choose a dataset"], ...(datasets.data?.data ?? []).map(({ id, name }) => [id, name] as const)]}
         onChange={(dataset: string) => change({ dataset, snapshot: "" })}
+        error={datasets.data ? undefined : datasets.error?.message}
       />
       <SelectField
         label="Snapshot"

@@ -48,6 +48,7 @@ export function Page() {
     >
       <div class="grid">
         {may("training") && <MemoryMap memory={memory} names={names} />}
+        {!memory.isAnswered && may("training") && <Skeleton height={320} />}
         {memory.isAnswered && (
           <div class="grid two">
             {may("training") && <RecentRuns jobs={jobs} />}

@@ -27,8 +27,9 @@ export function useMemory(isWanted = true): Memory {
 }
 
 export function MemoryMap({ memory: { gpus, queue, isAnswered }, names }: { memory: Memory; names: Names }) {
+  const [device] = gpus.data?.data ?? [];
   return (
-    <Card title={gpus.data?.data[0]?.uuid === null ? "Memory for models" : "GPU memory"}>
+    <Card title={device && device.uuid !== null ? "GPU memory" : "Memory for models"}>
       <Loaded of={isAnswered ? gpus : { ...gpus, data: undefined }} skeleton={<Skeleton height={118} />}>
         {({ data }) => (
           <div class="stack">

@@ -5,7 +5,7 @@ import type { Deployment } from "../../../resources/serving/deployments/schema.t
 import type { Model } from "../../../resources/serving/models/schema.ts";
 import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
-import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
+import { ErrorBox, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { queryOf, setQuery } from "../../shell/router.ts";
 import { type Board, NO_DRAFT, newBoard } from "./board.ts";
 import { Chat } from "./chat.tsx";
@@ -36,6 +36,12 @@ export function Page() {
   const isBare = active?.length === 0 && queryOf("cols") === undefined && queryOf("models") === undefined;
   const models = useResource<ListPage<Model>>(isBare ? "/v1/models?registry=true&limit=100" : null);
   const isReady = (!may("training") || agents.data || agents.error) && (!isBare || models.data || models.error);
+  if (deployments.error && !deployments.data)
+    return (
+      <Frame title="Playground">
+        <ErrorBox error={deployments.error} retry={deployments.refresh} />
+      </Frame>
+    );
   return (
     <Loaded of={{ ...deployments, data: isReady ? deployments.data : undefined }} skeleton={<Waiting />}>
       {({ data }) => {
