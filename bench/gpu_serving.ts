@@ -2,7 +2,7 @@
  * Serving over HTTP on one GPU, by our own kernels and by the library, beside the library's bare decode loop: tokens a
  * second at 1, 32, 128 and 256 streams, the first token of an idle engine, and the gaps of running streams while prompts
  * of 32,000 tokens arrive. The engine and the HTTP side of a serving worker run here; clients run in other processes.
- * `bun bench/gpu_serving.ts [--shape 0.5B] [--streams 1,32] [--decoder own,library] [--no-loop] [--no-long] [--cpu]`
+ * `bun bench/gpu_serving.ts [--shape 0.5B] [--type BF16] [--streams 1,32] [--decoder own,library] [--no-loop] [--no-long] [--cpu]`
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -12,7 +12,7 @@ import { createRequestHandler, listen } from "../src/workers/serving/http.ts";
 import { toServed } from "../src/workers/serving/request.ts";
 import { libraryRate } from "./decode/library.ts";
 import { SHAPES } from "./decode/shapes.ts";
-import { writeRolloutModel } from "./peers/rollout_model.ts";
+import { type RolloutType, writeRolloutModel } from "./peers/rollout_model.ts";
 import type { StreamJob, StreamOutcome } from "./peers/stream_clients.ts";
 import { median, type Row, remove, tempDir } from "./tools.ts";
 
@@ -23,19 +23,25 @@ const PROCESSES = 4;
 const FIRSTS = 30;
 const LONG = { prompt: 32_000, prompts: 4, apartMs: 250, streams: 8, tokens: 2000, context: 33_792 };
 
-type Options = { shape: string; streams: readonly number[]; decoders: readonly DecoderChoice[]; loop: boolean };
+type Options = {
+  shape: string;
+  type: RolloutType;
+  streams: readonly number[];
+  decoders: readonly DecoderChoice[];
+  loop: boolean;
+};
 type All = Options & { long: boolean; gpus: readonly number[] };
 
-async function measure({ shape: name, streams, decoders, loop, long, gpus }: All): Promise<Row[]> {
+async function measure({ shape: name, type, streams, decoders, loop, long, gpus }: All): Promise<Row[]> {
   const shape = SHAPES[name];
   if (!shape) throw new Error(`There is no shape ${name}. Shapes: ${Object.keys(SHAPES).join(", ")}`);
   const dataDir = tempDir();
   const modelPath = join(dataDir, "model.gguf");
-  await writeRolloutModel(modelPath, shape, "BF16");
+  await writeRolloutModel(modelPath, shape, type);
   const rows: Row[] = [];
   const add = (what: string, value: string) => {
-    console.error(`${value}\t${name} BF16, ${what}`);
-    rows.push({ bench: "gpu_serving", what: `${name} BF16, ${what}`, value, target: "", ok: null });
+    console.error(`${value}\t${name} ${type}, ${what}`);
+    rows.push({ bench: "gpu_serving", what: `${name} ${type}, ${what}`, value, target: "", ok: null });
   };
   for (const decoder of decoders) {
     const parallel = Math.max(...streams);
@@ -72,7 +78,7 @@ type Case = {
 };
 
 export async function served(of: Case, body: (socket: string, engine: Engine) => Promise<void>) {
-  const engine = await openEngine({ ...of, threads: of.gpus.length > 0 ? 4 : 1 });
+  const engine = await openEngine({ ...of, repack: "auto", threads: of.gpus.length > 0 ? 4 : 1 });
   const socket = join(of.dataDir, `${crypto.randomUUID().slice(0, 8)}.sock`);
   const stopping = new AbortController();
   const server = listen(socket, createRequestHandler(toServed(engine), () => {}, stopping.signal).fetch);
@@ -148,6 +154,7 @@ if (import.meta.main) {
   const { values } = parseArgs({
     options: {
       shape: { type: "string", default: "0.5B" },
+      type: { type: "string", default: "BF16" },
       streams: { type: "string", default: "1,32,128,256" },
       decoder: { type: "string", default: "own,library" },
       "no-loop": { type: "boolean", default: false },
@@ -157,6 +164,7 @@ if (import.meta.main) {
   });
   const rows = await measure({
     shape: values.shape,
+    type: values.type as RolloutType,
     streams: values.streams.split(",").map(Number),
     decoders: values.decoder.split(",") as DecoderChoice[],
     loop: !values["no-loop"],
