@@ -54,6 +54,9 @@ export type LibraryOptions = {
 };
 
 const FLUSH_MS = 4_000; // the server kills a process that takes longer to end
+const TILE_ROWS = 64; // on a processor the library attends for fewer rows one by one, at thirty times the cost of a row
+const FEW_ROWS = 4;
+const LONG = 1_024; // tokens of a beginning from which on this matters
 const TURN = 8; // batches with one adapter while another waits
 
 export class LibraryBackend implements Backend {
@@ -218,7 +221,8 @@ export class LibraryBackend implements Backend {
     const isFresh = fresh && !isSibling && !sequence.resumed;
     const taken = this.#cache.take(prompt, sequence.adapter.key, { isSibling, isFresh });
     if (!taken) return false;
-    const cached = this.#prefixes && !isFresh ? this.#prefixes.restore(taken.at, prompt, taken.keep) : taken.keep;
+    const kept = this.#prefixes && !isFresh ? this.#prefixes.restore(taken.at, prompt, taken.keep) : taken.keep;
+    const cached = this.#rejoin(taken.at, prompt, kept);
     sequence.slot = taken.at;
     this.#owners[taken.at] = sequence;
     if (sequence.sampler !== null) {
@@ -237,6 +241,18 @@ export class LibraryBackend implements Backend {
     }
     this.#results.started(sequence, cached);
     return true;
+  }
+
+  /** Reads a little of a long beginning again, if the rest alone takes longer. Returns how many tokens the slot has then. */
+  #rejoin(at: number, prompt: Int32Array, cached: number): number {
+    const { device, reuse, shapes, steady } = this.#options;
+    const rest = prompt.length - cached;
+    if (device !== "cpu" || !reuse || shapes !== null || steady) return cached;
+    if (cached < LONG || rest < FEW_ROWS || rest >= TILE_ROWS) return cached;
+    const least = prompt.length - TILE_ROWS;
+    if (prompt.subarray(least, cached).some((token) => token < 0)) return cached; // rows of an image stay whole
+    this.#cache.cut(at, least);
+    return least;
   }
 
   #openPrefixes(): SlotPrefixes | null {
