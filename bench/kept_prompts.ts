@@ -2,6 +2,7 @@
  * Prompts on the disk: the first token of a conversation's next turn in a new engine, with blocks and without; and what it
  * costs the running streams that blocks are written. The aims are checked by processor time, as a busy machine moves the clock.
  */
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { EngineOptions } from "../src/workers/serving/engine/types.ts";
 import { makeModel } from "../test/models.ts";
@@ -58,6 +59,8 @@ async function wakes(options: EngineOptions, dir: string | null, rounds: number)
   if (dir !== null) {
     const before = await open(options, dir);
     await generate(before, talk, 8);
+    const isThere = () => readdirSync(dir).filter((name) => name.length === 64).length >= PROMPT / 64;
+    while (!isThere()) await Bun.sleep(20); // an engine writes while it is idle
     await before.close();
   }
   const all: Wake[] = [];
