@@ -19,7 +19,7 @@ describe.skipIf(!canEmulate)("two devices side by side", () => {
     const memory = openMemory(twin);
     const x = memory.room(2 * 16 * 4);
     twin.launch("embed_rows", { grid: [2, 1, 1], threads: 32 }, [
-      ...[memory.put(table), 0, memory.put(Int32Array.of(1, 0)), x, 16],
+      ...[memory.put(table), 0, memory.put(Int32Array.of(1, 0)), x, 16, 1],
     ]);
     const got = memory.floats(x, 32);
     memory.close();

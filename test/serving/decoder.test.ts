@@ -8,6 +8,7 @@ import { headerOf } from "../../src/workers/decoder/header.ts";
 import { loadModel, reasonAgainst } from "../../src/workers/decoder/model.ts";
 import { rollGroups } from "../../src/workers/decoder/roll.ts";
 import type { Decoder, DecoderOptions } from "../../src/workers/decoder/types.ts";
+import { reasonNotDrawn } from "../../src/workers/trainer/rollouts/drawn_families.ts";
 import { tempDir } from "../harness.ts";
 import { type ModelOptions, makeModel } from "../models.ts";
 import { canCompute, openTestDevice } from "../native/emulation/choice.ts";
@@ -297,18 +298,22 @@ describe.skipIf(!canCompute)("a whole model in emulation", () => {
   });
 
   test("a model that the kernels cannot decode is named", () => {
-    const path = makeModel(dir, { arch: "llama", type: "F16" });
-    expect(reasonAgainst(headerOf(path))).toBe("heads of 32 numbers");
+    const reasonOf = (options: Partial<ModelOptions>) =>
+      reasonAgainst(headerOf(makeModel(dir, { arch: "llama", type: "F16", ...options })));
+    expect(reasonOf({ headLength: 320 })).toBe("heads of 320 numbers");
+    expect(reasonOf({ headLength: 48, heads: 4 })).toBe("4 and 1 heads of 48 numbers");
+    expect(reasonOf({ heads: 32, headLength: 64 })).toBe("32 query heads for each key head");
+    expect(reasonOf({ arch: "qwen3moe", headLength: 64 })).toBe("a mixture of experts");
   });
 
   test.each([
     ["granite", "scaled embeddings, layers or logits"],
-    ["phi3", "a rotated part of a head"],
+    ["phi3", "YaRN scaling"],
     ["gemma2", "a window of positions"],
-    ["gemma3", "a window of positions"],
-    ["qwen3moe", "a mixture of experts"],
-  ] as const)("the library decodes %s, although our kernels may train it", (arch, reason) => {
-    const path = makeModel(join(dir, arch), { arch, type: "F16", headLength: 64 });
-    expect(reasonAgainst(headerOf(path))).toBe(reason);
+    ["smollm3", "layers without rotation"],
+  ] as const)("rollouts of %s are drawn by the library, although our kernels decode it", (arch, reason) => {
+    const of = { arch, type: "F16", headLength: 64, layers: 4 } as const;
+    const header = headerOf(makeModel(join(dir, arch), of));
+    expect([reasonAgainst(header), reasonNotDrawn(header)]).toEqual([null, reason]);
   });
 });

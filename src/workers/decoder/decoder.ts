@@ -7,6 +7,7 @@ import {
   type Device,
   DRAWING_WORDS,
   EXACT_LINES,
+  keptBytes,
   PAGE,
   PROMPT_LINES,
   type Read,
@@ -72,12 +73,14 @@ class GraphDecoder implements Decoder {
   constructor(device: Device, model: DecoderModel, options: DecoderOptions) {
     const { slots, contextLength, pages, promptTokens = PROMPT_TOKENS } = options;
     const { wide = wideFor(model.matrices.values()) } = options.exact ? { wide: null } : options;
-    const { layers, keyHeads, headLength, vocab } = model.architecture;
+    const { layers, keyHeads, vocab } = model.architecture;
     const pagesPerSlot = Math.ceil(contextLength / PAGE);
     const guessed = options.guesses && !options.exact ? MOST_DECODED : 0;
     const rows = bucketOf(Math.max(slots, 1 + guessed));
     const chunkRows = Math.max(rows * chunksOf(contextLength), CHUNK_ROWS);
-    const layerBytes = pages * 2 * keyHeads * PAGE * headLength * 2;
+    const type = options.kvType ?? "f16";
+    const pageBytes = 2 * keyHeads * keptBytes(type, model.keptLength);
+    const layerBytes = pages * pageBytes;
     this.#device = device;
     this.#options = options;
     this.#room = { contextLength, pages, vocab };
@@ -102,7 +105,7 @@ class GraphDecoder implements Decoder {
         ? open(new AdapterStore(device, model, { ...options.adapters, rows: buffers.rows }))
         : null;
       const adapters = this.#adapters?.table ?? null;
-      const pagesAt = { pool, layerBytes, table, tableStride: pagesPerSlot };
+      const pagesAt = { pool, layerBytes, table, tableStride: pagesPerSlot, type };
       const begins = options.exact ? this.#board.address(this.#board.layout.slotBegins) : null;
       this.#passes = new Passes(device, model, buffers, { pages: pagesAt, wide, begins, adapters });
       const reading = wide?.prompts ? wide : null;
@@ -112,8 +115,7 @@ class GraphDecoder implements Decoder {
       const inOnePiece = { pages: pagesAt, wide: null, begins, adapters, inOnePiece: true };
       const late = isPlain ? { from: lateFrom, passes: new Passes(device, model, buffers, inOnePiece) } : null;
       this.#graphs = open(new StepGraphs(device, { board: this.#board, passes: this.#passes, memory: this.#memory }));
-      const pageNumbers = 2 * keyHeads * PAGE * headLength;
-      const poolAt = { pool, layers, layerBytes, pageBytes: pageNumbers * 2 };
+      const poolAt = { pool, layers, layerBytes, pageBytes };
       this.#pausing = new Pausing({
         device,
         board: this.#board,
@@ -130,7 +132,7 @@ class GraphDecoder implements Decoder {
           lines: options.exact ? EXACT_LINES : PROMPT_LINES,
           blocks: this.#blocks,
           late,
-          copies: { pool, pageNumbers, layers, pages, most: slots },
+          copies: { pool, pageNumbers: pageBytes / 2, layers, pages, most: slots },
         }),
       );
       this.bytes = buffers.bytes() + this.#memory.bytes + layers * layerBytes + (this.#adapters?.bytes ?? 0);

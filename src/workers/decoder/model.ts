@@ -2,7 +2,15 @@
 import { closeSync, openSync } from "node:fs";
 import type { Header, Tensor } from "../../lib/gguf/parse.ts";
 import { MIB } from "../../lib/units.ts";
-import { type Device, FORMAT, type Format, PACKED, PACKED_ROWS } from "../../native/cuda/decode/kernels.ts";
+import {
+  type Device,
+  FORMAT,
+  type Format,
+  type HeadLength,
+  keptLength,
+  PACKED,
+  PACKED_ROWS,
+} from "../../native/cuda/decode/kernels.ts";
 import { TYPE } from "../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../native/llama/weights.ts";
 import { readExactlySync } from "../../platform/files.ts";
@@ -29,6 +37,13 @@ export type LayerWeights = {
   bias: number;
   queryNorm: number;
   keyNorm: number;
+  /** Norms of the results of attention and of the feed-forward part. */
+  attentionNorm: number;
+  forwardNorm: number;
+  /** Cosine and sine of each position and pair; 0: no rotation. */
+  turns: number;
+  /** A token sees so many keys; 0: all. */
+  window: number;
   qkv: readonly Weight[];
   output: Weight;
   gate: Weight;
@@ -41,8 +56,10 @@ export type DecoderModel = {
   readonly embeddings: Weight;
   readonly head: Weight;
   readonly outputNorm: number;
-  /** Cosine and sine of each position and pair. */
-  readonly turns: number;
+  /** Factors of queries by position; 0 if there are none. */
+  readonly temperatures: number;
+  /** The length in which the kernels keep a head. */
+  readonly keptLength: HeadLength;
   /** All matrices by their names in the file. */
   readonly matrices: ReadonlyMap<string, Weight>;
   /** Bytes that this model holds, without shared matrices. */
@@ -66,13 +83,12 @@ const CONVERTED = { F16: 0, F32: 1 } as const; // kinds of the kernel to_bf16
 
 /** Why this model cannot be decoded by our kernels, or null. Another engine then serves it. Pure. */
 export function reasonAgainst(header: Header): string | null {
-  const architecture = architectureOf(header);
-  const { headLength, width, forward, heads, keyHeads, yarn } = architecture;
-  const [feature] = unsupported(architecture);
-  if (feature) return feature;
-  if (headLength !== 64 && headLength !== 128) return `heads of ${headLength} numbers`;
+  const { headLength, width, forward, heads, keyHeads, experts } = architectureOf(header);
+  if (experts) return "a mixture of experts";
+  if (keptLength(headLength) === null || headLength % 2 !== 0) return `heads of ${headLength} numbers`;
   if (heads / keyHeads > 16) return `${heads / keyHeads} query heads for each key head`;
-  if (yarn.mix !== 0 || yarn.attentionFactor !== 1) return "YaRN scaling";
+  if ((heads * headLength) % 64 !== 0 || (keyHeads * headLength) % 64 !== 0)
+    return `${heads} and ${keyHeads} heads of ${headLength} numbers`;
   if (width % 64 !== 0 || forward % 64 !== 0 || width > 12_288) return `rows of ${width} and ${forward} numbers`;
   for (const { name, type, dims } of header.tensors.values())
     if (dims.length > 1 && !(type.name in FORMATS)) return `${name} in ${type.name}`;
@@ -95,39 +111,86 @@ export function loadModel(
 ): DecoderModel {
   const architecture = architectureOf(file.header);
   const loader = openLoader(device, file, shared);
-  const { matrix, vector, has, held } = loader;
+  const { matrix, has, held } = loader;
+  const { heads, keyHeads, headLength, scales, joins } = architecture;
+  const vector = (names: readonly string[], by = 1) =>
+    loader.keep(Float32Array.from(names.flatMap((name) => [...loader.floats(name)]).map((value) => value * by)));
   try {
+    const rotation = rotationsOf(architecture, contextLength, loader);
     const layers = Array.from({ length: architecture.layers }, (_, i): LayerWeights => {
       const name = (part: string) => `blk.${i}.${part}`;
       const optional = (part: string) => (has(name(part)) ? vector([name(part)]) : 0);
       const biases = ["attn_q.bias", "attn_k.bias", "attn_v.bias"].map(name);
+      const [keys, queries] = [keyHeads * headLength, heads * headLength];
+      const both = joins.forward ? rowsOf(matrix(name("ffn_up.weight")), [0, architecture.forward]) : null;
+      const isWindow = architecture.window?.layers[i] ?? false;
       return {
         norm1: vector([name("attn_norm.weight")]),
         norm2: vector([name("ffn_norm.weight")]),
-        bias: biases.every(has) ? vector(biases) : 0,
+        bias: biases.every(has) ? vector(biases) : optional("attn_qkv.bias"),
         queryNorm: optional("attn_q_norm.weight"),
         keyNorm: optional("attn_k_norm.weight"),
-        qkv: loader.neighbours(["attn_q.weight", "attn_k.weight", "attn_v.weight"].map(name)),
+        attentionNorm: architecture.postNorms ? vector([name("post_attention_norm.weight")]) : 0,
+        forwardNorm: architecture.postNorms ? vector([name("post_ffw_norm.weight")]) : 0,
+        turns: architecture.rotates[i] === false ? 0 : isWindow ? rotation.windowTurns : rotation.turns,
+        window: isWindow ? architecture.window!.size : 0,
+        qkv: joins.attention
+          ? rowsOf(matrix(name("attn_qkv.weight")), [0, queries, queries + keys])
+          : loader.neighbours(["attn_q.weight", "attn_k.weight", "attn_v.weight"].map(name)),
         output: matrix(name("attn_output.weight")),
-        gate: matrix(name("ffn_gate.weight")),
-        up: matrix(name("ffn_up.weight")),
+        gate: both?.[0] ?? matrix(name("ffn_gate.weight")),
+        up: both?.[1] ?? matrix(name("ffn_up.weight")),
         down: matrix(name("ffn_down.weight")),
       };
     });
     const embeddings = matrix("token_embd.weight");
     const head = architecture.tied ? embeddings : matrix("output.weight");
-    const factors = has("rope_freqs.weight") ? loader.floats("rope_freqs.weight") : null;
-    const turns = loader.keep(turnsOf(architecture, contextLength, factors));
-    const outputNorm = vector(["output_norm.weight"]);
-    const free = () => held.splice(0).forEach(device.free);
-    const { matrices } = loader;
-    return { architecture, layers, embeddings, head, outputNorm, turns, matrices, bytes: loader.bytes(), free };
+    return {
+      architecture,
+      layers,
+      embeddings,
+      head,
+      outputNorm: vector(["output_norm.weight"], scales.logits),
+      temperatures: rotation.temperatures,
+      keptLength: keptLength(headLength)!,
+      matrices: loader.matrices,
+      bytes: loader.bytes(),
+      free: () => held.splice(0).forEach(device.free),
+    };
   } catch (error) {
     held.splice(0).forEach(device.free);
     throw error;
   } finally {
     loader.close();
   }
+}
+
+type Loader = ReturnType<typeof openLoader>;
+
+/** Tables by position: rotations, and by how much queries grow. */
+function rotationsOf(architecture: Architecture, contextLength: number, { has, floats, keep }: Loader) {
+  const { window, yarn, temperature, rotates } = architecture;
+  const isLong = contextLength > yarn.originalContext;
+  const names = ["rope_freqs.weight", isLong ? "rope_factors_long.weight" : "rope_factors_short.weight"];
+  const name = names.find(has);
+  const factors = name === undefined ? null : floats(name);
+  const ofWindow = window && { ...architecture, ropeBase: window.ropeBase, ropeScale: window.ropeScale };
+  const grown = ({ scale, length }: NonNullable<Architecture["temperature"]>) =>
+    Float32Array.from({ length: contextLength }, (_, i) => 1 + scale * Math.log(1 + Math.floor(i / length)));
+  return {
+    turns: rotates.includes(true) ? keep(turnsOf(architecture, contextLength, factors)) : 0,
+    windowTurns: ofWindow ? keep(turnsOf(ofWindow, contextLength, factors)) : 0,
+    temperatures: temperature ? keep(grown(temperature)) : 0,
+  };
+}
+
+/** Parts of a joined matrix, which begin at these rows: multiples of 64. */
+function rowsOf({ decoded: _, ...joined }: Weight, begins: readonly number[]): Weight[] {
+  const { at, format, rows, columns, packed } = joined;
+  if (format !== "bf16" && !packed) throw new Error("A joined matrix lies as in the file");
+  const rowBytes =
+    format === "bf16" ? columns * 2 : ((columns / PACKED[format].numbers) * PACKED[format].tile) / PACKED_ROWS;
+  return begins.map((begin, i) => ({ ...joined, at: at + begin * rowBytes, rows: (begins[i + 1] ?? rows) - begin }));
 }
 
 export const readAll: ReadAll = (fd, into, position) =>
@@ -265,34 +328,10 @@ function openLoader(device: Device, { path, header, read = readAll }: ModelSourc
     keep,
     bytes: () => bytes,
     has: (name: string) => header.tensors.has(name),
-    /** F32 vectors, one behind the other. */
-    vector: (names: readonly string[]) => keep(Float32Array.from(names.flatMap((name) => [...floats(name)]))),
     close() {
       closeSync(fd);
       device.wait();
       if (staging !== 0) device.free(staging);
     },
   };
-}
-
-/**
- * Features of a model that the kernels of decoding do not compute. Those of training compute more: a model can be trained by
- * our kernels and decoded by the library.
- */
-function unsupported(of: Architecture): string[] {
-  const { scales, caps, joins } = of;
-  const features: Record<string, boolean> = {
-    "a rotated part of a head": of.rotated !== of.headLength,
-    "a window of positions": of.window !== null,
-    "norms after a layer's parts": of.postNorms,
-    "a mixture of experts": of.experts !== null,
-    "joined matrices": joins.attention || joins.forward,
-    GeGLU: of.activation !== "silu",
-    "scaled embeddings, layers or logits": [scales.embedding, scales.residual, scales.logits].some((by) => by !== 1),
-    "scaled attention scores": scales.scores !== 1 / Math.sqrt(of.headLength),
-    "limited scores or logits": caps.scores !== 0 || caps.logits !== 0,
-    "queries that grow with the position": of.temperature !== null,
-    "layers without rotation": of.rotates.includes(false),
-  };
-  return Object.keys(features).filter((feature) => features[feature]);
 }

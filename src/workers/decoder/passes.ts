@@ -9,6 +9,7 @@ import {
   exactShared,
   FORMAT,
   IS_PACKED,
+  keptBytes,
   MODE,
   MOST_SLICES,
   PROMPT_THREADS,
@@ -17,12 +18,14 @@ import {
   productShared,
   productThreads,
   promptShared,
+  promptShares,
   READY_SUM_BYTES,
   readyBlocks,
   SPAN,
   slicesOf,
   type WideKernels,
 } from "../../native/cuda/decode/kernels.ts";
+import type { KvType } from "../../lib/gguf/memory.ts";
 import { rowThreads } from "../trainer/engine/fused/project.ts";
 import { type AdaptersAt, type Added, addedAt, addToLogits, besideSums, joinGates, NONE } from "./adapters/added.ts";
 import { PLACE } from "./adapters/plan.ts";
@@ -33,7 +36,7 @@ import { decodedRoom, joinWide, multiplyBoth, multiplyWide } from "./steps/wide.
 
 /** Addresses of the rows' slots, tokens and positions. */
 export type RowsAt = { slots: number; tokens: number; positions: number; count: number };
-export type PagesAt = { pool: number; layerBytes: number; table: number; tableStride: number };
+export type PagesAt = { pool: number; layerBytes: number; table: number; tableStride: number; type: KvType };
 /**
  * `tiles`: address and number of attention's tiles of a prompt, which is attended to by spans; without them every row is one. Without `adapters`, only the model's own
  * weights are used.
@@ -65,6 +68,7 @@ export function openBuffers(
   size: { rows: number; headRows: number; chunkRows: number },
 ) {
   const { width, forward, heads, keyHeads, headLength, vocab } = model.architecture;
+  const kept = heads * model.keptLength;
   const rows = Math.ceil(size.rows / ROW_MULTIPLE) * ROW_MULTIPLE;
   const vocabStride = Math.ceil(vocab / 8) * 8;
   const inner = heads * headLength;
@@ -84,7 +88,7 @@ export function openBuffers(
     x: room(rows * width * 4),
     h: room(rows * width * 2),
     qkv: room(rows * qkv * 2),
-    queries: room(rows * inner * 2),
+    queries: room(rows * kept * 2),
     attended: room(rows * inner * 2),
     product: room(rows * forward * 2),
     y: room(rows * width * 2),
@@ -93,7 +97,7 @@ export function openBuffers(
     decoded: room(decodedRoom(model)),
     ready: { of: 0, ...readyRoom(room, isPacked(model) ? rows : 0, Math.max(width, forward, inner)), stride: rows },
     logits: room(Math.ceil(size.headRows / ROW_MULTIPLE) * ROW_MULTIPLE * vocabStride * 4),
-    chunkSums: room(size.chunkRows * inner * 4),
+    chunkSums: room(size.chunkRows * kept * 4),
     chunkTops: room(size.chunkRows * heads * 8),
     bytes: () => bytes,
     free: () => held.splice(0).forEach(device.free),
@@ -103,7 +107,9 @@ export type Buffers = ReturnType<typeof openBuffers>;
 
 /** The result of a product, as the next kernel takes it: whole, parts, slices, slice stride. */
 type Branch = readonly [whole: number, parts: number, slices: number, sliceStride: number];
-const NOTHING: Branch = [0, 0, 0, 0];
+/** The result of a layer's part, and what adapters add to it. */
+type Result = { branch: Branch; added: Added };
+const NO_RESULT: Result = { branch: [0, 0, 0, 0], added: NONE };
 
 export class Passes {
   readonly #device: Device;
@@ -142,9 +148,9 @@ export class Passes {
   decode(pass: Pass) {
     const branch = this.#layers(pass, false);
     const { outputNorm, head, architecture } = this.#model;
-    const { layers, vocab } = architecture;
+    const { layers, vocab, caps } = architecture;
     const { count } = pass.rows;
-    this.#norm(count, branch, outputNorm, { added: this.#added(pass, layers - 1, "down"), next: [head] });
+    this.#norm(count, branch, outputNorm, [head]);
     const { h, logits, vocabStride, decoded } = this.#buffers;
     const from = { x: h, depth: architecture.width, count };
     const added = pass.adapters?.head ? this.#added(pass, layers, "qkv", 1) : NONE;
@@ -156,6 +162,10 @@ export class Passes {
       );
     else this.#product([head], from, { mode: "logits", to, added });
     if (added.blocks > 0) addToLogits(this.#device, added, { ...to, vocab, count });
+    if (caps.logits > 0)
+      this.#device.launch("cap_logits", { grid: [Math.ceil(vocab / 256), count, 1], threads: 256 }, [
+        ...[logits, vocabStride, vocab, caps.logits],
+      ]);
   }
 
   draw(rows: number, values: Draw) {
@@ -165,21 +175,16 @@ export class Passes {
     ]);
   }
 
-  #layers(pass: Pass, fillsOnly: boolean): Branch {
+  #layers(pass: Pass, fillsOnly: boolean): Result {
     const { layers, embeddings, architecture } = this.#model;
-    const { width } = architecture;
+    const { width, scales } = architecture;
     const { count, tokens } = pass.rows;
     // Later kernels read which rows there are, with their pages and adapters, before they wait.
     this.#device.launch("embed_rows", { grid: [count, 1, 1], threads: rowThreads(width), alone: true }, [
-      ...[
-        embeddings.at,
-        FORMAT[embeddings.format] + (embeddings.packed ? IS_PACKED : 0),
-        tokens,
-        this.#buffers.x,
-        width,
-      ],
+      ...[embeddings.at, FORMAT[embeddings.format] + (embeddings.packed ? IS_PACKED : 0), tokens, this.#buffers.x],
+      ...[width, scales.embedding],
     ]);
-    let branch = NOTHING;
+    let branch: Result = NO_RESULT;
     for (const [i, layer] of layers.entries()) {
       branch = this.#attention(pass, layer, i, branch, fillsOnly && i === layers.length - 1);
       if (fillsOnly && i === layers.length - 1) break;
@@ -188,78 +193,99 @@ export class Passes {
     return branch;
   }
 
-  #attention(pass: Pass, layer: LayerWeights, index: number, before: Branch, keysOnly: boolean): Branch {
-    const { width, heads, keyHeads, headLength, ropeMode, epsilon } = this.#model.architecture;
+  #attention(pass: Pass, layer: LayerWeights, index: number, before: Result, keysOnly: boolean): Result {
+    const { architecture, temperatures, keptLength } = this.#model;
+    const { width, heads, keyHeads, headLength, ropeMode, rotated, epsilon } = architecture;
     const { h, qkv, queries, qkvWidth } = this.#buffers;
     const { slots, tokens, positions, count } = pass.rows;
-    const lastAdded = index === 0 ? NONE : this.#added(pass, index - 1, "down");
-    this.#norm(count, before, layer.norm1, { added: lastAdded, next: layer.qkv });
-    const added = this.#added(pass, index, "qkv", layer.qkv.length);
+    this.#norm(count, before, layer.norm1, layer.qkv);
+    const added = this.#added(pass, index, "qkv", 3);
     const raw = this.#branch(layer.qkv, { x: h, depth: width, count }, { at: qkv, stride: qkvWidth }, added);
-    const { pool, layerBytes, table, tableStride } = this.#pages;
+    const { pool, layerBytes, table, tableStride, type } = this.#pages;
     const pages = [pool + index * layerBytes, table, tableStride, keyHeads];
     const rows = [slots, tokens, positions, count];
-    this.#device.launch("turn_rows", { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 }, [
-      ...[...raw, queries, ...pages, ...rows, this.#model.turns, layer.bias, layer.queryNorm, layer.keyNorm],
-      ...[heads, keyHeads, headLength, ropeMode === 2 ? 1 : 0, epsilon, this.#begins === null ? 0 : 1],
-      ...added.values,
+    const far = ropeMode === 2 ? rotated / 2 : 0;
+    const name = `turn_rows${type === "q8_0" ? "_q8" : ""}${keptLength > 128 ? "_256" : ""}` as const;
+    this.#device.launch(name, { grid: [Math.ceil((count * (heads + 2 * keyHeads)) / 8), 1, 1], threads: 256 }, [
+      ...[...raw, queries, ...pages, ...rows, layer.turns, temperatures, layer.bias, layer.queryNorm, layer.keyNorm],
+      ...[heads, keyHeads, headLength, far, epsilon, this.#begins === null ? 0 : 1],
+      ...[keptLength, keptBytes(type, keptLength), ...added.values],
     ]);
-    if (keysOnly) return NOTHING;
-    this.#attend(pass, [...pages, ...rows]);
+    if (keysOnly) return NO_RESULT;
+    this.#attend(pass, layer, [...pages, ...rows]);
     const inner = heads * headLength;
     const from = { x: this.#buffers.attended, depth: inner, count };
     const to = { at: this.#buffers.y, stride: width };
-    return this.#branch([layer.output], from, to, this.#added(pass, index, "output"));
+    const output = this.#added(pass, index, "output");
+    return this.#result(this.#branch([layer.output], from, to, output), output, layer.attentionNorm, count);
   }
 
-  #attend({ rows, chunks, tiles }: Pass, pagesAndRows: readonly number[]) {
-    const { heads, keyHeads, headLength } = this.#model.architecture;
+  #attend({ rows, chunks, tiles }: Pass, { window }: LayerWeights, pagesAndRows: readonly number[]) {
+    const { architecture, keptLength: length } = this.#model;
+    const { heads, keyHeads, headLength, scales, caps } = architecture;
     const { queries, attended, chunkSums, chunkTops } = this.#buffers;
-    const length = headLength as 64 | 128;
-    const scale = 1 / Math.sqrt(length);
+    const outStride = heads * headLength;
     if (this.#begins !== null) {
       const grid = [keyHeads, tiles?.count ?? rows.count, 1] as const;
       const how = { grid, threads: EXACT_THREADS, shared: exactShared(length) };
-      return this.#device.launch(`attend_exact_${length}`, how, [
-        ...[queries, ...pagesAndRows, tiles?.at ?? 0, this.#begins, attended, heads, heads * length, scale, 0],
+      return this.#device.launch(`attend_exact_${length as 64 | 128}`, how, [
+        ...[queries, ...pagesAndRows, tiles?.at ?? 0, this.#begins, attended, heads, outStride, scales.scores, 0],
       ]);
     }
     const joined = tiles ? SPAN : 1; // chunks of a part
     const values = [
       ...[queries, ...pagesAndRows, tiles?.at ?? 0, attended, chunkSums, chunkTops],
-      ...[heads, heads * length, chunks, scale, joined, 0],
+      ...[heads, outStride, chunks, scales.scores, joined, window, headLength, caps.scores, 0],
     ];
-    const grid = [chunks, keyHeads, tiles?.count ?? rows.count] as const;
+    const { type } = this.#pages;
+    const of = type === "q8_0" ? (`q8_${length}` as const) : (`${length}` as const);
     if (tiles) {
-      const how = { grid, threads: PROMPT_THREADS, shared: promptShared(length) };
-      this.#device.launch(`attend_prompt_${length}`, how, values);
+      const grid = [chunks, keyHeads * promptShares(length), tiles.count] as const;
+      const how = { grid, threads: PROMPT_THREADS, shared: promptShared(type, length) };
+      this.#device.launch(`attend_prompt_${of}`, how, values);
     } else {
-      const how = { grid, threads: ATTEND_THREADS, shared: attendShared(length) };
-      this.#device.launch(`attend_${length}`, how, values);
+      const grid = [chunks, keyHeads, rows.count] as const;
+      this.#device.launch(`attend_${of}`, { grid, threads: ATTEND_THREADS, shared: attendShared(length) }, values);
     }
     if (chunks > 1) this.#device.launch(`join_${length}`, { grid: [rows.count, heads, 1], threads: length }, values);
   }
 
-  #forward(pass: Pass, layer: LayerWeights, index: number, before: Branch): Branch {
-    const { width, forward } = this.#model.architecture;
+  #forward(pass: Pass, layer: LayerWeights, index: number, before: Result): Result {
+    const { width, forward, activation } = this.#model.architecture;
     const { h, product, y, parts: both, decoded } = this.#buffers;
     const { count } = pass.rows;
     const pair = [layer.gate, layer.up] as const;
-    this.#norm(count, before, layer.norm2, { added: this.#added(pass, index, "output"), next: pair });
+    this.#norm(count, before, layer.norm2, pair);
     const from = { x: h, depth: width, count };
     const added = this.#added(pass, index, "gateUp", pair.length);
     const wide = this.#wideFor(pair, from);
+    const isFused = !pass.adapters && activation === "silu";
     if (wide) {
       besideSums(this.#device, added, from, () =>
         multiplyBoth({ device: this.#device, wide }, pair, this.#padded(from), { both, decoded }),
       );
-      if (!pass.adapters) joinWide(wide, { both, to: product, forward, count });
-    } else if (!pass.adapters)
-      this.#product(pair, from, { mode: "gated", to: { at: product, stride: forward }, added });
+      if (isFused) joinWide(wide, { both, to: product, forward, count });
+    } else if (isFused) this.#product(pair, from, { mode: "gated", to: { at: product, stride: forward }, added });
     else this.#product(pair, from, { mode: "whole", to: { at: both, stride: 2 * forward }, added });
-    if (pass.adapters) joinGates(this.#device, pass.adapters, added, { both, to: product, forward });
+    if (pass.adapters) joinGates(this.#device, pass.adapters, added, { both, to: product, forward, activation });
+    else if (activation === "gelu")
+      this.#device.launch("join_gelu", { grid: [Math.ceil(forward / 8 / 128), count, 1], threads: 128 }, [
+        ...[both, product, forward, 0],
+      ]);
     const down = this.#added(pass, index, "down");
-    return this.#branch([layer.down], { x: product, depth: forward, count }, { at: y, stride: width }, down);
+    const result = this.#branch([layer.down], { x: product, depth: forward, count }, { at: y, stride: width }, down);
+    return this.#result(result, down, layer.forwardNorm, count);
+  }
+
+  /** The result of a layer's part, as the next norm adds it. */
+  #result(branch: Branch, added: Added, norm: number, count: number): Result {
+    if (norm === 0) return { branch, added };
+    const { width, epsilon } = this.#model.architecture;
+    const { h } = this.#buffers; // no product reads it any more
+    this.#device.launch("norm_branch", { grid: [count, 1, 1], threads: rowThreads(width), shared: width * 4 }, [
+      ...[...branch, norm, h, width, epsilon, ...added.values],
+    ]);
+    return { branch: [h, 0, 0, 0], added: NONE };
   }
 
   #added({ adapters }: Pass, layer: number, part: Exclude<keyof typeof PLACE, "layer">, matrices = 1): Added {
@@ -267,13 +293,13 @@ export class Passes {
   }
 
   /** `next`: what multiplies the result. */
-  #norm(count: number, branch: Branch, weight: number, { added, next }: { added: Added; next: readonly Weight[] }) {
-    const { width, epsilon } = this.#model.architecture;
+  #norm(count: number, { branch, added }: Result, weight: number, next: readonly Weight[]) {
+    const { width, epsilon, scales } = this.#model.architecture;
     const { x, h, ready } = this.#buffers;
     const isReady = next.some(({ packed }) => packed) && this.#wideFor(next, { x: h, depth: width, count }) === null;
     ready.of = isReady ? h : 0;
     this.#device.launch("norm_rows", { grid: [count, 1, 1], threads: rowThreads(width), shared: width * 4 }, [
-      ...[x, ...branch, weight, h, width, width, epsilon, ...added.values],
+      ...[x, ...branch, weight, h, width, width, epsilon, scales.residual, ...added.values],
       ...(isReady ? readyValues(ready) : NOT_READY),
     ]);
   }
@@ -317,7 +343,7 @@ export class Passes {
     return this.#device.wide();
   }
 
-  #product(parts: readonly Weight[], from: From, { mode, to, added }: Result) {
+  #product(parts: readonly Weight[], from: From, { mode, to, added }: Target) {
     const [first, second, third] = parts as [Weight, Weight?, Weight?];
     const { x, depth, count } = from;
     const { format } = first;
@@ -359,7 +385,7 @@ const readyValues = ({ halves, sums, scales, stride }: Buffers["ready"]) => [hal
 /** `x`: address of `count` rows of `depth` numbers. */
 export type From = { x: number; depth: number; count: number };
 type To = { at: number; stride: number };
-type Result = { mode: keyof typeof MODE; to: To; added: Added };
+type Target = { mode: keyof typeof MODE; to: To; added: Added };
 const rowsOf = (parts: readonly Weight[]) => parts.reduce((sum, { rows }) => sum + rows, 0);
 
 /** Neighbouring weights of one format. */

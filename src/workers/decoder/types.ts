@@ -1,4 +1,5 @@
 /** The interface of decoding by our own kernels, for serving and for rollouts. */
+import type { KvType } from "../../native/cuda/decode/kernels.ts";
 import type { AdapterSource } from "./adapters/plan.ts";
 import type { StoreOptions } from "./adapters/store.ts";
 import type { Drawing } from "./drawing.ts";
@@ -141,6 +142,8 @@ export type DecoderOptions = {
   pages: number;
   /** The most tokens of prompts that one step reads beside the running sequences. */
   promptTokens?: number;
+  /** Numbers of keys and values. Default: f16, which are kept as BF16. */
+  kvType?: KvType | undefined;
   /** Queue a step before the last one is read. Masks need the last token, so they switch this off. */
   ahead?: boolean;
   /** Room for adapters. Default: none can be attached. */

@@ -5,7 +5,7 @@ import type { RolledValues } from "./loop/types.ts";
 import { readModelFile } from "./model_file.ts";
 import type { Setting } from "./open.ts";
 import type { Ranks } from "./ranks/types.ts";
-import { reasonNotDrawn } from "./rollouts/decoder_roller.ts";
+import { reasonNotDrawn } from "./rollouts/drawn_families.ts";
 import { reasonNotExact } from "./rollouts/exact.ts";
 import type { Roller } from "./rollouts/types.ts";
 import type { Trainee } from "./trainee/trainee.ts";

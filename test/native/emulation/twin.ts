@@ -24,7 +24,13 @@ function writtenBy(name: DecodeKernel, values: readonly number[]): Written[] {
     begin_step: of("i32", 0),
     embed_rows: of("f32", 3),
     norm_rows: [...of("f32", 0), ...of("bf16", 6)],
+    norm_branch: of("bf16", 5),
+    join_gelu: of("bf16", 1),
+    cap_logits: of("f32", 0),
     turn_rows: of("bf16", 4, 5),
+    turn_rows_256: of("bf16", 4, 5),
+    turn_rows_q8: of("bf16", 4), // numbers near the middle of two bytes may be rounded either way
+    turn_rows_q8_256: of("bf16", 4),
     copy_pages: of("bf16", 0),
     to_bf16: of("bf16", 1),
     draw_tokens: [...of("i32", 1, 3), ...of("f32", 0, 4)],

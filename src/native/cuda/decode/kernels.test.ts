@@ -9,6 +9,7 @@ import {
   DRAWING_WORDS,
   EXACT_THREADS,
   GATE_UP_THREADS,
+  HEAD_LENGTHS,
   MOST_ALTERNATIVES,
   MOST_RANK,
   mostShared,
@@ -70,11 +71,18 @@ test("kernels are started with the parameters that they have", () => {
   }
   const found: Record<string, string> = {};
   const kernels = source.matchAll(
-    /extern "C" __global__ (?:__launch_bounds__\([^)]*\) )?void (\w+?)(##NAME##\w+|##LENGTH)?\(([^)]*)\)/g,
+    /extern "C" __global__ (?:__launch_bounds__\([^)]*\) )?void (\w+?)(##NAME##\w+|##LENGTH|##KIND)?\(([^)]*)\)/g,
   );
   for (const [, name = "", part = "", parameters = ""] of kernels) {
     const suffix = part.replace("##NAME##", "");
-    const names = part === "" ? [name] : part === "##LENGTH" ? [64, 128].map((n) => name + n) : [];
+    const names =
+      part === ""
+        ? [name]
+        : part === "##LENGTH"
+          ? HEAD_LENGTHS.map((n) => name + n)
+          : part === "##KIND"
+            ? ["", "_256", "_q8", "_q8_256"].map((kind) => name + kind)
+            : [];
     const packed = parameters.includes("Ready with");
     const formats = part.startsWith("##NAME") ? (packed ? ["q8", "q4", "q6"] : ["bf16"]) : [];
     for (const each of [...names, ...formats.map((format) => name + format + suffix)])

@@ -12,15 +12,22 @@ const ADAPTERS = "ppppiiiiii"; // table, rows, tiles, sums, stride, place, matri
 const FEW = PRODUCT + ADAPTERS;
 const READY = "pppii"; // halves, sums of groups, scales, stride of scales
 const PACKED_PRODUCT = PRODUCT + READY;
-const ATTENTION = `p${PAGES}${ROWS}ppppiiifii`;
+const ATTENTION = `p${PAGES}${ROWS}ppppiiifiiifp`;
+const TURN = `${BRANCH}p${PAGES}${ROWS}pppppiiiifiii${ADAPTERS}`;
 const EXACT_ATTENTION = `p${PAGES}${ROWS}pppiifi`;
 
 /** Parameters of each kernel, in the order of kernels/decode: p is an address, i an integer, f a float. */
 export const DECODE_SIGNATURES = {
   begin_step: "ppiiiiii",
-  embed_rows: "pippi",
-  norm_rows: `p${BRANCH}ppiif${ADAPTERS}${READY}`,
-  turn_rows: `${BRANCH}p${PAGES}${ROWS}ppppiiiifi${ADAPTERS}`,
+  embed_rows: "pippif",
+  norm_rows: `p${BRANCH}ppiiff${ADAPTERS}${READY}`,
+  norm_branch: `${BRANCH}ppif${ADAPTERS}`,
+  join_gelu: "ppii",
+  cap_logits: "piif",
+  turn_rows: TURN,
+  turn_rows_256: TURN,
+  turn_rows_q8: TURN,
+  turn_rows_q8_256: TURN,
   copy_pages: "ppii",
   to_bf16: "ppii",
   product_bf16_deep: FEW,
@@ -52,11 +59,25 @@ export const DECODE_SIGNATURES = {
   adapter_logits: `pii${ADAPTERS}`,
   place_rows: "ppiiiiif",
   attend_64: ATTENTION,
-  attend_128: ATTENTION,
+  attend_q8_64: ATTENTION,
   attend_prompt_64: ATTENTION,
-  attend_prompt_128: ATTENTION,
+  attend_prompt_q8_64: ATTENTION,
   join_64: ATTENTION,
+  attend_96: ATTENTION,
+  attend_q8_96: ATTENTION,
+  attend_prompt_96: ATTENTION,
+  attend_prompt_q8_96: ATTENTION,
+  join_96: ATTENTION,
+  attend_128: ATTENTION,
+  attend_q8_128: ATTENTION,
+  attend_prompt_128: ATTENTION,
+  attend_prompt_q8_128: ATTENTION,
   join_128: ATTENTION,
+  attend_256: ATTENTION,
+  attend_q8_256: ATTENTION,
+  attend_prompt_256: ATTENTION,
+  attend_prompt_q8_256: ATTENTION,
+  join_256: ATTENTION,
   attend_exact_64: EXACT_ATTENTION,
   attend_exact_128: EXACT_ATTENTION,
   draw_tokens: `pppppppp${"i".repeat(10)}`,
@@ -165,15 +186,31 @@ export const PLACED = { F16: 0, F32: 1, BF16: 2 } as const;
 
 export const ATTEND_THREADS = 256;
 export const DRAW_THREADS = 512;
+/** Lengths of heads that kernels of attention are for. A shorter head has zeros behind it. */
+export const HEAD_LENGTHS = [64, 96, 128, 256] as const;
+export type HeadLength = (typeof HEAD_LENGTHS)[number];
+/** Null: heads are too long. */
+export const keptLength = (headLength: number): HeadLength | null =>
+  HEAD_LENGTHS.find((length) => headLength <= length) ?? null;
+
+/** Numbers of keys and values: BF16, or bytes with a scale in BF16 for 32 of them. */
+export type KvType = "f16" | "q8_0";
+/** Bytes of the keys of a key head in a page. Its values have as many. */
+export const keptBytes = (type: KvType, length: HeadLength) =>
+  PAGE * (type === "f16" ? length * 2 : length + (length / 32) * 2);
+const COLUMNS = 128; // of a head that are summed at once
 /** Sums of eight warps with sixteen lines each. */
-export const attendShared = (headLength: number) => 8 * 16 * headLength * 4;
+export const attendShared = (length: HeadLength) => 8 * 16 * Math.min(length, COLUMNS) * 4;
 
 /** Chunks of a span, and lines of a block that attends to a prompt. */
 export const SPAN = 8;
 export const PROMPT_LINES = 64;
 export const PROMPT_THREADS = 128;
-/** Four stages with a page of keys and one of values each. */
-export const promptShared = (headLength: number) => 4 * 2 * PAGE * headLength * 2;
+/** Blocks that share a key head, each with some of its columns. */
+export const promptShares = (length: HeadLength) => Math.ceil(length / COLUMNS);
+/** Stages with a page of keys and one of values each. */
+export const promptShared = (type: KvType, length: HeadLength) =>
+  (length > COLUMNS ? 3 : 4) * 2 * keptBytes(type, length);
 
 export const EXACT_THREADS = 128;
 export const EXACT_LINES = 16;
@@ -186,9 +223,11 @@ export function mostShared(name: DecodeKernel): number {
   if (tile) return productShared({ format: format as Format, tile: tile as Tile, slices: MOST_SLICES });
   if (name === "adapter_sums") return sumsShared(MOST_SLICES);
   if (name.startsWith("attend_exact_")) return exactShared(Number(name.slice("attend_exact_".length)));
-  if (name.startsWith("attend_prompt_")) return promptShared(Number(name.slice("attend_prompt_".length)));
-  if (name.startsWith("attend_")) return attendShared(Number(name.slice("attend_".length)));
-  return name === "norm_rows" ? 12_288 * 4 : 0;
+  const [, prompt, q8, length] = /^attend_(prompt_)?(q8_)?(\d+)$/.exec(name) ?? [];
+  const kept = Number(length) as HeadLength;
+  if (prompt) return promptShared(q8 ? "q8_0" : "f16", kept);
+  if (length) return attendShared(kept);
+  return name === "norm_rows" || name === "norm_branch" ? 12_288 * 4 : 0;
 }
 
 /** A recorded sequence of kernels. */

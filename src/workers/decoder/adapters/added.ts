@@ -48,10 +48,12 @@ export function joinGates(
   device: Device,
   at: AdaptersAt,
   { values }: Added,
-  of: Record<"both" | "to" | "forward", number>,
+  of: Record<"both" | "to" | "forward", number> & { activation: "silu" | "gelu" },
 ) {
   const grid = [Math.ceil(of.forward / 2 / GATE_UP_THREADS), at.tileCount, 1] as const;
-  device.launch("adapter_gate_up", { grid, threads: GATE_UP_THREADS }, [of.both, of.to, ...values, of.forward, 0]);
+  device.launch("adapter_gate_up", { grid, threads: GATE_UP_THREADS }, [
+    ...[of.both, of.to, ...values, of.forward, of.activation === "gelu" ? 1 : 0],
+  ]);
 }
 
 export function addToLogits(device: Device, added: Added, of: Record<"at" | "stride" | "vocab" | "count", number>) {

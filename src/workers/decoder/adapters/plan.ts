@@ -11,8 +11,11 @@ export type AdapterSource = { path: string; header: Header; scale: number };
 const PARTS: readonly string[] = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 export const PLACE = { qkv: 0, output: 3, gateUp: 4, down: 6, layer: PARTS.length } as const;
 
-/** The part of one file in a matrix; several apply together as one of all their ranks. */
-export type LowRankPart = { source: number; a: Tensor; b: Tensor; rank: number; scale: number };
+/**
+ * The part of one file in a matrix; several apply together as one of all their ranks. `first`: the row of B where a part of a
+ * joined matrix begins.
+ */
+export type LowRankPart = { source: number; a: Tensor; b: Tensor; rank: number; scale: number; first: number };
 export type PlannedMatrix = { place: number; rows: number; columns: number; rank: number; parts: LowRankPart[] };
 export type AdapterPlan = { matrices: readonly PlannedMatrix[]; bytes: number; head: boolean };
 
@@ -42,9 +45,9 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
     const alpha = Number(header.metadata.get("adapter.lora.alpha")?.value ?? 0);
     for (const tensor of header.tensors.values()) {
       const name = tensor.name.replace(/\.lora_[ab]$/, "");
-      const place = placeOf(name, model);
-      const base = place === null ? undefined : model.matrices.get(name);
-      if (place === null || !base || tensor.name === name) return `changes ${name}`;
+      const places = placesOf(name, model);
+      const base = model.matrices.get(name);
+      if (places.length === 0 || !base || tensor.name === name) return `changes ${name}`;
       const names = loraNames(name);
       const [a, b] = [header.tensors.get(names.a), header.tensors.get(names.b)];
       const rank = a?.dims[1] ?? 1;
@@ -52,12 +55,14 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
       if (!a || !b || !fits) throw new Error(`The file is not an adapter of this model: ${name} has another shape`);
       if (!(tensor.type.name in PLACED)) return `has ${tensor.name} in ${tensor.type.name}`;
       if (tensor !== a) continue;
-      const known = matrices.get(place);
-      const matrix = known ?? { place, rows: base.rows, columns: base.columns, rank: 0, parts: [] };
-      matrix.parts.push({ source, a, b, rank, scale: alpha === 0 ? scale : (scale * alpha) / rank });
-      matrix.rank += rank;
-      if (matrix.rank > MOST_RANK) return `has the rank ${matrix.rank} in ${name}; the most is ${MOST_RANK}`;
-      matrices.set(place, matrix);
+      for (const { place, first, rows } of places) {
+        const known = matrices.get(place);
+        const matrix = known ?? { place, rows, columns: base.columns, rank: 0, parts: [] };
+        matrix.parts.push({ source, a, b, rank, first, scale: alpha === 0 ? scale : (scale * alpha) / rank });
+        matrix.rank += rank;
+        if (matrix.rank > MOST_RANK) return `has the rank ${matrix.rank} in ${name}; the most is ${MOST_RANK}`;
+        matrices.set(place, matrix);
+      }
     }
   }
   const all = [...matrices.values()];
@@ -65,12 +70,30 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
   return { matrices: all, bytes, head: matrices.has(placeCount(model) - 1) };
 }
 
-function placeOf(name: string, model: DecoderModel): number | null {
-  if (name === "output.weight") return model.architecture.tied ? null : placeCount(model) - 1;
-  const [, layer, part] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
-  const at = PARTS.indexOf(part ?? "");
-  return at < 0 || Number(layer) >= model.architecture.layers ? null : Number(layer) * PLACE.layer + at;
+type Place = { place: number; first: number; rows: number };
+
+/** Places of a matrix in the table, those of its parts if it is a joined one; none if the kernels apply nothing to it. */
+function placesOf(name: string, { architecture, layers, head }: DecoderModel): Place[] {
+  const { tied, joins } = architecture;
+  if (name === "output.weight") return tied ? [] : [{ place: layers.length * PLACE.layer, first: 0, rows: head.rows }];
+  const [, index, part = ""] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
+  const layer = layers[Number(index)];
+  if (!layer) return [];
+  const { qkv, output, gate, up, down } = layer;
+  const begin = Number(index) * PLACE.layer;
+  if (joins.attention && part === "attn_qkv") return behind(begin + PLACE.qkv, qkv);
+  if (joins.forward && part === "ffn_up") return behind(begin + PLACE.gateUp, [gate, up]);
+  const at = PARTS.indexOf(part);
+  const weight = [...qkv, output, gate, up, down][at];
+  return weight ? [{ place: begin + at, first: 0, rows: weight.rows }] : [];
 }
+
+const behind = (place: number, parts: readonly { rows: number }[]): Place[] =>
+  parts.map(({ rows }, i) => ({
+    place: place + i,
+    first: parts.slice(0, i).reduce((sum, { rows }) => sum + rows, 0),
+    rows,
+  }));
 
 /**
  * Every row in a tile of rows with the same adapter, as words for the device. `adapters` are those of the rows, below zero:

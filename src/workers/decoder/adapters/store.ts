@@ -153,20 +153,31 @@ function* piecesOf({ columns, rows, parts }: PlannedMatrix, a: number, b: number
   const stride = strideOf(rows);
   let before = 0; // ranks
   for (const part of parts) {
-    const { source, rank, scale: by } = part;
+    const { source, rank, scale: by, first } = part;
     const [toA, toB] = [a + before * columns * 2, b + before * stride * 2];
-    yield* cut({ source, tensor: part.a, rows: rank, columns, rowStep: columns, columnStep: 1, to: toA, by: 1 });
-    yield* cut({ source, tensor: part.b, rows, columns: rank, rowStep: 1, columnStep: stride, to: toB, by });
+    yield* cut({
+      source,
+      tensor: part.a,
+      rows: rank,
+      columns,
+      rowStep: columns,
+      columnStep: 1,
+      to: toA,
+      by: 1,
+      first: 0,
+    });
+    yield* cut({ source, tensor: part.b, rows, columns: rank, rowStep: 1, columnStep: stride, to: toB, by, first });
     before += rank;
   }
 }
 
-function* cut(all: Omit<Piece, "done" | "bytes">): Generator<Piece> {
-  const rowBytes = all.tensor.bytes / all.rows;
+/** `first`: the row of the tensor where the rows begin. */
+function* cut({ first: begin, ...all }: Omit<Piece, "done" | "bytes"> & { first: number }): Generator<Piece> {
+  const rowBytes = all.tensor.bytes / (all.tensor.dims[1] ?? 1);
   const most = Math.floor(STAGING_BYTES / rowBytes);
   for (let first = 0; first < all.rows; first += most) {
     const rows = Math.min(most, all.rows - first);
     const to = all.to + first * all.rowStep * 2;
-    yield { ...all, rows, to, done: first * rowBytes, bytes: rows * rowBytes };
+    yield { ...all, rows, to, done: (begin + first) * rowBytes, bytes: rows * rowBytes };
   }
 }

@@ -3,7 +3,6 @@
  * adapter are the trainer's. The samples of a generation depend on the weights, the requests and the sampling alone. One
  * sample also depends on the number of its batch's rows: cuBLAS multiplies for many.
  */
-import type { Header } from "../../../lib/gguf/parse.ts";
 import { PROMPT_ROWS } from "../../../lib/training/memory_rollouts.ts";
 import { type Device, PAGE } from "../../../native/cuda/decode/kernels.ts";
 import { openDecodeDevice } from "../../../native/cuda/decode/open.ts";
@@ -12,13 +11,14 @@ import { listGpus } from "../../../native/llama/load.ts";
 import { openLlama } from "../../../native/llama/symbols.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import { openDecoder } from "../../decoder/decoder.ts";
-import { type DecoderModel, loadModel, reasonAgainst } from "../../decoder/model.ts";
+import { type DecoderModel, loadModel } from "../../decoder/model.ts";
 import { WIDE_ROLLOUTS } from "../../decoder/plan.ts";
 import { type RolledSample, rolling } from "../../decoder/roll.ts";
 import type { Decoder } from "../../decoder/types.ts";
 import { openTokenizer, type Tokenizer } from "../data/tokenizer.ts";
 import type { ModelFile } from "../engine/weights.ts";
 import { readModelFile } from "../model_file.ts";
+import { reasonNotDrawn } from "./drawn_families.ts";
 import { inMemory, inTurn, mustFit } from "./shared.ts";
 import type { Roller, RollerOptions, Rollout, RolloutRequest } from "./types.ts";
 
@@ -43,17 +43,6 @@ export async function openDecoderRoller(options: RollerOptions): Promise<Roller 
 
 const lacking = ({ parallel, contextLength }: RollerOptions) =>
   `The GPU has no memory for the model that samples, with ${parallel} completions of ${contextLength} tokens at once. Lower generation_batch_size or max_completion_length`;
-
-/**
- * Why our kernels do not draw samples from this model, or null. They round weights to BF16. Only for half precision is
- * that what the trainer computes with.
- */
-export function reasonNotDrawn(header: Header): string | null {
-  const isHalf = [...header.tensors.values()].every(
-    ({ dims, type }) => dims.length < 2 || type.name === "F16" || type.name === "BF16",
-  );
-  return isHalf ? reasonAgainst(header) : "its weights are not in BF16 or F16";
-}
 
 class DecoderRoller implements Roller {
   readonly #options: RollerOptions;

@@ -139,9 +139,16 @@ extern "C" __global__ __launch_bounds__(256) void adapter_sums(Adapters of, cons
   sumRanks(of, blockIdx.x, x, xStride, depth, slices, reinterpret_cast<float *>(sliceMemory));
 }
 
-// out = silu(gate) ⊙ up of whole results, gates and then ups in each row, with what adapters add. The bits of a row without an
+constexpr int GELU = 1;
+// silu(x), or gelu(x) in its tanh form.
+__device__ __forceinline__ float activated(float x, int activation) {
+  const float z = activation == GELU ? 1.5957691216057308f * x * (1 + 0.044715f * x * x) : x;
+  return x / (1 + __expf(-z));
+}
+
+// out = silu(gate) ⊙ up (or gelu) of whole results, gates and then ups in each row, with what adapters add. The bits of a row without an
 // adapter are those of the product that joins both itself. Block y: the tile; a thread has two neighbouring columns.
-extern "C" __global__ __launch_bounds__(128) void adapter_gate_up(const bf16 *both, bf16 *out, Adapters of, int forward, int unused) {
+extern "C" __global__ __launch_bounds__(128) void adapter_gate_up(const bf16 *both, bf16 *out, Adapters of, int forward, int activation) {
   __shared__ __align__(16) float sums[2][TILE_ROWS][MOST_RANK];
   const int *tile = of.tiles + static_cast<size_t>(blockIdx.y) * TILE_WORDS;
   const int column = (blockIdx.x * blockDim.x + threadIdx.x) * 2;
@@ -207,7 +214,7 @@ extern "C" __global__ __launch_bounds__(128) void adapter_gate_up(const bf16 *bo
       float up = __uint_as_float(c == 0 ? ups[token] << 16 : ups[token] & 0xffff0000u);
       if (delta[0].changes()) gate = rounded(gate + parts[0][token][c]);
       if (delta[1].changes()) up = rounded(up + parts[1][token][c]);
-      joined[c] = up * (gate / (1 + __expf(-gate)));
+      joined[c] = up * activated(gate, activation);
     }
     *reinterpret_cast<uint32_t *>(out + static_cast<size_t>(tile[1 + token]) * forward + column) = pairOf(joined[0], joined[1]);
   }

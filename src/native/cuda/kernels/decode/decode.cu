@@ -4,6 +4,7 @@
 #include "attention_prompt.cuh"
 #include "draw_token.cuh"
 #include "exact.cuh"
+#include "families.cuh"
 #include "few.cuh"
 #include "few_packed.cuh"
 #include "tiles.cuh"
