@@ -106,6 +106,7 @@ const BLANK: Blank = {
   idleTimeoutSeconds: 60,
   contextLength: null,
   parallel: null,
+  kvType: null,
   wakeTimeoutSeconds: 60,
   maxHeldRequests: 1,
   pinned: false,

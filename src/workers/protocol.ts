@@ -4,6 +4,7 @@
  * rename) before it sends the message that points at it. A lost message then costs a delay, not work.
  */
 import { z } from "zod";
+import { KV_TYPES } from "../lib/gguf/memory.ts";
 import { table } from "../lib/json/outside.ts";
 import { later } from "../lib/schema.ts";
 import { Credentials, Source } from "../lib/source.ts";
@@ -123,6 +124,8 @@ export const ToServing = later(() =>
       batch_invariant: z.enum(INVARIANCE).optional(),
       /** The setting serving.repack. */
       repack: z.enum(REPACKING).optional(),
+      /** Numbers of keys and values. */
+      kv_type: z.enum(KV_TYPES).optional(),
       /** The setting serving.guesses. */
       guesses: z.boolean().optional(),
       /** The folder and the key of the workspace for blocks of prompts. `identity`: of the model file. */

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import type { KvType } from "../../src/lib/gguf/memory.ts";
 import {
   ATTEND_THREADS,
   attendShared,
   CHUNK,
   type HeadLength,
-  type KvType,
   keptBytes,
   PAGE,
   PROMPT_THREADS,

@@ -47,6 +47,13 @@ export const SETTING_FLAGS = {
     doc: "Context length of each sequence in tokens",
     read: wholeOf,
   },
+  "kv-type": {
+    sets: "kv_type",
+    type: "string",
+    value: "TYPE",
+    choices: ["f16", "q8_0"],
+    doc: "Numbers of keys and values: q8_0 takes half of their memory (default f16)",
+  },
   "idle-timeout": {
     sets: "idle_timeout_seconds",
     type: "string",

@@ -3,9 +3,14 @@ import type { ModelShape } from "./shape.ts";
 /** In bytes. `compute` is the graph's memory beyond weights and cache. */
 export type MemoryEstimate = { weights: number; kv: number; compute: number; total: number };
 
-type Use = { contextLength: number; parallel: number };
+/** Numbers of keys and values: of 16 bits, or of 8 with a scale of 16 for 32 of them. */
+export const KV_TYPES = ["f16", "q8_0"] as const;
+export type KvType = (typeof KV_TYPES)[number];
 
-const F16_BYTES = 2;
+/** `kvType` default: f16. */
+type Use = { contextLength: number; parallel: number; kvType?: KvType };
+
+const KV_BYTES = { f16: 2, q8_0: 34 / 32 } as const;
 const F32_BYTES = 4;
 const UBATCH_TOKENS = 512; // size of one physical batch: llama.cpp's default
 const FIXED_BYTES = 16 * 2 ** 20; // graphs and buffers of the scheduler
@@ -16,10 +21,10 @@ const FIXED_BYTES = 16 * 2 ** 20; // graphs and buffers of the scheduler
  * within 5 % from 50 MiB on. Not counted: attention without the fused kernel, whose scores take heads × context more,
  * and the state of recurrent layers.
  */
-export function estimateMemory(shape: ModelShape, { contextLength, parallel }: Use): MemoryEstimate {
+export function estimateMemory(shape: ModelShape, { contextLength, parallel, kvType = "f16" }: Use): MemoryEstimate {
   if (shape.encoder) return estimateEncoder(shape, contextLength);
   const cells = contextLength * parallel;
-  const kv = cells * shape.layers * shape.kv_heads * (shape.key_length + shape.value_length) * F16_BYTES;
+  const kv = cells * shape.layers * shape.kv_heads * (shape.key_length + shape.value_length) * KV_BYTES[kvType];
   const tokens = Math.min(UBATCH_TOKENS, cells);
   const logits = (tokens + parallel) * shape.vocab_size * F32_BYTES;
   const activations = tokens * F32_BYTES * (8 * shape.embedding_length + 2 * shape.heads * shape.key_length);

@@ -3,6 +3,7 @@
  * the defaults of the library with this layout and rejects a difference. A field in the wrong place would corrupt memory.
  */
 import type { Pointer } from "bun:ffi";
+import type { KvType } from "../../lib/gguf/memory.ts";
 import { DEFAULTS_WORDS } from "../shim/shim.ts";
 
 const VERSION = "0.5.0-dev";
@@ -73,9 +74,12 @@ export type ContextParams = {
   embeddings: boolean;
   /** The number of a pooling type. Default: none. */
   pooling?: number;
+  /** Numbers of keys and values. Default: f16. */
+  kvType?: KvType;
 };
 
 const POOLING_NONE = 0;
+const KV_NUMBERS = { f16: 1, q8_0: 8 } as const; // ggml's types
 
 export function contextParams(llama: Symbols, params: ContextParams): BigUint64Array {
   const words = new BigUint64Array(DEFAULTS_WORDS);
@@ -89,6 +93,8 @@ export function contextParams(llama: Symbols, params: ContextParams): BigUint64A
   ints[7] = params.threads;
   ints[8] = params.threads;
   if (params.embeddings) ints[11] = params.pooling ?? POOLING_NONE;
+  ints[26] = KV_NUMBERS[params.kvType ?? "f16"]; // keys
+  ints[27] = ints[26]; // values
   bytes[128] = params.embeddings ? 1 : 0;
   bytes[133] = params.unified ? 1 : 0;
   return words;

@@ -1,5 +1,6 @@
 /** Settings of what runs on the processor and on GPUs: deployments, memory and child processes. */
 import { z } from "zod";
+import { KV_TYPES } from "../../lib/gguf/memory.ts";
 import { live, milliseconds, section, setting } from "./section.ts";
 
 export const serving = section("Deployments.", {
@@ -30,6 +31,11 @@ export const serving = section("Deployments.", {
     "auto",
     "Keep a copy of quantized weights in BF16 on the GPU, which more than 96 sequences at once decode by: auto = where it takes at most a quarter of the free memory, off = never.",
     () => z.enum(["auto", "off"]),
+  ),
+  kv_type: setting(
+    "f16",
+    "Numbers of keys and values, unless the deployment sets it: f16, or q8_0, which takes half of the memory and changes log-probabilities a little.",
+    () => z.enum(KV_TYPES),
   ),
   guesses: setting(
     true,

@@ -1,4 +1,6 @@
 /** One pass through the model for some rows of tokens: the sequence of kernels, for a graph or for a prompt. */
+
+import type { KvType } from "../../lib/gguf/memory.ts";
 import {
   ATTEND_THREADS,
   attendShared,

@@ -1,5 +1,5 @@
 /** The interface of decoding by our own kernels, for serving and for rollouts. */
-import type { KvType } from "../../native/cuda/decode/kernels.ts";
+import type { KvType } from "../../lib/gguf/memory.ts";
 import type { AdapterSource } from "./adapters/plan.ts";
 import type { StoreOptions } from "./adapters/store.ts";
 import type { Drawing } from "./drawing.ts";

@@ -102,6 +102,7 @@ async function open(host: ServingHost, load: Load, prepared: Prepared | undefine
     decoder: load.decoder ?? "auto",
     batchInvariant: load.batch_invariant ?? "auto",
     repack: load.repack ?? "auto",
+    kvType: load.kv_type ?? "f16",
     guesses: load.guesses ?? true,
     images: load.projector_path !== undefined,
     fault: load.fault,

@@ -8,6 +8,7 @@ export type Scaling = {
   idle_timeout_seconds: string;
   context_length: string;
   parallel: string;
+  kv_type: string;
   pinned: string;
 };
 
@@ -48,6 +49,16 @@ export function ScalingFields({ value, onChange, error }: ScalingProps) {
       {field("context_length", "Context length in tokens", "Empty: the server's default")}
       {field("parallel", "Sequences at once", "Empty: the server's default")}
       <SelectField
+        label="Numbers of keys and values"
+        value={value.kv_type}
+        options={[
+          ["", "The server's default"],
+          ["f16", "16 bits"],
+          ["q8_0", "8 bits: half of the memory"],
+        ]}
+        onChange={set("kv_type")}
+      />
+      <SelectField
         label="Park it to make room"
         value={value.pinned}
         options={[
@@ -67,5 +78,6 @@ export const scalingBody = (value: Scaling) => ({
   idle_timeout_seconds: Number(value.idle_timeout_seconds),
   context_length: value.context_length === "" ? null : Number(value.context_length),
   parallel: value.parallel === "" ? null : Number(value.parallel),
+  kv_type: value.kv_type === "" ? null : (value.kv_type as "f16" | "q8_0"),
   pinned: value.pinned === "yes",
 });

@@ -24,6 +24,7 @@ const FIRST: Scaling = {
   idle_timeout_seconds: "300",
   context_length: "",
   parallel: "",
+  kv_type: "",
   pinned: "no",
 };
 

@@ -104,5 +104,6 @@ const scalingOf = (deployment: Deployment): Scaling => ({
   idle_timeout_seconds: String(deployment.idle_timeout_seconds),
   context_length: String(deployment.context_length ?? ""),
   parallel: String(deployment.parallel ?? ""),
+  kv_type: deployment.kv_type ?? "",
   pinned: deployment.pinned ? "yes" : "no",
 });

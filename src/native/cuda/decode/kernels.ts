@@ -1,4 +1,5 @@
 /** The kernels of decoding and what it takes to start them. `Device` is the only access to them and to their memory. */
+import type { KvType } from "../../../lib/gguf/memory.ts";
 import type { Grid } from "../driver.ts";
 import type { Products } from "../kernel_products.ts";
 
@@ -193,9 +194,7 @@ export type HeadLength = (typeof HEAD_LENGTHS)[number];
 export const keptLength = (headLength: number): HeadLength | null =>
   HEAD_LENGTHS.find((length) => headLength <= length) ?? null;
 
-/** Numbers of keys and values: BF16, or bytes with a scale in BF16 for 32 of them. */
-export type KvType = "f16" | "q8_0";
-/** Bytes of the keys of a key head in a page. Its values have as many. */
+/** Bytes of the keys of a key head in a page, in BF16, or in bytes with scales in BF16. Its values have as many. */
 export const keptBytes = (type: KvType, length: HeadLength) =>
   PAGE * (type === "f16" ? length * 2 : length + (length / 32) * 2);
 const COLUMNS = 128; // of a head that are summed at once

@@ -378,7 +378,7 @@ CREATE TABLE deployments (
   metadata TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
-, cost_remainder INTEGER NOT NULL DEFAULT 0, charged_replicas INTEGER NOT NULL DEFAULT 1, api_key_id TEXT, queue_timeout_seconds INTEGER NOT NULL DEFAULT 900, queued_ms INTEGER NOT NULL DEFAULT 0, error_code TEXT, capture TEXT NOT NULL DEFAULT 'none', capture_retention_days INTEGER NOT NULL DEFAULT 30, capture_redact TEXT NOT NULL DEFAULT '[]', next_model TEXT, previous_model TEXT, region TEXT NOT NULL DEFAULT 'local', internal INTEGER NOT NULL DEFAULT 0) STRICT;
+, cost_remainder INTEGER NOT NULL DEFAULT 0, charged_replicas INTEGER NOT NULL DEFAULT 1, api_key_id TEXT, queue_timeout_seconds INTEGER NOT NULL DEFAULT 900, queued_ms INTEGER NOT NULL DEFAULT 0, error_code TEXT, capture TEXT NOT NULL DEFAULT 'none', capture_retention_days INTEGER NOT NULL DEFAULT 30, capture_redact TEXT NOT NULL DEFAULT '[]', next_model TEXT, previous_model TEXT, region TEXT NOT NULL DEFAULT 'local', internal INTEGER NOT NULL DEFAULT 0, kv_type TEXT) STRICT;
 CREATE TABLE detection_accounts (
   workspace_id      TEXT PRIMARY KEY REFERENCES workspaces (id),
   default_models    TEXT NOT NULL, -- JSON

@@ -65,6 +65,7 @@ import m0092 from "./0092_rollouts.sql" with { type: "text" };
 import m0093 from "./0093_teacher.sql" with { type: "text" };
 import m0094 from "./0094_vector_stores.sql" with { type: "text" };
 import m0095 from "./0095_key_priority.sql" with { type: "text" };
+import m0096 from "./0096_kv_type.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -136,11 +137,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 93, name: "0093_teacher", sql: m0093 },
   { version: 94, name: "0094_vector_stores", sql: m0094 },
   { version: 95, name: "0095_key_priority", sql: m0095 },
+  { version: 96, name: "0096_kv_type", sql: m0096 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "118ef7c7aad1f4e4566bc18ad805df47a86d486ac4f8289753874d328e0458f6";
-export const FRESH_TEXTS = "56bf263aa6d2fe17f86fa376a356c599ed7b46c8ac37b3bc175388cf4e9891f9";
+export const SCHEMA = "635f9dd7758a2caf02b348557f7ed7c6dc0f74ed63b00ae766441521d9f37680";
+export const FRESH_TEXTS = "02eda5fcd6590586dfeb70f7f12fc7fe9706e6c1419cbfdd3201380c78691695";

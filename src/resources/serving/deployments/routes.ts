@@ -88,7 +88,7 @@ const managing = (ctx: Ctx) => {
           { 200: Deployment },
           {
             description:
-              "A min_replicas above 0 wakes a parked deployment. A new context_length or parallel reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
+              "A min_replicas above 0 wakes a parked deployment. A new context_length, parallel or kv_type reloads the model; requests wait meanwhile. A new model is loaded beside the present one, which answers until the new one is ready: next_model shows it meanwhile.",
           },
         ),
       },

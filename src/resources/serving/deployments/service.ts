@@ -220,7 +220,7 @@ const choiceOf = ({ model, source, checkpoint = null }: UpdateDeployment): Model
   model === undefined ? undefined : { model, source, checkpoint };
 
 const isResized = (a: DeploymentRow, b: DeploymentRow) =>
-  a.contextLength !== b.contextLength || a.parallel !== b.parallel;
+  a.contextLength !== b.contextLength || a.parallel !== b.parallel || a.kvType !== b.kvType;
 
 /** Aborts its requests. A stopped or failed deployment stays as it is. */
 export function stop(ctx: Ctx, workspaceId: string, id: string): DeploymentRow {

@@ -1,6 +1,7 @@
 /** Settings of a deployment: each is declared here, and nowhere else. Its column is in the table. */
 import { z } from "zod";
 import { settings } from "../../../http/settings.ts";
+import { KV_TYPES } from "../../../lib/gguf/memory.ts";
 import { isId } from "../../../lib/ids.ts";
 import { Label, Metadata } from "../../../lib/schema.ts";
 import { RedactPatterns } from "../../watching/traces/schema.ts";
@@ -33,6 +34,15 @@ export const SETTINGS = settings(deployments, {
   parallel: {
     input: () => z.int().min(1).max(MAX_PARALLEL).nullable().default(null),
     answer: () => z.int().nullable().describe("Sequences that a replica decodes at once; null for the default"),
+  },
+  kv_type: {
+    input: () =>
+      z
+        .enum(KV_TYPES)
+        .nullable()
+        .describe("q8_0 takes half of the memory of keys and values, and changes log-probabilities a little")
+        .default(null),
+    answer: () => z.enum(KV_TYPES).nullable().describe("Numbers of keys and values; null for the default"),
   },
   wake_timeout_seconds: { input: () => z.int().min(1).max(86_400).default(300), answer: () => z.int() },
   max_held_requests: { input: () => z.int().min(0).max(100_000).default(256), answer: () => z.int() },

@@ -1,5 +1,6 @@
 import { integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { STATUSES } from "../../../lib/deployment_status.ts";
+import { KV_TYPES } from "../../../lib/gguf/memory.ts";
 import { workspaces } from "../../access/workspaces/table.ts";
 import { CAPTURES } from "../../watching/traces/table.ts";
 import { models } from "../models/table.ts";
@@ -43,6 +44,7 @@ export const deployments = sqliteTable("deployments", {
   idleTimeoutSeconds: integer("idle_timeout_seconds").notNull(),
   contextLength: integer("context_length"),
   parallel: integer("parallel"),
+  kvType: text("kv_type", { enum: KV_TYPES }),
   wakeTimeoutSeconds: integer("wake_timeout_seconds").notNull(),
   maxHeldRequests: integer("max_held_requests").notNull(),
   pinned: integer("pinned", { mode: "boolean" }).notNull(),

@@ -7,7 +7,7 @@ import { emit } from "../../../events/emit.ts";
 import { transition } from "../../../events/lifecycle.ts";
 import { type PageQuery, page } from "../../../http/answer/pagination.ts";
 import { AppError } from "../../../lib/errors.ts";
-import { estimateMemory, type MemoryEstimate } from "../../../lib/gguf/memory.ts";
+import { estimateMemory, type KvType, type MemoryEstimate } from "../../../lib/gguf/memory.ts";
 import { isId, newId } from "../../../lib/ids.ts";
 import { nearest } from "../../../lib/text/nearest.ts";
 import { type Tx, write } from "../../../platform/db/db.ts";
@@ -218,7 +218,9 @@ export function shapeOf(row: ModelRow): ModelShape {
   return row.shape;
 }
 
-export const estimate = (row: ModelRow, use: { contextLength: number; parallel: number }): MemoryEstimate =>
+export type ReplicaSize = { contextLength: number; parallel: number; kvType: KvType };
+
+export const estimate = (row: ModelRow, use: Parameters<typeof estimateMemory>[1]): MemoryEstimate =>
   estimateMemory(shapeOf(row), use);
 
 /** The model that an adapter is added to: the recorded one, or the only model here that fits. */

@@ -91,13 +91,14 @@ function openMessage({ onProgress, onPrefixes: _, ...options }: EngineOptions, p
     guesses: true,
     deviceSampling: options.gpus.length > 0,
   };
-  const [decoder, batchInvariant, repack] = ["library", "off", "off"] as const;
+  const [decoder, batchInvariant, repack, kvType] = ["library", "off", "off", "f16"] as const;
   return {
     type: "open",
     ...off,
     decoder,
     batchInvariant,
     repack,
+    kvType,
     ...options,
     ...parts,
     wantsProgress: onProgress !== undefined && parts.model === null,

@@ -3,6 +3,7 @@
  * rollouts both use it.
  */
 
+import type { KvType } from "../../../lib/gguf/memory.ts";
 import type { Pooling } from "../../../lib/gguf/pooling.ts";
 import type { AdapterPart } from "./adapters.ts";
 import type { PrefixOptions } from "./prefixes/folder.ts";
@@ -184,6 +185,8 @@ export type EngineOptions = {
   batchInvariant?: InvarianceChoice;
   /** Default: off. */
   repack?: RepackChoice;
+  /** Numbers of keys and values. Default: f16. */
+  kvType?: KvType;
   /** Prompts may have rows of images: the library decodes. */
   images?: boolean;
   /** For tests (thread/fault.ts). */

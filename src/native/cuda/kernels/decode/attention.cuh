@@ -298,12 +298,12 @@ template <int LENGTH> __device__ __forceinline__ void joinChunks(const Attention
   if (d < of.outLength) of.out[static_cast<size_t>(row) * of.outStride + head * of.outLength + d] = __float2bfloat16(Quotient(of, head, top, total).of(sum));
 }
 
-#define ATTEND(LENGTH)                                                                                                                              \
-  extern "C" __global__ __launch_bounds__(ATTEND_WARPS * 32) void attend_##LENGTH(Attention of) { attendPages<LENGTH, Bf16Kept<LENGTH>>(of); }  \
-  extern "C" __global__ __launch_bounds__(ATTEND_WARPS * 32) void attend_q8_##LENGTH(Attention of) { attendPages<LENGTH, Q8Kept<LENGTH>>(of); } \
+#define ATTEND(LENGTH, BLOCKS)                                                                                                                           \
+  extern "C" __global__ __launch_bounds__(ATTEND_WARPS * 32, BLOCKS) void attend_##LENGTH(Attention of) { attendPages<LENGTH, Bf16Kept<LENGTH>>(of); }  \
+  extern "C" __global__ __launch_bounds__(ATTEND_WARPS * 32, BLOCKS) void attend_q8_##LENGTH(Attention of) { attendPages<LENGTH, Q8Kept<LENGTH>>(of); } \
   extern "C" __global__ __launch_bounds__(LENGTH) void join_##LENGTH(Attention of) { joinChunks<LENGTH>(of); }
 
-ATTEND(64)
-ATTEND(96)
-ATTEND(128)
-ATTEND(256)
+ATTEND(64, 3)
+ATTEND(96, 2)
+ATTEND(128, 2)
+ATTEND(256, 2)

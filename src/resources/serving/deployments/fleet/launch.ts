@@ -14,7 +14,7 @@ import { addLine } from "../traffic/log.ts";
 import { type Host, type Live, liveOf, Replica, readyOf } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
-import { adapterBytes, bytesOf, fileIdentity, keyOf, type Parts, sizeOf } from "./parts.ts";
+import { adapterBytes, bytesOf, cacheIdentity, fileIdentity, keyOf, type Parts, sizeOf } from "./parts.ts";
 import { attachOrServe, DRAIN_MS, handleExit, handleMessage, replicaLost, retireGently, unqueue } from "./replica.ts";
 import { obtain } from "./spare.ts";
 
@@ -104,6 +104,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         model_id: parts.base.id,
         context_length: size.contextLength,
         parallel: size.parallel,
+        kv_type: size.kvType,
         threads: ctx.config.serving.threads || availableParallelism(),
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
@@ -111,10 +112,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         batch_invariant: ctx.config.serving.batch_invariant,
         repack: ctx.config.serving.repack,
         guesses: ctx.config.serving.guesses,
-        // rotations depend on the length of the context
-        ...(store
-          ? { prefixes: { ...store, identity: JSON.stringify([fileIdentity(parts.base), size.contextLength]) } }
-          : {}),
+        ...(store ? { prefixes: { ...store, identity: cacheIdentity(parts.base, size) } } : {}),
       },
     });
     const loadUntil = ctx.clock.steady() + loadDeadlineMs(parts.base.sizeBytes ?? 0);
@@ -160,7 +158,8 @@ export const isWanted = (ctx: Ctx, now: DeploymentRow, then: DeploymentRow) =>
   now.status !== "failed" &&
   roleOf(now, then.modelId) !== "neither" &&
   now.contextLength === then.contextLength &&
-  now.parallel === then.parallel;
+  now.parallel === then.parallel &&
+  now.kvType === then.kvType;
 
 type LoadMessage = Extract<ToServing, { type: "load" }>;
 type Start = {

@@ -34,10 +34,11 @@ export function usableParts(ctx: Ctx, row: DeploymentRow): UsableParts {
 }
 
 /** The size of a replica by its row or the configuration. The context never exceeds the limit of the model. */
-export function sizeOf(ctx: Ctx, row: DeploymentRow, base: ModelRow) {
-  const { context_length, parallel } = ctx.config.serving;
+export function sizeOf(ctx: Ctx, row: DeploymentRow, base: ModelRow): models.ReplicaSize {
+  const { context_length, parallel, kv_type } = ctx.config.serving;
   const most = base.contextLength ?? context_length;
-  return { contextLength: Math.min(row.contextLength ?? context_length, most), parallel: row.parallel ?? parallel };
+  const contextLength = Math.min(row.contextLength ?? context_length, most);
+  return { contextLength, parallel: row.parallel ?? parallel, kvType: row.kvType ?? kv_type };
 }
 
 export const adapterBytes = ({ adapter }: Parts): number => adapter?.shape?.weight_bytes ?? 0;
@@ -47,7 +48,7 @@ export const bytesOf = (ctx: Ctx, row: DeploymentRow, parts: Parts): number =>
   memoryOf(parts, sizeOf(ctx, row, parts.base)).total;
 
 /** The estimate of the base model and of what is added to it. */
-export function memoryOf(parts: Parts, size: { contextLength: number; parallel: number }) {
+export function memoryOf(parts: Parts, size: models.ReplicaSize) {
   const { total, ...estimate } = models.estimate(parts.base, size);
   const [adapter, projector] = [adapterBytes(parts), projectorBytes(parts)];
   return { ...estimate, adapter, projector, total: total + adapter + projector };
@@ -60,9 +61,14 @@ const projectorBytes = ({ projector }: Parts) => (projector ? projector.sizeByte
 export const fileIdentity = ({ id, sizeBytes, fileMtimeMs }: ModelRow): string =>
   JSON.stringify([id, sizeBytes, fileMtimeMs]);
 
+/** Names what the numbers in a cache of keys and values depend on. Rotations depend on the length of the context. */
+export const cacheIdentity = (base: ModelRow, { contextLength, kvType }: models.ReplicaSize): string =>
+  JSON.stringify([fileIdentity(base), contextLength, ...(kvType === "f16" ? [] : [kvType])]);
+
 /** Replicas with the same key can share a process. Two workspaces never do. */
 export function keyOf(ctx: Ctx, row: DeploymentRow, { base, projector }: Parts): string {
-  const { contextLength, parallel } = sizeOf(ctx, row, base);
+  const { contextLength, parallel, kvType } = sizeOf(ctx, row, base);
   const file = [base.id, base.path, base.sizeBytes, base.fileMtimeMs, projector?.sizeBytes, projector?.mtimeMs];
-  return JSON.stringify([row.workspaceId, ...file, contextLength, parallel, row.gpuType, row.gpuCount, row.region]);
+  const size = [contextLength, parallel, kvType];
+  return JSON.stringify([row.workspaceId, ...file, ...size, row.gpuType, row.gpuCount, row.region]);
 }

@@ -104,6 +104,7 @@ function planOf(ctx: Ctx, row: DeploymentRow, parts: Parts, file: InputFile): Re
     model_id: parts.base.id,
     context_length: size.contextLength,
     parallel: size.parallel,
+    kv_type: size.kvType,
     hurry: row.minReplicas === 0,
     decoder: parts.adapter === null ? ctx.config.serving.decoder : "library",
     batch_invariant: ctx.config.serving.batch_invariant,

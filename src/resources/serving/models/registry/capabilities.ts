@@ -25,6 +25,7 @@ export async function capabilitiesOf(
   const parts = partsOf(ctx, workspaceId, row);
   const devices = await gpu.devices(ctx);
   const notOwn = await reasonOfHeader(ctx, workspaceId, parts);
+  const kvType = query.kv_type ?? ctx.config.serving.kv_type;
   const parallel = query.parallel ?? ctx.config.serving.parallel;
   const most = parts?.base.contextLength ?? row.contextLength;
   const wanted = query.context_length ?? ctx.config.serving.context_length;
@@ -34,7 +35,7 @@ export async function capabilitiesOf(
     model_id: row.id,
     context_length: contextLength,
     parallel,
-    memory: contextLength === null ? null : memory(parts, { contextLength, parallel }, devices),
+    memory: contextLength === null ? null : memory(parts, { contextLength, parallel, kvType }, devices),
     serving: serving(ctx, { row, parts, devices, notOwn }),
     training: training(ctx, { row, parts, devices, notOwn }),
     quantizations: whyNotQuantizable(row) === undefined ? [...QUANTIZATIONS] : [],
@@ -45,11 +46,7 @@ export async function capabilitiesOf(
 }
 
 /** The main memory is a device of a machine without a GPU. */
-function memory(
-  parts: Parts | undefined,
-  size: { contextLength: number; parallel: number },
-  devices: Devices,
-): ModelCapabilities["memory"] {
+function memory(parts: Parts | undefined, size: models.ReplicaSize, devices: Devices): ModelCapabilities["memory"] {
   if (!parts?.base.shape) return null;
   const { weights, kv, compute, adapter, projector, total } = memoryOf(parts, size);
   const types = new Set(devices.map(({ type }) => type));

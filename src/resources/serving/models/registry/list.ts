@@ -29,7 +29,8 @@ function memoryAt(ctx: Ctx, workspaceId: string, { id }: Model, wanted: number):
   const parts = row && partsOf(ctx, workspaceId, row);
   if (!parts?.base.shape) return null;
   const contextLength = Math.min(wanted, parts.base.contextLength ?? wanted);
-  return memoryOf(parts, { contextLength, parallel: ctx.config.serving.parallel }).total;
+  const { parallel, kv_type: kvType } = ctx.config.serving;
+  return memoryOf(parts, { contextLength, parallel, kvType }).total;
 }
 
 /** Active deployments of users by the id of their model. */

@@ -1,6 +1,7 @@
 /** Requests and answers of the routes that manage the models of the registry. */
 import { z } from "zod";
 import { QUANTIZATIONS } from "../../../../lib/checkpoints/mix.ts";
+import { KV_TYPES } from "../../../../lib/gguf/memory.ts";
 import { isId } from "../../../../lib/ids.ts";
 import { DateTime, Label, later, numberText } from "../../../../lib/schema.ts";
 import { METHODS } from "../../../../lib/training/fields.ts";
@@ -58,6 +59,7 @@ export const CapabilitiesQuery = z.object({
     .optional()
     .describe("Tokens of one conversation. Default: that of the server. At most that of the model"),
   parallel: numberText(z.int().min(1).max(1_000)).optional().describe("Conversations at once"),
+  kv_type: z.enum(KV_TYPES).optional().describe("Numbers of keys and values"),
 });
 export type CapabilitiesQuery = z.infer<typeof CapabilitiesQuery>;
 

@@ -48,7 +48,7 @@ function tryKernels(open: OpenMessage, blocks: BlockStore | null): OpenedKernels
 type Opening = { open: OpenMessage; blocks: BlockStore | null };
 
 function load(device: Device, { open, blocks }: Opening, header: Header): OpenedKernels {
-  const { dataDir, modelPath, contextLength, parallel, guesses, batchInvariant } = open;
+  const { dataDir, modelPath, contextLength, parallel, guesses, batchInvariant, kvType } = open;
   const read = openReader(dataDir);
   const model = loadModel(device, { path: modelPath, header, read }, contextLength);
   try {
@@ -57,6 +57,7 @@ function load(device: Device, { open, blocks }: Opening, header: Header): Opened
     const decoder = openDecoder(device, model, {
       slots: parallel,
       contextLength,
+      kvType,
       pages,
       promptTokens: PROMPT_TOKENS,
       ahead: true,

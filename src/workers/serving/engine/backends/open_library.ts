@@ -132,6 +132,7 @@ export function openLibrary(model: Ptr, open: OpenMessage, shared: Shared, resul
     threads,
     unified,
     embeddings: false,
+    kvType: open.kvType,
   });
   const memory = llama.llama_get_memory(context) as Ptr | null;
   if (memory === null) {

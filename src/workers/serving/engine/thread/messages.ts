@@ -2,6 +2,7 @@
  * Messages between the engine's main thread and its decoding thread. The results of a step come as a frame (frame.ts).
  */
 
+import type { KvType } from "../../../../lib/gguf/memory.ts";
 import type { PrefixCounts } from "../../../protocol.ts";
 import type { AdapterFile, AdapterPart } from "../adapters.ts";
 import type { PrefixOptions } from "../prefixes/folder.ts";
@@ -25,6 +26,7 @@ export type OpenMessage = {
   decoder: DecoderChoice;
   batchInvariant: InvarianceChoice;
   repack: RepackChoice;
+  kvType: KvType;
   images: boolean;
   /** Null: prompts stay in memory only. */
   prefixes: PrefixOptions | null;
