@@ -1,6 +1,22 @@
 // Pages of keys and values, and how a page keeps its numbers: BF16, or bytes with a scale for 32 numbers of a token.
 #pragma once
-#include "packed.cuh"
+#include "formats.cuh"
+
+// Four bytes with a sign as two pairs in BF16, which is exact: the low seven bits behind 128, less 128 or 256.
+__device__ __forceinline__ uint32_t minusPair(uint32_t a, uint32_t b) {
+#ifdef VERK_EMULATED
+  return pairOf(__uint_as_float(a << 16) - __uint_as_float(b << 16), __uint_as_float(a & 0xffff0000u) - __uint_as_float(b & 0xffff0000u));
+#else
+  uint32_t to;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(to) : "r"(b), "r"(0xbf80bf80u), "r"(a));
+  return to;
+#endif
+}
+__device__ __forceinline__ void signedBytes(uint32_t &low, uint32_t &high, uint32_t bytes) {
+  const uint32_t rest = bytes & 0x7f7f7f7fu, signs = bytes & 0x80808080u;
+  low = minusPair(__byte_perm(rest, 0x43434343, 0x4140), __byte_perm(signs, 0x43434343, 0x4140));
+  high = minusPair(__byte_perm(rest, 0x43434343, 0x4342), __byte_perm(signs, 0x43434343, 0x4342));
+}
 
 // A page of one layer: for each key head PAGE keys of `length` numbers, then for each key head `length` rows of PAGE values:
 // values are turned, so that the tensor cores read both as rows. Exact attention has values that lie like keys. Heads are kept
@@ -51,15 +67,8 @@ template <int LENGTH> struct Q8Kept {
   static __device__ __forceinline__ Raw placedKey(const uint8_t *keys, int row, int b, int quad) { return *reinterpret_cast<const Raw *>(keys + placeOfPiece(row, b * 2 + (quad >> 1)) + (quad & 1) * 8); }
   static __device__ __forceinline__ Raw value(const uint8_t *values, int d, int quad) { return *reinterpret_cast<const Raw *>(values + d * PAGE + quad * 8); }
   static __device__ __forceinline__ void numbers(uint32_t (&to)[4], const Raw &from) {
-    const uint32_t words[2] = {from.x, from.y};
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      uint32_t sign[2]; // 256 for a number below zero, otherwise 128
-      from128(to[2 * i], to[2 * i + 1], words[i] & 0x7f7f7f7fu);
-      from128(sign[0], sign[1], words[i] & 0x80808080u);
-#pragma unroll
-      for (int e = 0; e < 2; e++) to[2 * i + e] = timesPlus(sign[e], BOTH_MINUS_ONE, to[2 * i + e]);
-    }
+    signedBytes(to[0], to[1], from.x);
+    signedBytes(to[2], to[3], from.y);
   }
   // Those of eight tokens from 8 · quad on.
   static __device__ __forceinline__ uint4 scales(const uint8_t *record, int b, int quad) { return *reinterpret_cast<const uint4 *>(record + NUMBERS + (b * PAGE + quad * 8) * 2); }
