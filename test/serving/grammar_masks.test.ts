@@ -101,6 +101,31 @@ test("the library is asked once for each state", () => {
   counted.free();
 });
 
+test("text that must follow is guessed whole, and other guesses end where the grammar does not allow them", () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string" }, kind: { enum: ["person"] } },
+    required: ["name", "kind"],
+  };
+  const tokenize = (text: string) => vocabulary.tokenize(text, { addBos: false, special: false });
+  const state = grammars.open(schemaGrammar(schema, ""));
+  const none = new Int32Array(0);
+  expect(vocabulary.detokenize(state.guess(none, 99))).toBe('{"name": "');
+  expect(state.guess(none, 3)).toEqual(tokenize('{"name": "').subarray(0, 3));
+  const take = (text: string) => {
+    for (const token of tokenize(text)) state.accept(token);
+  };
+  take('{"name": "');
+  const others = tokenize('Ada", "age": 7');
+  const guessed = vocabulary.detokenize(state.guess(others, 99));
+  expect(guessed).toBe('Ada", "'); // the schema has no property of that name
+  take('Ada",');
+  expect(vocabulary.detokenize(state.guess(none, 99))).toBe(' "kind": "person"}');
+  take(' "kind": "person"}');
+  expect(state.guess(others, 99)).toHaveLength(0);
+  state.free();
+});
+
 test("a grammar that is not written by this program is read by the library alone", () => {
   expect(compare('root ::= "a" b # a note\nb ::= [xy]+', "axyx")).toBe(4);
 });

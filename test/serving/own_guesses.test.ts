@@ -10,6 +10,7 @@ import { makeModel } from "../models.ts";
 import { canCompute, openTestDevice } from "../native/emulation/choice.ts";
 import { sweep } from "../sweep.ts";
 
+type Said = { said: unknown[]; redrawn: number; steps: number };
 const PROMPT = Int32Array.from({ length: 40 }, (_, i) => 50 + (i % 5)); // it repeats, so its end is guessed
 const GREEDY: Drawing = { ...PLAIN, temperature: 0, topLogprobs: 2 };
 
@@ -81,6 +82,44 @@ describe.skipIf(!canCompute)("guesses of our decoder, in emulation", () => {
       }
     }
     for (const tokens of said.values()) expect(tokens).toEqual(alone);
+  });
+
+  /** A stand-in for a grammar: tokens below `limit`. The drawn token is taken back once if it is another one. */
+  function sayChecked(decoder: Decoder, drawing: Drawing, limit: number, maxTokens: number) {
+    const allowed = new Uint32Array(16).map((_, i) => (32 * (i + 1) <= limit ? 0xffffffff : 0));
+    const propose = (fromText: Int32Array, most: number) => {
+      const end = fromText.findIndex((token) => token >= limit);
+      return fromText.subarray(0, Math.min(most, end < 0 ? fromText.length : end));
+    };
+    const before = decoder.stats().steps;
+    const id = decoder.admit({ prompt: PROMPT, maxTokens, drawing, checked: true, propose })!;
+    const said: unknown[] = [];
+    let [newest, redrawn] = [PROMPT.at(-1)!, 0];
+    for (let over = false; !over; )
+      for (const { token, logp, done } of decoder.step()) {
+        if (token >= limit) {
+          decoder.redraw(id, newest, allowed);
+          redrawn++;
+          continue;
+        }
+        newest = token;
+        said.push([token, logp]);
+        over = done;
+      }
+    decoder.release(id);
+    return { said, redrawn, steps: decoder.stats().steps - before };
+  }
+
+  test("tokens that are checked are guessed as well, and redrawn where the check refuses them", () => {
+    const [want, got] = [plain, guessing].map((decoder) => sayChecked(decoder, GREEDY, 512, 40)) as [Said, Said];
+    expect(got.said).toEqual(want.said);
+    expect(got.steps).toBeLessThan(want.steps - 6);
+    for (const drawing of [GREEDY, { ...PLAIN, temperature: 0.3, seed: 5 }]) {
+      const [want, got] = [plain, guessing].map((decoder) => sayChecked(decoder, drawing, 96, 24)) as [Said, Said];
+      expect(want.redrawn).toBeGreaterThan(0);
+      expect([got.said, got.redrawn]).toEqual([want.said, want.redrawn]);
+    }
+    expect(guessing.stats().availablePages).toBe(guessing.stats().pages);
   });
 
   test("sequences with penalties, biases or checks are not guessed", () => {

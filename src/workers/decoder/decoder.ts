@@ -178,6 +178,7 @@ class GraphDecoder implements Decoder {
     const { layout } = this.#board;
     const { slot } = sequence;
     this.#memory.putMask(slot, bits);
+    sequence.text?.takeBack();
     this.#board.set(layout.slotTokens + slot, before);
     this.#board.set(layout.slotPositions + slot, --sequence.position);
     this.#setMasked(sequence, true);
@@ -321,7 +322,10 @@ class GraphDecoder implements Decoder {
   #guesses(): Int32Array {
     const [alone, ...others] = this.#rows;
     if (!alone?.text || others.length > 0 || this.#prompts.stats().waiting > 0) return NO_GUESSES;
-    return alone.text.guess(Math.min(alone.left - 1, MOST_DECODED));
+    if (alone.maskedOnce) return NO_GUESSES;
+    const most = Math.min(alone.left - 1, MOST_DECODED);
+    const fromText = alone.text.guess(most);
+    return alone.admission.propose?.(fromText, most) ?? fromText;
   }
 
   #launchGuesses(sequence: Sequence, guesses: Int32Array) {
@@ -390,7 +394,7 @@ class GraphDecoder implements Decoder {
     const { sequence, last } = counted.at(-1)!;
     sequence.position += counted.length;
     sequence.left -= counted.length;
+    if (counted.length > 1) this.#guessSlots!.accept(sequence, newest); // also if the last one may be drawn again
     if (last) this.#leaveRow(sequence);
-    else if (counted.length > 1) this.#guessSlots!.accept(sequence, newest);
   }
 }

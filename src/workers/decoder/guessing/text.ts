@@ -1,6 +1,6 @@
 /** The text of a sequence whose next tokens may be guessed, and the random numbers of its next tokens. No effects. */
 import { nextRandom, randomState } from "../../../lib/random.ts";
-import type { Drawing } from "../drawing.ts";
+import type { Admission } from "../types.ts";
 import { type Costs, Guesser } from "./guesses.ts";
 
 export const MOST_DECODED = 7; // guesses of a step: with the token before them, the rows of the smallest tile
@@ -13,8 +13,8 @@ const COSTS: Costs = { guess: 0.01, step: 0.05 };
 const NONE = new Int32Array(0);
 
 /** Penalties, biases and masks have memory of the slot, which the slots of guesses do not have. */
-export const canGuess = ({ drawing, checked }: { drawing: Drawing; checked?: boolean }) =>
-  !checked &&
+export const canGuess = ({ drawing, checked, propose }: Pick<Admission, "drawing" | "checked" | "propose">) =>
+  (!checked || propose !== undefined) &&
   !drawing.masked &&
   drawing.logitBias.length === 0 &&
   drawing.frequencyPenalty === 0 &&
@@ -48,6 +48,11 @@ export class GuessedText {
     if (this.#looked > 0) this.#guesser.drew(this.#count - this.#looked, token);
     this.#tokens[this.#count++] = token;
     nextRandom(this.#random);
+  }
+
+  /** The newest token is drawn again. Its random numbers are spent. */
+  takeBack() {
+    this.#count--;
   }
 
   /** Call when the drawn tokens of a step were added. */

@@ -8,6 +8,23 @@ const NOTHING = new Uint8Array(0);
 
 export type Piece = { bytes: Uint8Array /** Null if the bytes are not whole characters. */; text: string | null };
 
+type Tokenizing = { addBos: boolean; special: boolean };
+
+export function tokenize(llama: Llama, vocab: Ptr, source: string, { addBos, special }: Tokenizing): Int32Array {
+  const bytes = Buffer.from(source);
+  let tokens = new Int32Array(bytes.length + 4);
+  const call = () => {
+    const at = bytes.length > 0 ? ptr(bytes) : ptr(NUL);
+    return llama.llama_tokenize(vocab, at, bytes.length, tokens, tokens.length, addBos, special);
+  };
+  let count = call();
+  if (count < 0) {
+    tokens = new Int32Array(-count);
+    count = call();
+  }
+  return tokens.slice(0, count);
+}
+
 export class Vocab {
   readonly size: number;
   readonly #llama: Llama;
@@ -37,19 +54,8 @@ export class Vocab {
     return this.#llama.llama_vocab_bos(this.#vocab) >= 0;
   }
 
-  tokenize(source: string, { addBos, special }: { addBos: boolean; special: boolean }): Int32Array {
-    const bytes = Buffer.from(source);
-    let tokens = new Int32Array(bytes.length + 4);
-    const call = () => {
-      const at = bytes.length > 0 ? ptr(bytes) : ptr(NUL);
-      return this.#llama.llama_tokenize(this.#vocab, at, bytes.length, tokens, tokens.length, addBos, special);
-    };
-    let count = call();
-    if (count < 0) {
-      tokens = new Int32Array(-count);
-      count = call();
-    }
-    return tokens.slice(0, count);
+  tokenize(source: string, how: Tokenizing): Int32Array {
+    return tokenize(this.#llama, this.#vocab, source, how);
   }
 
   detokenize(tokens: Int32Array): string {

@@ -14,6 +14,9 @@ const MOST_STATES = 4_000;
 const MOST_STACKS = 20_000; // of all states
 const MOST_STEPS = 50_000; // between states
 const WIDEST = 256; // stacks of a state
+const MOST_FORCED = 64; // characters
+const [SPACE, COMMA, COLON] = [32, 44, 58];
+const BLANKS: readonly number[] = [SPACE, 9, 10];
 
 export class GrammarStates {
   readonly #rules: ReadonlyMap<string, Node>;
@@ -44,6 +47,45 @@ export class GrammarStates {
     if (++this.#steps > MOST_STEPS) throw new Error("too many steps");
     next.set(code, number);
     return number;
+  }
+
+  /**
+   * Returns the text that must follow. Blanks that may come between are a guess: one behind a colon or a comma, as most
+   * models write them. `last`: the character before.
+   */
+  forced(state: number, last: number): string {
+    let text = "";
+    let [at, before] = [state, last];
+    while (text.length < MOST_FORCED) {
+      const code = this.#only(at, before === COLON || before === COMMA);
+      if (code === null) break;
+      text += String.fromCodePoint(code);
+      [at, before] = [this.after(at, code), code];
+    }
+    return text.trimEnd();
+  }
+
+  /** The only character besides blanks that may follow; a blank before it if `spaced` and it may stand there. */
+  #only(state: number, spaced: boolean): number | null {
+    let only: number | null = null;
+    let isSpaced = false;
+    for (const stack of this.#states[state]!.stacks) {
+      const codes = stack && this.#few(stack.frame);
+      if (!codes) return null;
+      for (const code of codes) {
+        if (BLANKS.includes(code)) isSpaced ||= code === SPACE;
+        else if (only !== null && only !== code) return null;
+        else only = code;
+      }
+    }
+    return only !== null && spaced && isSpaced ? SPACE : only;
+  }
+
+  /** The characters that a frame begins with; null if they are many. */
+  #few({ node, at }: Frame): readonly number[] | null {
+    if (node.kind === "text") return this.#codes(node).slice(at, at + 1);
+    if (node.kind !== "set" || node.negated || node.ranges.some(([from, to]) => from !== to)) return null;
+    return node.ranges.map(([from]) => from);
   }
 
   #numberOf(stacks: ReadonlySet<Stack | null>): number {
@@ -149,6 +191,17 @@ export class GrammarPlace {
   /** Equal for places after which the same may follow. */
   get key(): string {
     return this.#missing === 0 ? `${this.#state}` : `${this.#state} ${this.#missing} ${this.#code}`;
+  }
+
+  copy(): GrammarPlace {
+    const copy = new GrammarPlace(this.#states);
+    [copy.#state, copy.#code, copy.#missing] = [this.#state, this.#code, this.#missing];
+    return copy;
+  }
+
+  /** What must follow, with a guess of blanks. */
+  forced(): string {
+    return this.#missing > 0 ? "" : this.#states.forced(this.#state, this.#code);
   }
 
   /** Throws if the grammar does not allow these bytes. */

@@ -156,6 +156,7 @@ export class KernelBackend implements Backend {
         maxTokens: Math.min(sequence.left, native.contextLength - submit.prompt.length + 1),
         drawing: this.#drawing(sequence, always),
         checked: grammar !== null && !always,
+        propose: grammar?.guess.bind(grammar),
         adapter: sequence.adapter.own,
         rank: submit.rank,
         fresh: submit.fresh && sequence.leader === null,

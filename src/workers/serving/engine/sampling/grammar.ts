@@ -7,13 +7,21 @@ import { MIB } from "../../../../lib/units.ts";
 import type { Ptr } from "../../../../native/ffi.ts";
 import { GrammarPlace, GrammarStates } from "../../grammar/states.ts";
 import { CONTROL, END } from "../kinds.ts";
+import { tokenize } from "../vocab.ts";
 import { type Candidates, openGrammar, type SamplerNative } from "./sampler.ts";
 
 const MOST_GRAMMARS = 32;
+const MOST_FORCED = 4096; // texts of a grammar
+const NONE = new Int32Array(0);
 const MOST_BYTES = 64 * MIB; // masks of all grammars
 
 /** `states` null: this program cannot read the grammar, so nothing is kept. `first`: a sequence at its beginning, to copy. */
-type ReadGrammar = { states: GrammarStates | null; masks: Map<string, Uint32Array>; first: Ptr };
+type ReadGrammar = {
+  states: GrammarStates | null;
+  masks: Map<string, Uint32Array>;
+  forced: Map<string, Int32Array>;
+  first: Ptr;
+};
 
 export class Grammars {
   readonly #native: SamplerNative;
@@ -54,6 +62,22 @@ export class Grammars {
     return kinds.of(token) !== CONTROL && this.#candidates.allows(llama, grammar, token);
   }
 
+  /** Tokens of a text that must follow in a state of this name. */
+  forced(forced: Map<string, Int32Array>, key: string, text: string): Int32Array {
+    const kept = forced.get(key);
+    if (kept) return kept;
+    const { llama, vocab } = this.#native;
+    const tokens = tokenize(llama, vocab, text, { addBos: false, special: false });
+    if (forced.size >= MOST_FORCED) forced.clear();
+    forced.set(key, tokens);
+    return tokens;
+  }
+
+  isText(token: number): boolean {
+    const kind = this.#native.kinds.of(token);
+    return token >= 0 && kind !== CONTROL && kind !== END;
+  }
+
   piece(token: number): Uint8Array {
     const known = this.#pieces.get(token);
     if (known) return known;
@@ -80,7 +104,7 @@ export class Grammars {
     const first = openGrammar(llama, vocab, grammar);
     const [oldest] = this.#known.keys();
     if (oldest !== undefined && this.#known.size >= MOST_GRAMMARS) this.#forget(oldest);
-    return { states: statesOf(grammar), masks: new Map(), first };
+    return { states: statesOf(grammar), masks: new Map(), forced: new Map(), first };
   }
 
   /** Running sequences have copies of their own. */
@@ -112,13 +136,15 @@ export class GrammarState {
   readonly #native: SamplerNative;
   readonly #grammar: Ptr;
   readonly #masks: Map<string, Uint32Array>;
+  readonly #forced: Map<string, Int32Array>;
   #place: GrammarPlace | null;
 
-  constructor(grammars: Grammars, native: SamplerNative, { states, masks, first }: ReadGrammar) {
+  constructor(grammars: Grammars, native: SamplerNative, { states, masks, forced, first }: ReadGrammar) {
     this.#grammars = grammars;
     this.#native = native;
     this.#grammar = native.llama.llama_sampler_clone(first) as Ptr;
     this.#masks = masks;
+    this.#forced = forced;
     this.#place = states && new GrammarPlace(states);
   }
 
@@ -142,6 +168,34 @@ export class GrammarState {
     } catch {
       this.#place = null; // from here on the library is asked each time
     }
+  }
+
+  /**
+   * Returns tokens that may follow, at most `most`: those of a text that must follow, else those of `others` that the grammar
+   * allows.
+   */
+  guess(others: Int32Array, most: number): Int32Array {
+    if (this.#place === null) return NONE;
+    try {
+      const text = this.#place.forced();
+      const forced = text === "" ? NONE : this.#grammars.forced(this.#forced, `${this.#place.key} ${text}`, text);
+      const allowed = this.#allowed(this.#place, forced.subarray(0, most));
+      return allowed.length > 0 ? allowed : this.#allowed(this.#place, others.subarray(0, most));
+    } catch {
+      return NONE; // too many states
+    }
+  }
+
+  #allowed(from: GrammarPlace, tokens: Int32Array): Int32Array {
+    const place = from.copy();
+    let count = 0;
+    try {
+      for (; count < tokens.length && this.#grammars.isText(tokens[count]!); count++)
+        place.take(this.#grammars.piece(tokens[count]!));
+    } catch {
+      // the token at `count` is not allowed
+    }
+    return tokens.subarray(0, count);
   }
 
   free() {
