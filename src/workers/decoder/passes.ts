@@ -27,7 +27,6 @@ import {
   slicesOf,
   type WideKernels,
 } from "../../native/cuda/decode/kernels.ts";
-import type { KvType } from "../../lib/gguf/memory.ts";
 import { rowThreads } from "../trainer/engine/fused/project.ts";
 import { type AdaptersAt, type Added, addedAt, addToLogits, besideSums, joinGates, NONE } from "./adapters/added.ts";
 import { PLACE } from "./adapters/plan.ts";
