@@ -153,6 +153,29 @@ describe.skipIf(!canCompute)("adapters of our decoder", () => {
     expect(say(decoder, {})).toEqual(plain);
   });
 
+  test.each([
+    ["phi3", ["attn_qkv", "attn_output", "ffn_up", "ffn_down"]],
+    ["gemma2", ALL],
+  ] as const)("%s: an adapter of joined matrices, and before norms of results", async (arch, parts) => {
+    const of = makeModel(dir, { ...SIZE, arch, type: "F32" });
+    const adapter = randomAdapter(of, { rank: 8, alpha: 8, rslora: false, parts });
+    const [file, whole] = [join(dir, `${arch}.adapter.gguf`), join(dir, `${arch}-merged.gguf`)];
+    const backend = openBackend(dir, { kind: "cpu", threads: 1 });
+    await writeAdapterGguf(file, adapter);
+    await writeMergedGguf(backend, { base: of, path: whole, type: "F32", learned: { adapter } });
+    backend.close();
+    const decoder = open(of);
+    const plain = say(decoder, {});
+    const load = decoder.attach([{ path: file, header: headerOf(file), scale: 1 }]);
+    if (typeof load === "string") throw new Error(load);
+    while (load.more());
+    const got = say(decoder, { adapter: load.adapter });
+    const want = say(open(whole), {});
+    expect(apart(got, want)).toBeLessThan(ROUNDING / 4);
+    expect(apart(got, plain)).toBeGreaterThan(arch === "gemma2" ? 0.1 : 0.3); // its logits are limited
+    expect(say(decoder, {})).toEqual(plain);
+  });
+
   test("every sequence of a mixed batch gets the bits that it gets alone, however its prompt is read", () => {
     const alone = open(base, { promptTokens: 16 });
     const mixed = open(base, { ahead: true, slots: 12 });

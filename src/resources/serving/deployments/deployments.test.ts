@@ -256,8 +256,19 @@ test("other settings are taken on by a new load; the requests of the meantime wa
   const on = await app();
   const id = await on.deploy();
   await on.reaches(id, "serving");
-  const patched = await on.call("PATCH", `/v1/deployments/${id}`, { parallel: 2, idle_timeout_seconds: 9, name: "e" });
-  expect(patched.body).toMatchObject({ status: "provisioning", parallel: 2, idle_timeout_seconds: 9, name: "e" });
+  const patched = await on.call("PATCH", `/v1/deployments/${id}`, {
+    parallel: 2,
+    kv_type: "q8_0",
+    idle_timeout_seconds: 9,
+    name: "e",
+  });
+  expect(patched.body).toMatchObject({
+    status: "provisioning",
+    parallel: 2,
+    kv_type: "q8_0",
+    idle_timeout_seconds: 9,
+    name: "e",
+  });
   expect((await chat(on, id, { model: "e" })).status).toBe(200);
   expect(on.starts()).toHaveLength(2);
   const greedy = await on.call("PATCH", `/v1/deployments/${id}`, { min_replicas: 5 });

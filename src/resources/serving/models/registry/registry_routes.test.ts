@@ -105,6 +105,11 @@ test("capabilities say how a model is served and trained, and the memory follows
   expect(body.quantizations).toContain("Q4_K_M");
   const { body: twice } = await app.call("GET", `/v1/models/${id}/capabilities?context_length=128&parallel=1`);
   expect(twice.memory.cache_bytes).toBe(2 * body.memory.cache_bytes);
+  const { body: narrow } = await app.call(
+    "GET",
+    `/v1/models/${id}/capabilities?context_length=64&parallel=1&kv_type=q8_0`,
+  );
+  expect(narrow.memory.cache_bytes).toBe((body.memory.cache_bytes * 17) / 32);
   expect(twice.memory.weights_bytes).toBe(body.memory.weights_bytes);
   const row = models.mustGet(app.ctx, app.workspaceA, id);
   expect(body.memory.total_bytes).toBe(models.estimate(row, { contextLength: 64, parallel: 1 }).total);
