@@ -175,7 +175,7 @@ describe.skipIf(!canCompute)("products of decoding", () => {
     expect(unsigned(got)).toEqual(unsigned(roundedToBf16(weights.values.slice(8 * depth))));
     const [tokens, table] = [memory.put(Int32Array.from([11, 3])), memory.room(2 * depth * 4)];
     const how = { grid: [2, 1, 1], threads: 96 } as const;
-    device.launch("embed_rows", how, [at, FORMAT[format] + IS_PACKED, tokens, table, depth]);
+    device.launch("embed_rows", how, [at, FORMAT[format] + IS_PACKED, tokens, table, depth, 1]);
     const rowOf = (row: number) => roundedToBf16(weights.values.slice(row * depth, (row + 1) * depth));
     expect(unsigned(memory.floats(table, 2 * depth))).toEqual(unsigned(Float32Array.from([...rowOf(11), ...rowOf(3)])));
     memory.close();
