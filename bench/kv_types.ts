@@ -1,5 +1,5 @@
 /**
- * What keys and values in 8 bits cost in log-probabilities: `bun bench/kv_types.ts [MODEL.gguf]`. Greedy answers of the built-in
+ * Log-probabilities with keys and values in 8 bits against those in 16: `bun bench/kv_types.ts [MODEL.gguf]`. Greedy answers of the built-in
  * model in f16 and q8_0, by the library on the processor and by our kernels in emulation. Log-probabilities are compared up to
  * the first token that differs, where both still have the same text before them.
  */

@@ -11,7 +11,7 @@ export type Admission = {
   drawing: Drawing;
   /** The caller checks each token before the next one is drawn, and may call `redraw`. */
   checked?: boolean;
-  /** What may follow the newest token of a checked sequence, given guesses from its text. Without it, nothing is guessed. */
+  /** Returns tokens that may follow a checked sequence, by guesses from its text. Without it, nothing is guessed. */
   propose?: ((fromText: Int32Array, most: number) => Int32Array) | undefined;
   /** Read the whole prompt, also where the pages have its start. */
   fresh?: boolean;

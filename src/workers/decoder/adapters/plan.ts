@@ -45,9 +45,9 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
     const alpha = Number(header.metadata.get("adapter.lora.alpha")?.value ?? 0);
     for (const tensor of header.tensors.values()) {
       const name = tensor.name.replace(/\.lora_[ab]$/, "");
-      const places = placesOf(name, model);
+      const ofTable = partsOf(name, model);
       const base = model.matrices.get(name);
-      if (places.length === 0 || !base || tensor.name === name) return `changes ${name}`;
+      if (ofTable.length === 0 || !base || tensor.name === name) return `changes ${name}`;
       const names = loraNames(name);
       const [a, b] = [header.tensors.get(names.a), header.tensors.get(names.b)];
       const rank = a?.dims[1] ?? 1;
@@ -55,7 +55,7 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
       if (!a || !b || !fits) throw new Error(`The file is not an adapter of this model: ${name} has another shape`);
       if (!(tensor.type.name in PLACED)) return `has ${tensor.name} in ${tensor.type.name}`;
       if (tensor !== a) continue;
-      for (const { place, first, rows } of places) {
+      for (const { place, first, rows } of ofTable) {
         const known = matrices.get(place);
         const matrix = known ?? { place, rows, columns: base.columns, rank: 0, parts: [] };
         matrix.parts.push({ source, a, b, rank, first, scale: alpha === 0 ? scale : (scale * alpha) / rank });
@@ -70,10 +70,10 @@ export function planAdapter(sources: readonly AdapterSource[], model: DecoderMod
   return { matrices: all, bytes, head: matrices.has(placeCount(model) - 1) };
 }
 
-type Place = { place: number; first: number; rows: number };
+type TablePart = { place: number; first: number; rows: number };
 
 /** Places of a matrix in the table, those of its parts if it is a joined one; none if the kernels apply nothing to it. */
-function placesOf(name: string, { architecture, layers, head }: DecoderModel): Place[] {
+function partsOf(name: string, { architecture, layers, head }: DecoderModel): TablePart[] {
   const { tied, joins } = architecture;
   if (name === "output.weight") return tied ? [] : [{ place: layers.length * PLACE.layer, first: 0, rows: head.rows }];
   const [, index, part = ""] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
@@ -88,7 +88,7 @@ function placesOf(name: string, { architecture, layers, head }: DecoderModel): P
   return weight ? [{ place: begin + at, first: 0, rows: weight.rows }] : [];
 }
 
-const behind = (place: number, parts: readonly { rows: number }[]): Place[] =>
+const behind = (place: number, parts: readonly { rows: number }[]): TablePart[] =>
   parts.map(({ rows }, i) => ({
     place: place + i,
     first: parts.slice(0, i).reduce((sum, { rows }) => sum + rows, 0),

@@ -199,7 +199,7 @@ export class GrammarPlace {
     return copy;
   }
 
-  /** What must follow, with a guess of blanks. */
+  /** Returns the text that must follow, with a guess of blanks. */
   forced(): string {
     return this.#missing > 0 ? "" : this.#states.forced(this.#state, this.#code);
   }
