@@ -50,7 +50,7 @@ export function shotsOf(world: World & { live: string }): Shot[] {
     { name: "model", path: `/models/${world.model}` },
     opened("model_quantize", `/models/${world.model}`, "Quantize"),
     opened("model_export", `/models/${world.model}`, "Export"),
-    opened("model_delete", `/models/${world.model}`, "Delete"),
+    opened("model_delete", `/models/${world.copy}`, "Delete"),
     opened("model_pull", "/models", "Pull from the hub"),
     { name: "datasets", path: "/datasets" },
     {

@@ -162,12 +162,12 @@ type Get = (path: string) => Promise<{ data: { id: string; name: string; status:
 type Reach = (path: string, wanted: RegExp) => Promise<void>;
 
 /** A quantized copy of the built-in model, so that the tree has a branch. */
-async function models(post: Post, get: Get, reach: Reach): Promise<{ model: string }> {
+async function models(post: Post, get: Get, reach: Reach): Promise<{ model: string; copy: string }> {
   const { data } = await get("/v1/models?registry=true&limit=100");
   const base = data.find(({ name }) => name === "verk-tiny")?.id ?? "";
   const copy = await post(`/v1/models/${base}/quantize`, { quantization: "Q8_0" }).catch(() => undefined);
   if (copy) await reach(`/v1/models/${copy.id}`, /ready|failed/);
-  return { model: base };
+  return { model: base, copy: copy?.id ?? base };
 }
 
 /** A sum that the tuned model knows and the base model does not. */

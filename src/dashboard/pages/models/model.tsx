@@ -125,7 +125,7 @@ function Abilities({ model }: { model: Model }) {
     <Loaded of={{ ...found, data: before.current }} skeleton={<Skeleton height={420} />}>
       {(data) => (
         <>
-          <Card title="What it can do" class="models-abilities">
+          <Card title="What it can do">
             <Facts rows={abilities(data)} />
           </Card>
           <Card
@@ -141,7 +141,7 @@ function Abilities({ model }: { model: Model }) {
               <p class="muted">It is not known before the base model is here.</p>
             )}
           </Card>
-          <Card title="Served by" class="models-serving">
+          <Card title="Served by">
             <Servers of={data.deployments} />
           </Card>
         </>

@@ -22,7 +22,7 @@ export function WhenSeen({ height, children }: { height: number; children: Compo
 
 const STILL_MS = 150;
 
-/** What to do when an element stays on the screen, and those of them that are there now. One observer for all: a long list has many. */
+/** Elements that wait to stay on the screen, each with its drawing, and those that are there now. All share one observer. */
 const wishes = new Map<Element, () => void>();
 const seen = new Set<Element>();
 let pause: ReturnType<typeof setTimeout> | undefined;
