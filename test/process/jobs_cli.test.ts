@@ -65,6 +65,23 @@ describe("verk jobs create", () => {
     });
   });
 
+  test("a sweep creates a job for each value in one group, and ends with a table of them", async () => {
+    state.looks = [at(4, OVER)];
+    const flags = ["--model", "verk-tiny", "--method", "grpo", "--dataset", "ds_7", "--reward", "brevity"];
+    const sweep = ["--sweep", "learning_rate=1e-4,1e-3", "--set", "max_steps=4", "--output", "sums"];
+    const said = await verk("create", ...flags, ...sweep, "--watch");
+    expect(said.code).toBe(0);
+    const jobs = state.sent.filter(({ path }) => path === "POST /v1/training_jobs").map(({ body }) => body);
+    expect(jobs).toMatchObject([
+      { output_name: "sums-1e-4", group: "sums", hyperparameters: { max_steps: 4, learning_rate: 1e-4 } },
+      { output_name: "sums-1e-3", group: "sums", hyperparameters: { max_steps: 4, learning_rate: 1e-3 } },
+    ]);
+    expect(said.out).toMatch(/^job_1\njob_1\njob +learning_rate +status +step +reward, first +last +curve *\n/i);
+    expect(said.out).toMatch(/\nsums +1e-3 +completed +4\/4 /);
+    expect(said.err).toContain("/runs/compare?ids=job_1,job_1\n");
+    expect((await verk("create", ...flags, "--sweep", "beta=0,1")).err).toContain("name the results with --output");
+  });
+
   test("F24 several reward files, or one with a weight: each is uploaded, and the job names them", async () => {
     writeFileSync(join(root, "right.py"), "def reward(completions, **kwargs):\n    return [1.0]\n");
     writeFileSync(join(root, "short.ts"), "export const reward = () => [1];\n");

@@ -12,6 +12,7 @@ import { resolverFields, uploadInputs } from "./inputs.ts";
 import { type Fault, located, readJobFile } from "./job_file.ts";
 import { type Body, flaggedOf, requestOf } from "./request.ts";
 import { readRewards } from "./rewards.ts";
+import { printSweep, type Trial, trialsOf, withTrial } from "./sweep.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
 const one = (value: string, choices: readonly string[], doc: string) =>
@@ -37,6 +38,10 @@ const FLAGS = {
     "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing. Or a stored data resolver by name, name@3 or id",
   ),
   set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
+  sweep: many(
+    "NAME=A,B,C",
+    "One job for each value of a hyperparameter, in one group; repeatable, for each combination. With --watch a table at the end",
+  ),
   lora: many("NAME=VALUE", "Setting of the LoRA adapter, such as r=16,alpha=32 (default r=16); repeatable"),
   full: yes("Train all weights instead of an adapter"),
   output: text("NAME", "Name of the trained model"),
@@ -126,18 +131,21 @@ export const create = command({
     "verk jobs create --model verk-tiny --method grpo --dataset sums --reward right.py --reward short.ts=0.2",
     "verk jobs create job.yaml --dry-run",
     "verk jobs create grpo.yaml --set learning_rate=2e-5 --output sums-2",
+    "verk jobs create grpo.yaml --sweep learning_rate=1e-4,3e-4,1e-3 --output sums --watch",
     "verk jobs create --method custom --code code.tar.gz --command 'python3 train.py' --memory 6GiB --env EPOCHS=3",
   ],
   exits: {
     1: "failed: the job was rejected, is not valid (--dry-run) or did not complete (--watch)",
     [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
-  async run({ file: named, "dry-run": dryRun, watch, json, ...flags }, argument) {
+  async run({ file: named, "dry-run": dryRun, watch, json, sweep, ...flags }, argument) {
     if (argument !== undefined && named !== undefined)
       throw new UsageError("jobs create: give the file as the argument or with --file, not both");
     const path = argument ?? named;
     const file = path === undefined ? undefined : await readJobFile(path);
     const { body, inputs } = requestOf(file, flags);
+    const trials = trialsOf(sweep);
+    withTrial(body, trials[0] ?? {}); // a name that is missing is told before anything is uploaded
     const rewards = await readRewards(inputs.rewards);
     for (const line of file?.notes ?? []) note(line);
     const flagged = flaggedOf(flags);
@@ -146,10 +154,11 @@ export const create = command({
     const { url, client } = await connect(flags);
     return await interruptible(async (signal) => {
       const uploaded = await uploadInputs(client, { ...inputs, rewards }, signal);
-      const request = { ...body, ...resolver, ...uploaded };
-      return dryRun
-        ? await validate({ url, client }, request, { json, locate })
-        : await start({ url, client }, { body: request, json, watch, signal, locate });
+      const requests = trials.map((trial) => withTrial({ ...body, ...resolver, ...uploaded }, trial));
+      const [request = body] = requests;
+      if (dryRun) return await eachOf(requests, (each) => validate({ url, client }, each, { json, locate }));
+      if (sweep.length === 0) return await start({ url, client }, { body: request, json, watch, signal, locate });
+      return await startSweep({ url, client }, { trials, requests, json, watch, signal, locate });
     });
   },
 });
@@ -174,9 +183,48 @@ const faultsOf = (client: Client, body: Body): Promise<Validation["errors"]> =>
     () => [],
   );
 
+/** The exit code of the first that failed. */
+async function eachOf(requests: readonly Body[], act: (body: Body) => Promise<number>): Promise<number> {
+  const codes: number[] = [];
+  for (const body of requests) {
+    if (requests.length > 1) note(String(body["output_name"]));
+    codes.push(await act(body));
+  }
+  return codes.find((code) => code !== EXIT.ok) ?? EXIT.ok;
+}
+
+type Sweep = Output & { trials: readonly Trial[]; requests: readonly Body[]; watch: boolean; signal: AbortSignal };
+
+const MOST_COMPARED = 6; // curves in one chart of the dashboard
+
+/** All jobs wait in the queue at once. They are watched one after the other. */
+async function startSweep(
+  { url, client }: Connection,
+  { trials, requests, json, watch, signal, locate }: Sweep,
+): Promise<number> {
+  const jobs: Job[] = [];
+  for (const body of requests) jobs.push(await createJob(client, body, locate));
+  if (!json) for (const { id } of jobs) print(id);
+  const ids = jobs.map(({ id }) => id);
+  note(`The curves: ${url}/runs/compare?ids=${ids.slice(0, MOST_COMPARED).join()}`);
+  if (!watch) {
+    if (json) printJson({ object: "list", data: jobs });
+    return EXIT.ok;
+  }
+  const lasts: Job[] = [];
+  for (const job of jobs) {
+    const last = await watchJob(client, job, signal);
+    if (!last) return INTERRUPTED;
+    lasts.push(last.job);
+  }
+  if (json) printJson({ object: "list", data: lasts });
+  else await printSweep(client, trials, ids);
+  return lasts.every(({ status }) => status === "completed") ? EXIT.ok : EXIT.failed;
+}
+
 type Start = Output & { body: Body; watch: boolean; signal: AbortSignal };
 
-async function start({ client }: Connection, { body, json, watch, signal, locate }: Start): Promise<number> {
+async function createJob(client: Client, body: Body, locate: Locate): Promise<Job> {
   const { body: job } = await client.call<Job>("POST", "/v1/training_jobs", body).catch(async (error: unknown) => {
     if (!(error instanceof ApiError)) throw error;
     const { message, status, code, param, requestId } = error;
@@ -186,6 +234,11 @@ async function start({ client }: Connection, { body, json, watch, signal, locate
     throw new ApiError(message, status, code, { ...locate({ message, param }), requestId, cause: error });
   });
   for (const { message } of job.warnings ?? []) note(`Warning: ${message}`);
+  return job;
+}
+
+async function start({ client }: Connection, { body, json, watch, signal, locate }: Start): Promise<number> {
+  const job = await createJob(client, body, locate);
   if (!watch) {
     printResult(json, job, { result: job.id });
     note(`Watch the job with \`verk jobs watch ${job.id}\`.`);
