@@ -145,7 +145,7 @@ export const create = command({
     const file = path === undefined ? undefined : await readJobFile(path);
     const { body, inputs } = requestOf(file, flags);
     const trials = trialsOf(sweep);
-    withTrial(body, trials[0] ?? {}); // a name that is missing is told before anything is uploaded
+    withTrial(body, trials[0] ?? {}); // a missing name is refused before anything is uploaded
     const rewards = await readRewards(inputs.rewards);
     for (const line of file?.notes ?? []) note(line);
     const flagged = flaggedOf(flags);
