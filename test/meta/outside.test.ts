@@ -37,6 +37,7 @@ const PARSED: Record<string, [count: number, author: string]> = {
   "src/lib/json/list.ts": [2, BODY],
   "src/lib/json/outside.ts": [1, "the form"],
   "src/lib/pricing.ts": [1, "a file of the operator"],
+  "src/lib/rewards/acts.ts": [1, "texts of a trainer's message, which has a limit; objects alone"],
   "src/lib/rewards/frames.ts": [1, "a reward process, with frames of limited length"],
   "src/lib/rows/cells.ts": [1, OWN_ROWS],
   "src/lib/rows/columns.ts": [1, "a line of an upload, limited by the importer"],

@@ -37,7 +37,11 @@ test("a seed that is not a number is refused", () => {
 
 test("no test draws numbers that a seed cannot repeat", async () => {
   // In code that they score.
-  const quoted = ["test/sandbox/javascript.test.ts", "test/sandbox/reward_functions.test.ts"];
+  const quoted = [
+    "test/sandbox/environments.test.ts",
+    "test/sandbox/javascript.test.ts",
+    "test/sandbox/reward_functions.test.ts",
+  ];
   const found: string[] = [];
   for (const file of new Bun.Glob("{test,src}/**/*.ts").scanSync(ROOT)) {
     if (file.startsWith("src/") && !file.endsWith(".test.ts")) continue;

@@ -1,7 +1,8 @@
 /** Acts of rollouts as a trainer sends them, with texts for objects, and their results. Pure. */
+import { isObject } from "../json/object.ts";
 import type { Act, Acted } from "./contract.ts";
 
-/** `row` and `arguments`: JSON texts of objects, which the trainer has checked. */
+/** `row` and `arguments`: JSON texts of objects. */
 export type SentAct = {
   rollout: number;
   seed: number;
@@ -12,9 +13,14 @@ export type SentAct = {
 };
 
 export function actOf({ rollout, seed, act, row = "{}", name = "", arguments: given = "{}" }: SentAct): Act {
-  const objectOf = (text: string) => JSON.parse(text) as Record<string, unknown>;
   if (act === "reset") return { rollout, seed, act, row: objectOf(row) };
   return act === "end" ? { rollout, seed, act } : { rollout, seed, act, name, arguments: objectOf(given) };
+}
+
+function objectOf(text: string): Record<string, unknown> {
+  const value: unknown = JSON.parse(text);
+  if (!isObject(value)) throw new TypeError("a trainer sent an act without an object");
+  return value;
 }
 
 export const toldOf = ({ text, failed, fault }: Acted) => ({
