@@ -126,7 +126,7 @@ test("for any end at any moment: rewards are right, no caller has more processes
   const onRequest = async ({ op, nonce, samples }: Request, fake: Fake) => {
     await moment();
     if (chance() < 0.1) return fake.kill();
-    if (op === "load") return fake.say({ op: "loaded", nonce, entrypoints: [ENTRY], ...NONE });
+    if (op === "load") return fake.say({ op: "loaded", nonce, entrypoints: [ENTRY], environments: [], ...NONE });
     for (const [from, { row }] of samples.entries()) {
       if (chance() < 0.1) return fake.kill();
       fake.say({ op: "outcomes", nonce, from, outcomes: [{ value: row["n"], fault: null, ms: 0 }] });

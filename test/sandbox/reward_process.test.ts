@@ -88,7 +88,7 @@ const LIES: [name: string, script: Parameters<typeof fakeSpawned>[0]][] = [
   ["ready again", (_, say) => say({ op: "ready", layers: ["language"], start_ms: 1 })],
   [
     "an answer to another kind of request",
-    ({ nonce }, say) => say({ op: "loaded", nonce, entrypoints: [entry], ...none }),
+    ({ nonce }, say) => say({ op: "loaded", nonce, entrypoints: [entry], environments: [], ...none }),
   ],
   ["an unknown field", ({ nonce }, say) => say({ op: "done", nonce, ...none, extra: true })],
   [

@@ -52,7 +52,7 @@ export const SETTING_FLAGS = {
     type: "string",
     value: "TYPE",
     choices: ["f16", "q8_0"],
-    doc: "Numbers of keys and values: q8_0 takes half of their memory (default f16)",
+    doc: "Numbers of keys and values: q8_0 takes half of their memory (default: serving.kv_type)",
   },
   "idle-timeout": {
     sets: "idle_timeout_seconds",

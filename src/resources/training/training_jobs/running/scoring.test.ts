@@ -46,10 +46,12 @@ async function judged() {
 test("a judge is the only reward of a job: no process is started, and nonsense is no reward", async () => {
   const { pool, reward, score } = await judged();
   const results = await score({ evaluators: [reward(0.5)] }, ["4", "none", "x8"]);
+  const weights = { judge: 0.5 };
+  const nonsense = expect.stringContaining("judge: The judge's answer is not");
   expect(results).toEqual([
-    { reward: 2, sub_rewards: { judge: 4 }, error: null },
-    { reward: null, sub_rewards: { judge: null }, error: expect.stringContaining("judge: The judge's answer is not") },
-    { reward: 4, sub_rewards: { judge: 8 }, error: null },
+    { reward: 2, sub_rewards: { judge: 4 }, weights, error: null },
+    { reward: null, sub_rewards: { judge: null }, weights, error: nonsense },
+    { reward: 4, sub_rewards: { judge: 8 }, weights, error: null },
   ]);
   expect(pool.taken).toBe(0);
 });
@@ -59,7 +61,11 @@ test("a judge and code are added by their weights, and names that are equal are 
   const parts = [{ name: "judge", code, weight: 1 }];
   const results = await score({ parts, evaluators: [reward(2), reward(1)] }, ["42", "none"]);
   expect(results).toMatchObject([
-    { reward: 2 + 2 * 4 + 4, sub_rewards: { judge: 2, "judge#2": 4, "judge#3": 4 }, error: null },
+    {
+      reward: 2 + 2 * 4 + 4,
+      sub_rewards: { judge: 2, "judge#2": 4, "judge#3": 4 },
+      weights: { "judge#2": 2, "judge#3": 1 },
+    },
     { reward: null, sub_rewards: { judge: 4, "judge#2": null } },
   ]);
   expect([pool.taken, pool.open]).toEqual([1, 0]);
