@@ -203,7 +203,10 @@ async function scored({ host, answers }: Session, _task: object, step: number, c
     host.send({ type: "trouble", kind: "bad_reward", message: answer.message, param: null, sample: null });
     throw new WorkerError("reward", answer.message);
   }
-  return samples.map(({ prompt, completion }, i) => ({ ...SAMPLE, prompt, completion, ...answer.results[i] }));
+  return samples.map(({ prompt, completion }, i) => {
+    const { weights: _, ...scored } = answer.results[i] ?? {};
+    return { ...SAMPLE, prompt, completion, ...scored };
+  });
 }
 
 const stateOf = (dir: string) => JSON.parse(readFileSync(join(dir, "state.json"), "utf8")) as { step: number };

@@ -202,7 +202,7 @@ test.skipIf(!canCompute)(
     const small = makeModel(dir, { arch: "llama", type: "F16" });
     const forced = await refusal(testEngine(small, { decoder: "own" }));
     expect(forced).toThrow(
-      'serving.decoder is "own", but the library must decode this model: Verk\'s kernels do not decode heads of 32',
+      'serving.decoder is "own", but the library must decode this model: Verk\'s kernels do not decode 2 and 1 heads of 32 numbers',
     );
     const { facts } = await testEngine(small, { decoder: "auto" });
     expect(facts.decoder).toStartWith("libllama decodes: there is no GPU");

@@ -167,7 +167,7 @@ test.each<[string, ModelShape, Partial<MemoryPlan>, number[]]>([
     "rewards for an adapter",
     ONE_B,
     { method: "grpo", hyperparameters: ROLLED },
-    [4_943_257_728, 180_355_072, 20_434_649_088, 3_248_633_152, 0],
+    [4_943_257_728, 180_355_072, 20_434_649_088, 3_317_839_168, 0],
   ],
   [
     "rewards on a CPU",
@@ -179,7 +179,7 @@ test.each<[string, ModelShape, Partial<MemoryPlan>, number[]]>([
     "rewards for all weights",
     ONE_B,
     { method: "rloo", lora: null, hyperparameters: ROLLED },
-    [4_943_257_728, 16_931_119_488, 9_688_842_240, 3_248_633_152, 0],
+    [4_943_257_728, 16_931_119_488, 9_688_842_240, 3_317_839_168, 0],
   ],
   ["a packed model", QUARTER, {}, [874_803_328, 180_355_072, 20_434_649_088, 0, 0]],
   ["long rows of a packed model", QUARTER, { hyperparameters: LONG }, [874_803_328, 180_355_072, 17_878_745_088, 0, 0]],

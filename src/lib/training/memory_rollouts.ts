@@ -8,7 +8,7 @@ import type { Dimensions } from "./memory_graph.ts";
 export const PROMPT_ROWS = 2048;
 const PAGE = 32; // tokens, as in the kernels
 const CHUNK = 256; // keys of one part of attention
-const CHUNK_ROWS = 8192;
+const CHUNK_ROWS = 16_384;
 const SLICES = 8; // parts of a sum, in F32
 const WORKSPACE = 64 * MIB; // of cuBLAS: ours and its own
 
