@@ -23,7 +23,7 @@ export function sorted<T>(rows: readonly T[], by: (row: T) => SortValue, down: b
 }
 
 /** Parts of this many rows are drawn or left out together: so few that a frame of scrolling has little to draw. */
-export const CHUNK = 5;
+export const CHUNK = 3;
 /** A list of at most this many rows is one part. */
 export const MOST_WHOLE = 100;
 

@@ -1,7 +1,16 @@
 /** Tables of any length: parts that are far from the screen are not drawn. Arrow keys move between rows. */
 import { type ComponentChildren, Fragment, type RefObject, type VNode } from "preact";
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { CHUNK, chunksOf, type Near, nearParts, type Part as PartOf, type Sort, type SortValue } from "./rows.ts";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import {
+  CHUNK,
+  chunksOf,
+  MOST_WHOLE,
+  type Near,
+  nearParts,
+  type Part as PartOf,
+  type Sort,
+  type SortValue,
+} from "./rows.ts";
 
 export type Column<T> = {
   title: string;
@@ -32,12 +41,15 @@ type TableProps<T> = {
 
 const ROW_PX = 38; // until the first part is drawn
 /** Rows are drawn this far above and below the window. */
-const NEAR_PX = 600;
+const NEAR_PX = 300;
+/** They fill a screen. The rest of a short table is drawn after the first paint, so that a search shows its answer at once. */
+const FIRST_ROWS = 16;
 
 export const keyOfColumn = <T,>({ key, title }: Column<T>): string => key ?? title;
 
 export function Table<T>(props: TableProps<T>) {
-  const { label, rows, columns, keyOf, sort, onSort } = props;
+  const { label, columns, keyOf, sort, onSort } = props;
+  const rows = useFirst(props.rows);
   const parts = useMemo(() => chunksOf(rows, keyOf), [rows]);
   const table = useRef<HTMLTableElement>(null);
   const { first, last, above, below } = useNear(table, parts);
@@ -63,6 +75,13 @@ export function Table<T>(props: TableProps<T>) {
       </table>
     </div>
   );
+}
+
+/** In a new table the first rows, then all. */
+function useFirst<T>(rows: readonly T[]): readonly T[] {
+  const [isFirst, setFirst] = useState(rows.length > FIRST_ROWS && rows.length <= MOST_WHOLE);
+  useEffect(() => setFirst(false), []); // after the paint
+  return useMemo(() => (isFirst ? rows.slice(0, FIRST_ROWS) : rows), [rows, isFirst]);
 }
 
 /** In place of rows that are not drawn. */
