@@ -220,7 +220,7 @@ describe.skipIf(CHROMIUM === null)("markup in stored text", () => {
     await page.at(`/runs/${ids.run}`);
     await page.run(`URL.createObjectURL = (blob) => { window.saved = blob.text(); return "blob:none"; };
       HTMLAnchorElement.prototype.click = () => {};`);
-    await page.click("button", "Export");
+    await page.click("button", "Save report");
     await page.waitForText("Saved as one HTML file");
     const file = join(tempDir(), "run.html");
     await Bun.write(file, await page.run<string>("window.saved"));

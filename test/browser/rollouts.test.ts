@@ -76,7 +76,7 @@ describe.skipIf(CHROMIUM === null)("rollouts", () => {
     expect(await page.text()).toContain("/v1/rollouts");
     await clean();
     await page.at("/rollouts/compare");
-    await page.waitForText("Pick two rollouts");
+    await page.waitForText("Select two rollouts");
     await page.at("/rollouts?status=open");
     await page.waitForText("No rollout fits");
   }, 60_000);

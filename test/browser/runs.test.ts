@@ -210,7 +210,7 @@ async function exportRun(page: Dashboard, id: string) {
   const keep = `URL.createObjectURL = (blob) => { window.saved = blob.text(); return "blob:none"; };
     HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download; };`;
   await page.run(keep);
-  await page.click("button", "Export");
+  await page.click("button", "Save report");
   await page.waitForText("Saved as one HTML file");
   expect(await page.run<string>("window.savedAs")).toMatch(/^one-img-class-evil-.*\.html$/);
   const html = await page.run<string>("window.saved");

@@ -144,7 +144,7 @@ async function stepsOf(page: Dashboard): Promise<number[]> {
   const keep = `URL.createObjectURL = (blob) => { window.saved = blob.text(); return "blob:none"; };
     HTMLAnchorElement.prototype.click = () => {};`;
   await page.run(keep);
-  await page.click("button", "Export");
+  await page.click("button", "Save report");
   await page.waitForText("Saved as one HTML file");
   const [, data = ""] = /id="run">(.*)<\/script>/s.exec(await page.run<string>("window.saved")) ?? [];
   return (JSON.parse(data) as { metrics: { step: number }[] }).metrics.map(({ step }) => step);

@@ -36,6 +36,12 @@ test("a card has one segment for each lease and one for other programs", () => {
   expect(freeOf(gpu)).toBe(30 * GIB);
 });
 
+test("two deployments on one card have two shades of a colour", () => {
+  const replicas = ["dep_1", "dep_2"].map((holder) => ({ ...lease, holder, kind: "deployment" as const, bytes: GIB }));
+  const colours = segmentsOf({ ...gpu, leases: replicas }, names).map(({ colour }) => colour);
+  expect(colours).toEqual(["var(--c3)", "color-mix(in oklab, var(--c3) 80%, var(--text))", "var(--c5)"]);
+});
+
 test("a replica has the name of its deployment", () => {
   const deployments = new Map([["dep_1", { name: "support", href: undefined }]]);
   const held = (holder: string) => ({ ...lease, holder, kind: "deployment", bytes: GIB });

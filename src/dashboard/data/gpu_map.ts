@@ -14,7 +14,8 @@ export type Segment = {
   href: string | undefined;
   /** Part of the device, 0 to 1. */
   share: number;
-  token: string;
+  /** A CSS colour. Holders of one kind have shades of one colour. */
+  colour: string;
 };
 
 const TOKENS: Readonly<Record<string, string>> = {
@@ -25,10 +26,21 @@ const TOKENS: Readonly<Record<string, string>> = {
 };
 const KINDS: Readonly<Record<string, string>> = { training_job: "training", deployment: "serving" };
 
+/** The first is the colour itself; the next ones stand out more from the text on them, never less. */
+const SHADES = [100, 80, 62];
+const shadeOf = (token: string, before: number): string => {
+  const share = SHADES[before % SHADES.length] ?? 100;
+  return share === 100 ? `var(${token})` : `color-mix(in oklab, var(${token}) ${share}%, var(--text))`;
+};
+
 /** One segment for each lease, and one for the memory that other programs use. */
 export function segmentsOf(gpu: Gpu, names: Names): Segment[] {
   const total = Math.max(1, gpu.memory_total_bytes);
+  const shades = new Map<string, number>(); // segments of each colour so far
   const leases = gpu.leases.map((lease, i) => {
+    const token = lease.holder === null ? "--c5" : (TOKENS[lease.kind] ?? "--c4");
+    const before = shades.get(token) ?? 0;
+    shades.set(token, before + 1);
     const holder = nameOf(lease.holder, names);
     const kind = KINDS[lease.kind] ?? words(lease.kind).toLowerCase();
     const idle = lease.idle_since === null ? "" : ", idle: it makes room when another needs it";
@@ -38,7 +50,7 @@ export function segmentsOf(gpu: Gpu, names: Names): Segment[] {
       detail: `${holder.name}: ${kind}, ${bytes(lease.bytes)}${idle}`,
       href: holder.href,
       share: lease.bytes / total,
-      token: lease.holder === null ? "--c5" : (TOKENS[lease.kind] ?? "--c4"),
+      colour: shadeOf(token, before),
     };
   });
   // On a machine without a card the used memory is that of the whole machine, which says nothing about models.
@@ -47,7 +59,7 @@ export function segmentsOf(gpu: Gpu, names: Names): Segment[] {
   const other = { key: "foreign", label: `other programs · ${bytes(foreign)}`, href: undefined };
   return [
     ...leases,
-    { ...other, detail: `Other programs use ${bytes(foreign)}`, share: foreign / total, token: "--c5" },
+    { ...other, detail: `Other programs use ${bytes(foreign)}`, share: foreign / total, colour: "var(--c5)" },
   ];
 }
 

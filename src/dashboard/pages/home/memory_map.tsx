@@ -70,8 +70,8 @@ function Device({ gpu, names }: { gpu: Gpu; names: Names }) {
         <span class="n">{bytes(freeOf(gpu))} free</span>
       </div>
       <div class="home-bar" aria-hidden="true">
-        {segments.map(({ key, label, detail, share, token }) => (
-          <div key={key} style={{ width: `${share * 100}%`, background: `var(${token})` }} title={detail}>
+        {segments.map(({ key, label, detail, share, colour }) => (
+          <div key={key} style={{ width: `${share * 100}%`, background: colour }} title={detail}>
             {share > ROOM_FOR_LABEL && label}
           </div>
         ))}
@@ -86,9 +86,9 @@ function Device({ gpu, names }: { gpu: Gpu; names: Names }) {
   );
 }
 
-const Legend = ({ segment: { detail, href, token } }: { segment: Segment }) => (
+const Legend = ({ segment: { detail, href, colour } }: { segment: Segment }) => (
   <li>
-    <i style={{ background: `var(${token})` }} />
+    <i style={{ background: colour }} />
     {href === undefined ? detail : <a href={href}>{detail}</a>}
   </li>
 );

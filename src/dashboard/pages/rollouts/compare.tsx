@@ -29,7 +29,7 @@ export function Page() {
     >
       {first === "" || second === "" ? (
         <Card>
-          <Empty title="Pick two rollouts" action={<LinkButton href="/rollouts">Rollouts</LinkButton>}>
+          <Empty title="Select two rollouts" action={<LinkButton href="/rollouts">Rollouts</LinkButton>}>
             Tick two of the list, then press Compare.
           </Empty>
         </Card>

@@ -117,7 +117,7 @@ const Rows = ({ rows, of: picked }: { rows: readonly Rollout[]; of: readonly str
       },
       { title: "Cost", cell: ({ cost_usd }) => money(cost_usd), numeric: true, wide: true },
       { title: "Opened", cell: ({ created_at: at }) => <Time at={at} />, wide: true },
-      { title: "Pick", cell: (row) => <Pick row={row} picked={picked} /> },
+      { title: "Select", cell: (row) => <Pick row={row} picked={picked} /> },
     ]}
   />
 );

@@ -177,7 +177,7 @@ const About = ({ of }: { of: Rollout }) => (
         ["Most tokens", of.max_tokens === null ? NONE : count(of.max_tokens)],
         ["Most cost", money(of.max_cost_usd)],
         ["Cost", money(of.cost_usd)],
-        ["Ends", <Time key="e" at={of.expires_at} />],
+        ["Expires", <Time key="e" at={of.expires_at} />],
         ["Id", <Id key="i" text={of.id} />],
         ...Object.entries(of.metadata),
       ]}

@@ -1,7 +1,9 @@
+import type { ApiKey } from "../../../resources/access/api_keys/schema.ts";
 import type { Deployment } from "../../../resources/serving/deployments/schema.ts";
 import { count, duration, money, NONE, number } from "../../data/format.ts";
-import { useResource } from "../../data/resource.ts";
+import { type Page as ListPage, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";
+import { may } from "../../data/session.ts";
 import { Card, Facts, Stat } from "../../kit/card.tsx";
 import { Ref } from "../../kit/content.tsx";
 import { Id } from "../../kit/copy.tsx";
@@ -114,6 +116,13 @@ function NoContent({ trace: { capture, deployment_id: id } }: { trace: Trace }) 
   );
 }
 
+/** Names of keys are for those who manage them. */
+function KeyName({ id }: { id: string }) {
+  const keys = useResource<ListPage<ApiKey>>(may("account") ? "/v1/api_keys?limit=100" : null);
+  const key = keys.data?.data.find((each) => each.id === id);
+  return key ? <span title={id}>{key.name}</span> : <Id text={id} />;
+}
+
 const CAPTURES = { none: "Times, tokens and status", metadata: "Also parameters and metadata", full: "Everything" };
 const SHOWN_ELSEWHERE = ["conversation_id", "tags", "user", "user_id"];
 
@@ -156,7 +165,7 @@ function About({ trace }: { trace: Trace }) {
     trace.tags.length > 0 && (["Tags", trace.tags.join(", ")] as const),
     ["Id", <Id key="id" text={trace.id} />] as const,
     ["Kept", CAPTURES[trace.capture]] as const,
-    ["Key", trace.key_id === null ? NONE : <Id key="k" text={trace.key_id} />] as const,
+    ["Key", trace.key_id === null ? NONE : <KeyName key="k" id={trace.key_id} />] as const,
     ...Object.entries(trace.metadata)
       .filter(([name]) => !SHOWN_ELSEWHERE.includes(name))
       .map(([name, value]) => [name, value] as const),

@@ -12,7 +12,7 @@ const TOKENS: Readonly<Record<string, string>> = {
 const MEANINGS: Readonly<Record<string, string>> = {
   queue: "Waits for a free place",
   wake: "Loads the model",
-  template: "Makes the prompt",
+  template: "Builds the prompt",
   prompt: "Reads the prompt",
   decode: "Writes the answer",
   tool_call: "Calls a tool",

@@ -41,7 +41,7 @@ export function Actions({ job, checkpoints, points, events }: ActionsProps) {
     <>
       <LinkButton href={`/runs/compare?ids=${job.id}`}>Compare</LinkButton>
       <Button onClick={() => attempt(() => saveRun({ job, points, events, checkpoints }), "Saved as one HTML file")}>
-        Export
+        Save report
       </Button>
       {mayWrite && PAUSABLE.includes(job.status) && <Button onClick={() => move("pause", "Paused")}>Pause</Button>}
       {mayWrite && job.status === "paused" && <Button onClick={() => move("resume", "Resumed")}>Resume</Button>}

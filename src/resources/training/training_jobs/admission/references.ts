@@ -111,9 +111,9 @@ export function datasetFor(ctx: Ctx, workspaceId: string, reference: string, par
 }
 
 /** A connected dataset has no format before it is read. The check is repeated afterwards. */
-export function mustSuit(method: JobRow["method"], { id, format }: DatasetRow, param: Pointer) {
+export function mustSuit(method: JobRow["method"], { name, format }: DatasetRow, param: Pointer) {
   if (format === null || FORMATS[method].includes(format)) return;
-  const message = `${param.slice(1)}: ${method} needs rows of the format ${FORMATS[method].join(" or ")}; the rows of ${id} are ${format}`;
+  const message = `${param.slice(1)}: ${method} needs rows of the format ${FORMATS[method].join(" or ")}; the rows of ${name} are ${format}`;
   throw new AppError("schema", message, { param });
 }
 
