@@ -46,6 +46,16 @@ describe("gradients are the slope of the loss", () => {
       opened.close();
     });
   }
+  test.each([[["attn_q"]], [["attn_q", "attn_k"]], [["attn_v"]], [["ffn_down"]]])(
+    "an adapter of %p alone",
+    (targets) => {
+      const opened = openModel(dir, model("llama"), { ...LORA, targets });
+      shake(opened, 3);
+      expect(gradientError(opened, shape()).worst).toBeLessThan(1e-3);
+      opened.close();
+    },
+  );
+
   test("all weights and the embeddings, with noise on them", () => {
     const opened = openModel(dir, model("llama"));
     expect(gradientError(opened, shape({ noise: true })).worst).toBeLessThan(1e-3);

@@ -64,7 +64,9 @@ export function attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, step: Ste
       tape.give(k, swap(outer(tape, some, ofScores)));
       // Must come after the softmax's own backward. Without a later reader of the shares, ggml would put its result in
       // their memory and compute it from itself.
-      tape.give(v, swap(outer(tape, blockGradient, shaped(shares, T, count * group, keyHeads, batch))));
+      if (tape.needs(v))
+        tape.give(v, swap(outer(tape, blockGradient, shaped(shares, T, count * group, keyHeads, batch))));
+      else tape.emit(ggml.ggml_sum(c, shares)); // the later reader, where nothing before the values is trained
     }
     tape.give(q, swap(ofQueries.reduce((a, b) => must(ggml.ggml_concat(c, a, b, 1), "concat"))));
   });
