@@ -73,6 +73,46 @@ test("distill brings a student closer to its teacher, without any reward", async
   expect(Object.keys(steps[0]!.values).filter((key) => /reward(?!_)|rewards/.test(key))).toEqual([]);
 }, 60_000);
 
+const DISTILLED = [
+  { distillation_loss: "reverse_kl" },
+  { distillation_loss: "forward_kl" },
+  { distillation_loss: "jsd", distillation_mix: 0.3 },
+  { distillation_loss: "forward_kl", distillation_top_k: 20, distillation_prompt: "{prompt}! {prompt}" },
+  { distillation_loss: "hard" },
+] as const;
+
+test.each(DISTILLED)(
+  "distill with %o brings a student closer to its teacher",
+  async (more) => {
+    const given = { ...GRPO, ...more, learning_rate: 0.02, max_steps: 30 };
+    const rows = { rows: TASKS.distill, heldOut: HELD_OUT.distill };
+    const plan = await planOf({ ...common, ...rows, method: "distill", given, teacher });
+    const { steps, ending, error } = await runTraining({ plan, dir, checkpoints: place() });
+    expect([ending, error]).toEqual(["trained", null]);
+    const key = more.distillation_loss === "hard" ? "teacher_kl" : "divergence";
+    const distances = series(steps, key);
+    expect(distances).toHaveLength(30);
+    expect(mean(distances.slice(-3))).toBeLessThan(mean(distances.slice(0, 3)) * 0.8);
+    expect(series(steps, "eval_teacher_kl").every(Number.isFinite)).toBe(true);
+    expect(Object.keys(steps[0]!.values)).toContain("teacher_kl");
+  },
+  60_000,
+);
+
+test("the teacher's prompt names columns of the row, and a missing one is refused with the row", async () => {
+  const given = {
+    ...GRPO,
+    max_steps: 1,
+    distillation_loss: "forward_kl",
+    distillation_prompt: "{prompt} {hint}",
+  } as const;
+  const rows = [{ prompt: "a", hint: { is: 1 } }, { prompt: "b" }];
+  const plan = await planOf({ ...common, rows, method: "distill", given, teacher });
+  await expect(runTraining({ plan, dir, checkpoints: place() })).rejects.toThrow(
+    "Row 2 of the dataset cannot be used: distillation_prompt names {hint}, and this row has no hint",
+  );
+}, 60_000);
+
 test("with rewards too, a student learns from both", async () => {
   const given = { ...GRPO, max_steps: 2, distillation_weight: 0.5 };
   const { unrewarded: _, ...plan } = await planOf({
@@ -114,6 +154,26 @@ const CASES: Case[] = [
     name: "distill, with a generation used in four steps",
     method: "distill",
     given: { ...GRPO, per_device_train_batch_size: 8, steps_per_generation: 2, num_iterations: 2, max_steps: 6 },
+    teacher,
+  },
+  {
+    name: "distill over the vocabulary, with a generation used in four steps",
+    method: "distill",
+    given: {
+      ...GRPO,
+      per_device_train_batch_size: 8,
+      steps_per_generation: 2,
+      num_iterations: 2,
+      max_steps: 6,
+      distillation_loss: "jsd",
+      distillation_top_k: 20,
+    },
+    teacher,
+  },
+  {
+    name: "distill of the teacher's answers, which sees another prompt",
+    method: "distill",
+    given: { ...GRPO, max_steps: 5, distillation_loss: "hard", distillation_prompt: "Say yes to {prompt}" },
     teacher,
   },
   { name: "orpo", method: "orpo", given: { max_steps: 6 }, lora: { ...LORA, dropout: 0.2 } },

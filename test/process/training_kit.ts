@@ -33,8 +33,8 @@ export function trainingCalls(open: () => Awaited<ReturnType<typeof startBinary>
   return {
     call,
     /** Uploads prompts, or other rows, and waits for the built-in model. Returns the id of the dataset. */
-    async prepare(rowOf: (i: number) => object = sum): Promise<string> {
-      const rows = Array.from({ length: 24 }, (_, i) => JSON.stringify(rowOf(i)));
+    async prepare(rowOf: (i: number) => object = sum, count = 24): Promise<string> {
+      const rows = Array.from({ length: count }, (_, i) => JSON.stringify(rowOf(i)));
       const form = new FormData();
       form.set("name", "sums");
       form.set("file", new File([`${rows.join("\n")}\n`], "sums.jsonl"));
@@ -57,14 +57,14 @@ export function trainingCalls(open: () => Awaited<ReturnType<typeof startBinary>
       };
       return (await call("POST", "/training_jobs", { ...job, ...changes })).id;
     },
-    ended: (id: string) =>
+    ended: (id: string, timeoutMs = LONG_MS) =>
       until(
         `job ${id} to end`,
         async () => {
           const job = await call("GET", `/training_jobs/${id}`);
           return ENDED.includes(job.status) ? job : undefined;
         },
-        LONG_MS,
+        timeoutMs,
       ),
     /** Every point of the job's metrics, without what depends on time. */
     async streamOf(id: string) {

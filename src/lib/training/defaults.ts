@@ -92,6 +92,10 @@ const distill: Defaults<"distill"> = {
   num_generations: 2,
   distillation_weight: 1,
   distillation_clip: 10,
+  distillation_loss: "sampled",
+  distillation_mix: 0.5,
+  distillation_top_k: null,
+  distillation_prompt: null,
 };
 
 const rloo: Defaults<"rloo"> = {

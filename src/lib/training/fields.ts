@@ -7,6 +7,7 @@
 import { z } from "zod";
 import { later } from "../schema.ts";
 import { AGGREGATIONS, SCALE_REWARDS } from "./loss/advantages.ts";
+import { DISTILLATION_LOSSES } from "./loss/divergence.ts";
 import { DPO_LOSSES } from "./loss/dpo.ts";
 import { GRPO_LOSSES, SAMPLING_LEVELS } from "./loss/grpo.ts";
 import { CORRECTION_MODES } from "./loss/importance.ts";
@@ -148,7 +149,24 @@ const grpo = {
 const distill = {
   ...grpo,
   distillation_weight: atLeast0.describe("Of the teacher's log-probabilities beside rewards, whose weight is 1"),
-  distillation_clip: positive(1e6).describe("Largest difference of log-probabilities that counts, in nats"),
+  distillation_clip: positive(1e6).describe(
+    "sampled: the largest difference of log-probabilities that counts, in nats",
+  ),
+  distillation_loss: z
+    .enum(DISTILLATION_LOSSES)
+    .describe(
+      "sampled = the teacher's probability of each token that was drawn; reverse_kl, forward_kl, jsd = over the vocabulary; hard = the teacher writes the completions",
+    ),
+  distillation_mix: later(() => z.number().gt(0).lt(1).describe("jsd: the teacher's share in the mixture")),
+  distillation_top_k: whole(2, 1e6).nullable().describe("The student's most likely tokens that count; null = all"),
+  distillation_prompt: later(() =>
+    z
+      .string()
+      .min(1)
+      .max(100_000)
+      .nullable()
+      .describe("The prompt that the teacher sees: {prompt} and {NAME} are the prompt and columns of the row"),
+  ),
 };
 
 const rloo = {

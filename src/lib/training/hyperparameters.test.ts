@@ -67,6 +67,16 @@ describe("invalid fields are refused with these messages", () => {
       "belongs to the methods grpo, distill, sft, dpo and kto, but this job uses orpo",
     ],
     ["distill", { importance_sampling_level: "sequence" }, /must be token for distill/],
+    ["distill", { distillation_mix: 0.2 }, "works only with distillation_loss jsd"],
+    ["distill", { distillation_mix: 1, distillation_loss: "jsd" }, /less than 1/],
+    ["distill", { distillation_top_k: 20 }, "works only with distillation_loss reverse_kl, forward_kl or jsd"],
+    ["distill", { distillation_clip: 5, distillation_loss: "jsd" }, "works only with distillation_loss sampled"],
+    [
+      "distill",
+      { exact_sampling: true, distillation_loss: "hard" },
+      "must be null or false with distillation_loss hard",
+    ],
+    ["distill", { beta: 0.1, distillation_loss: "hard" }, /must be 0 with distillation_loss hard/],
     ["grpo", { importance_sampling_clip_min: 4 }, /must be less than importance_sampling_clip_max \(3\)/],
     ["grpo", { importance_sampling_mode: "token_truncate", importance_sampling_clip_max: null }, /to truncate at/],
   ] as [Method, object, string | RegExp][])("%s %j", (method, raw, words) => {
@@ -186,6 +196,7 @@ describe("auto", () => {
             "neftune_noise_alpha",
             "exact_sampling",
             "off_policy_mask_threshold",
+            ...["distillation_top_k", "distillation_prompt"],
             "chat_template_kwargs",
           ]); // null = off; exact_sampling: the trainer decides
           for (const [name, value] of Object.entries(values)) {

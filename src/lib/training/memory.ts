@@ -9,6 +9,7 @@ import { PACKED_TYPES } from "../gguf/types.ts";
 import { MIB } from "../units.ts";
 import { isRolled, type Method, usesReference } from "./fields.ts";
 import { type LoraSettings, MODULES, type Module } from "./lora.ts";
+import { divergenceOf } from "./loss/divergence.ts";
 import { activationBytes, type Dimensions, fusesHeads, keptBytes, type Micro, traitsOf } from "./memory_graph.ts";
 import { rolloutMemory, rolloutSlots } from "./memory_rollouts.ts";
 
@@ -55,7 +56,9 @@ export const microTokens = (device: MemoryPlan["device"], microDivisor: number) 
 export const holdsTurned = (device: MemoryPlan["device"], weightBytes: number) =>
   device === "cuda" || weightBytes <= 1024 * MIB;
 
-type On = { device: MemoryPlan["device"]; microDivisor: number };
+/** `compares`: a divergence from a teacher needs several tables of probabilities at once. */
+type On = { device: MemoryPlan["device"]; microDivisor: number; compares?: boolean };
+const COMPARED_TABLES = 4;
 
 /** Returns queries per attention block and tokens per head chunk: as few equal parts as fit. */
 export function blocksFor(of: Dimensions, { tokens, rows, scored }: Pick<Micro, "tokens" | "rows" | "scored">, on: On) {
@@ -63,7 +66,7 @@ export function blocksFor(of: Dimensions, { tokens, rows, scored }: Pick<Micro, 
   const query = tokens * rows * of.heads * 4; // bytes of one query's scores, in all rows and heads
   return {
     attentionBlock: partOf(tokens, scores / on.microDivisor / query),
-    headChunk: partOf(scored, table / on.microDivisor / (of.vocab * 4)),
+    headChunk: partOf(scored, table / (on.compares ? COMPARED_TABLES : 1) / on.microDivisor / (of.vocab * 4)),
   };
 }
 
@@ -78,7 +81,7 @@ export const recomputes = (of: Dimensions, micro: Omit<Micro, "recomputes">, { d
   keptBytes(of, micro) > LIMITS[device].kept / microDivisor;
 
 export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMemory {
-  const { device, microDivisor, lora, method } = plan;
+  const { device, microDivisor, lora, method, hyperparameters } = plan;
   const of = dimensionsOf(shape);
   const trained = lora ? adapterParameters(of, lora) : shape.parameters;
   const packs = isPacked(shape) || plan.hyperparameters["load_in_4bit"] === true;
@@ -93,9 +96,11 @@ export function estimateMemory(shape: ModelShape, plan: MemoryPlan): TrainingMem
   const activations = GRAPHS_KEPT * (activationBytes(of, micro) + apart);
   const needsReference = !lora && usesReference(method, numberOf(plan, "beta", 0));
   const { teacher } = plan;
-  const frozenModels = [...(needsReference ? [shape] : []), ...(teacher ? [teacher] : [])];
-  const reference = frozenModels.reduce((sum, each) => sum + frozenBytes(each, device), 0);
-  const rollouts = isRolled(method) ? rolloutBytes(shape, of, plan) : 0;
+  const isHard = hyperparameters["distillation_loss"] === "hard"; // the teacher draws, and scores nothing
+  const frozenModels = [...(needsReference ? [shape] : []), ...(teacher && !isHard ? [teacher] : [])];
+  const reference = frozenModels.reduce((sum, each) => sum + scoringBytes(each, plan), 0);
+  const drawing = isHard && teacher ? teacher : shape;
+  const rollouts = isRolled(method) ? rolloutBytes(drawing, dimensionsOf(drawing), plan) : 0;
   const { fixed } = LIMITS[device];
   const rest = device === "cuda" ? fixed : Math.ceil(fixed / microDivisor); // a context does not get smaller
   const total = weights + training + activations + rollouts + reference + rest;
@@ -139,6 +144,13 @@ function frozenBytes(shape: ModelShape, device: MemoryPlan["device"]): number {
   );
 }
 
+/** A model that only scores: the model itself, and the graphs of its passes, which keep nothing of a layer but its result. */
+function scoringBytes(shape: ModelShape, plan: MemoryPlan): number {
+  const of = dimensionsOf(shape);
+  const micro = { ...microOf(shape, of, plan), trainsAll: false, recomputes: true };
+  return frozenBytes(shape, plan.device) + GRAPHS_KEPT * activationBytes({ ...of, layers: 1 }, micro);
+}
+
 /** Files named Q4_K_M have matrices in Q4_K, most of them. */
 const isPacked = ({ quantization }: ModelShape) => PACKED_TYPES.some((type) => quantization.startsWith(type));
 
@@ -157,6 +169,7 @@ function packedBytes(shape: ModelShape, of: Dimensions): number {
 function isFused(shape: ModelShape, of: Dimensions, plan: MemoryPlan): boolean {
   const isExact = shape.quantization === "F32" && plan.hyperparameters["load_in_4bit"] !== true;
   if (!of.canFuse || plan.device !== "cuda" || plan.lora === null || isExact) return false;
+  if (divergenceOf(plan.hyperparameters) !== null) return false;
   return numberOf(plan, "neftune_noise_alpha", 0) === 0 && fusesHeads(of.headLength, of);
 }
 
@@ -192,7 +205,7 @@ function microOf(shape: ModelShape, of: Dimensions, plan: MemoryPlan): Micro {
   const sizes = fused ? { tokens: oneRow, rows: 1, scored: oneRow } : { tokens: longest, rows, scored: longest * rows };
   const micro = {
     ...sizes,
-    ...blocksFor(of, sizes, plan),
+    ...blocksFor(of, sizes, { device, microDivisor, compares: divergenceOf(hyperparameters) !== null }),
     trainsAll: lora === null,
     weightBytes: shape.weight_bytes / shape.parameters,
     isFused: fused,

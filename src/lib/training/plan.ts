@@ -27,7 +27,9 @@ export function grpoOptions(values: Resolved<"grpo"> | Resolved<"distill">): Grp
     correctsKl: values.use_bias_correction_kl,
     offPolicyThreshold: values.off_policy_mask_threshold,
     distillation:
-      "distillation_weight" in values ? { weight: values.distillation_weight, clip: values.distillation_clip } : null,
+      "distillation_weight" in values && values.distillation_loss === "sampled"
+        ? { weight: values.distillation_weight, clip: values.distillation_clip }
+        : null,
   };
 }
 

@@ -10,6 +10,7 @@ import { metricFault, resolveBest } from "./best.ts";
 import { CISPO_EPSILON_HIGH, DEFAULTS, GSPO_CLIP, LEARNING_RATES } from "./defaults.ts";
 import { FIELDS, type HyperparameterInput, isRolled, type Method, type RolledMethod, type Values } from "./fields.ts";
 import type { Problem } from "./hyperparameters.ts";
+import { divergenceOf } from "./loss/divergence.ts";
 import { POLYNOMIAL_END, totalGrpoSteps, totalSteps } from "./schedule.ts";
 
 export type Facts = {
@@ -156,8 +157,7 @@ function conflicts(method: Method, values: Bag, facts: Facts): Problem[] {
   scheduleConflicts(values as Values<"sft">, refuse);
   if (isRolled(method)) rolledConflicts(values as Resolved<RolledMethod>, refuse);
   if (method === "grpo" || method === "distill") grpoConflicts(values as Resolved<"grpo">, refuse);
-  if (method === "distill" && values["importance_sampling_level"] !== "token")
-    refuse("importance_sampling_level", "must be token for distill: the teacher judges each token by itself");
+  if (method === "distill") distillConflicts(values as Resolved<"distill">, refuse);
   if (method === "rloo") {
     const [least, most] = (values as Resolved<"rloo">).reward_clip_range ?? [0, 1];
     if (least >= most) refuse("reward_clip_range", "must be [least, most], such as [-10, 10]");
@@ -225,6 +225,28 @@ function grpoConflicts(values: Resolved<"grpo">, refuse: Refuse): void {
       "importance_sampling_mode",
       "needs importance_sampling_clip_max or importance_sampling_clip_min to truncate at",
     );
+}
+
+function distillConflicts(values: Resolved<"distill">, refuse: Refuse): void {
+  const { distillation_loss: loss } = values;
+  if (values.importance_sampling_level !== "token")
+    refuse("importance_sampling_level", "must be token for distill: the teacher judges each token by itself");
+  if (loss !== "jsd" && values.distillation_mix !== DEFAULTS.distill.distillation_mix)
+    refuse("distillation_mix", "works only with distillation_loss jsd");
+  if (divergenceOf(values) === null && values.distillation_top_k !== null)
+    refuse("distillation_top_k", "works only with distillation_loss reverse_kl, forward_kl or jsd");
+  if (loss !== "sampled" && values.distillation_clip !== DEFAULTS.distill.distillation_clip)
+    refuse("distillation_clip", "works only with distillation_loss sampled");
+  if (loss !== "sampled" && values.exact_sampling === true)
+    refuse("exact_sampling", `must be null or false with distillation_loss ${loss}`);
+  if (loss !== "hard") return;
+  const neutral = { beta: 0, top_entropy_quantile: 1, dynamic_sampling: false, max_turns: DEFAULTS.distill.max_turns };
+  for (const [name, value] of Object.entries(neutral))
+    if (values[name as keyof typeof neutral] !== value)
+      refuse(
+        name,
+        `must be ${value} with distillation_loss hard: the student learns the teacher's answers as they are`,
+      );
 }
 
 const clamp = (value: number, least: number, most: number) =>

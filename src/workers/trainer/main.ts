@@ -100,7 +100,7 @@ type Around = Opened & { ranks: Ranks | null; isRewarded: boolean; isOnGpu: bool
 
 /** Rank 0 alone talks to the server. */
 function worldOf(host: TrainerHost, channel: Channel, around: Around): World {
-  const { trainee, reference, teacher, roller, ranks, isRewarded, isOnGpu } = around;
+  const { trainee, reference, teacher, frozenBytes, roller, ranks, isRewarded, isOnGpu } = around;
   const score = ranks ? spreadScore(ranks, channel.score) : channel.score;
   const isFirst = (ranks?.index ?? 0) === 0;
   return {
@@ -114,7 +114,7 @@ function worldOf(host: TrainerHost, channel: Channel, around: Around): World {
     signal: host.stopping,
     isEnding: channel.isEnding,
     now: () => performance.now(),
-    memoryBytes: () => Math.round(trainee.memoryBytes + (roller?.facts.memoryBytes ?? 0)),
+    memoryBytes: () => Math.round(trainee.memoryBytes + frozenBytes() + (roller?.facts.memoryBytes ?? 0)),
     isOnGpu,
   };
 }

@@ -1,5 +1,6 @@
 /** Opens a plan: rows, a model that learns, one that samples, and the method that connects them. */
 import { usesReference } from "../../lib/training/fields.ts";
+import { divergenceOf } from "../../lib/training/loss/divergence.ts";
 import { rolloutSlots } from "../../lib/training/memory_rollouts.ts";
 import type { Kernels } from "../../native/cuda/kernels.ts";
 import type { Device } from "../../native/ggml/ggml.ts";
@@ -11,7 +12,8 @@ import { openTokenizer, type Tokenizer } from "./data/tokenizer.ts";
 import { chooseExact, confirmExact, type ExactChoice, exactLine } from "./exact_sampling.ts";
 import { createSync } from "./learned.ts";
 import { METHODS } from "./loop/methods.ts";
-import type { OpenMethod, Reading, Recipe, Reference, RolledRecipe, World } from "./loop/types.ts";
+import { isHard } from "./loop/rollout.ts";
+import type { OpenMethod, Reading, Recipe, Reference, RolledRecipe, Teacher, World } from "./loop/types.ts";
 import { readModelFile, tokenBytes } from "./model_file.ts";
 import { previewRolled, previewRows } from "./preview.ts";
 import { spreadRoller } from "./ranks/spread_roller.ts";
@@ -19,7 +21,7 @@ import type { Ranks } from "./ranks/types.ts";
 import { readAdapterGguf } from "./results/read_adapter.ts";
 import { openRoller } from "./rollouts/roller.ts";
 import type { Roller, RollerOptions } from "./rollouts/types.ts";
-import { openFrozen } from "./trainee/frozen.ts";
+import { type FrozenModel, openFrozen } from "./trainee/frozen.ts";
 import { openTrainee, type Trainee } from "./trainee/trainee.ts";
 import { Trouble } from "./trouble.ts";
 
@@ -55,8 +57,10 @@ export type Opened = MethodRun & {
   trainee: Trainee;
   /** Null if the method does not compare with it. */
   reference: Reference | null;
-  /** Null if the plan has none. */
-  teacher: Reference | null;
+  /** Null if the plan has none, or if it only draws. */
+  teacher: Teacher | null;
+  /** Current memory of models that only score. */
+  frozenBytes: () => number;
   recipe: Recipe;
   close: () => Promise<void>;
 };
@@ -89,12 +93,15 @@ export async function openTraining(setting: Setting): Promise<Opened> {
       in4Bit: recipe.values.load_in_4bit,
       noiseAlpha: "neftune_noise_alpha" in recipe.values ? recipe.values.neftune_noise_alpha : null,
       exact: choice?.reason === null,
+      divergence: divergenceOf(recipe.values),
       ...(setting.emulated ? { kernels: setting.emulated.kernels } : {}),
     });
     closing.push(() => trainee.close());
     if (plan.start_adapter !== undefined) trainee.startFrom(await readAdapterGguf(plan.start_adapter));
-    const reference = await openReference(setting, { recipe, trainee, closing });
-    const teacher = await openTeacher(setting, { recipe, trainee, closing });
+    const frozen: FrozenModel[] = [];
+    const reference = await openReference(setting, { recipe, trainee, closing, frozen });
+    const teacher = await openTeacher(setting, { recipe, trainee, closing, frozen });
+    const frozenBytes = () => frozen.reduce((sum, { bytes }) => sum + bytes, 0);
     const run =
       recipe.kind === "rolled"
         ? await openRolledRun(setting, { recipe, trainee, choice, closing })
@@ -104,7 +111,7 @@ export async function openTraining(setting: Setting): Promise<Opened> {
             openMethod: recipe.open,
             preview: (world: World) => previewRows(world, recipe),
           };
-    return { ...run, trainee, reference, teacher, recipe, close };
+    return { ...run, trainee, reference, teacher, frozenBytes, recipe, close };
   } catch (error) {
     await close();
     throw error;
@@ -137,6 +144,7 @@ function ofHeldOut(error: unknown): never {
 }
 
 const modelOptions = ({ plan, machine, ranks, onTurn }: Setting, { kind, values, maxLength }: Recipe) => ({
+  usesTape: divergenceOf(values) !== null,
   dataDir: machine.data_dir,
   modelPath: plan.model_path,
   device: deviceOf(machine),
@@ -152,7 +160,7 @@ type Loaded<R extends Recipe> = { recipe: R; trainee: Trainee; closing: Closing 
 /** Without an adapter to switch off, the base model is loaded a second time. */
 async function openReference(
   setting: Setting,
-  { recipe, trainee, closing }: Loaded<Recipe>,
+  { recipe, trainee, closing, frozen: all }: Loaded<Recipe> & { frozen: FrozenModel[] },
 ): Promise<Reference | null> {
   const { plan } = setting;
   const { values } = recipe;
@@ -160,19 +168,26 @@ async function openReference(
   if (plan.lora) return (pieces) => trainee.score(pieces, { reference: true });
   const frozen = await openFrozen(modelOptions(setting, recipe));
   closing.push(frozen.close);
+  all.push(frozen);
   return frozen.score;
 }
 
 /** A second model. Both must have the same tokens, because it scores what the student wrote token by token. */
-async function openTeacher(setting: Setting, { recipe, trainee, closing }: Loaded<Recipe>): Promise<Reference | null> {
+async function openTeacher(
+  setting: Setting,
+  { recipe, trainee, closing, frozen: all }: Loaded<Recipe> & { frozen: FrozenModel[] },
+): Promise<Teacher | null> {
   const { teacher_path: modelPath } = setting.plan;
   if (modelPath === undefined) return null;
   const [tokens, own] = await Promise.all([await readModelFile(modelPath), trainee.file].map(tokenBytes));
   if (!Bun.deepEquals(tokens, own))
     throw new WorkerError("config", "teacher_model: has other tokens than base_model. Choose a teacher of its family");
+  if (recipe.kind === "rolled" && isHard(recipe.values)) return null;
   const frozen = await openFrozen({ ...modelOptions(setting, recipe), modelPath });
   closing.push(frozen.close);
-  return frozen.score;
+  all.push(frozen);
+  if (divergenceOf(recipe.values) !== null) trainee.learnFrom(frozen.model);
+  return frozen;
 }
 
 async function openRolledRun(
@@ -184,7 +199,7 @@ async function openRolledRun(
   closing.push(sampler.close);
   const sampling = choice && exactLine(confirmExact(choice, trainee, sampler));
   const roller = ranks ? spreadRoller(sampler, ranks) : sampler;
-  const sync = createSync({ trainee, roller, machine, plan, fresh });
+  const sync = isHard(recipe.values) ? async () => {} : createSync({ trainee, roller, machine, plan, fresh });
   return {
     roller,
     sampling,
@@ -197,16 +212,17 @@ function openSampler(setting: Setting, { values, maxLength }: RolledRecipe, trai
   const { plan, machine, onLoading } = setting;
   if (values.repetition_penalty !== 1)
     throw new WorkerError("config", "repetition_penalty must be 1: completions are drawn from the unchanged model");
+  const drawn = isHard(values) && plan.teacher_path !== undefined ? plan.teacher_path : null;
   return openRoller({
     dataDir: machine.data_dir,
-    modelPath: plan.model_path,
+    modelPath: drawn ?? plan.model_path,
     contextLength: maxLength,
     parallel: rolloutSlots(values.generation_batch_size, deviceOf(machine).kind, plan.micro_divisor),
     threads: machine.threads,
     gpus: machine.gpus,
-    kernels: plan.lora === null || trainee.canMerge,
-    frozen: trainee.frozen,
-    exact: trainee.isExact,
+    kernels: drawn !== null || plan.lora === null || trainee.canMerge,
+    ...(drawn === null ? { frozen: trainee.frozen } : {}),
+    exact: drawn === null && trainee.isExact,
     ...setting.sampler,
     onProgress: (fraction) => onLoading("loading", Math.min(fraction, 1)),
   });

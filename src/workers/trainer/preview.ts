@@ -34,10 +34,11 @@ export async function previewRolled(world: World, { recipe, roller, seed, most }
   const learning =
     whole.length === 0
       ? 0
-      : ((await learnMs(
+      : (((await learnMs(
           world,
           whole.map((each) => [each]),
-        )) *
+        )) +
+          (await judgedMs(world, whole))) *
           perStep) /
         whole.length;
   // A generation serves several steps.
@@ -50,6 +51,17 @@ export async function previewRolled(world: World, { recipe, roller, seed, most }
     samples: drawn.map((each) => toldSample(each, prompts.get(each.prompt).prompt)),
     latencies_ms: rolled.latencies,
   });
+}
+
+/** Asks the models that only score. The first time builds their graphs. */
+async function judgedMs({ reference, teacher, now }: World, pieces: readonly Piece[]): Promise<number> {
+  let begun = now();
+  for (let time = 0; time < 2; time++) {
+    begun = now();
+    await reference?.(pieces);
+    await teacher?.score(pieces);
+  }
+  return now() - begun;
 }
 
 /** Runs forward and backward with all weights 0: gradients stay 0, and no step is made. */

@@ -4,6 +4,8 @@ import { parseGguf } from "../../../src/lib/gguf/parse.ts";
 import { getFloats, openBackend, putBytes } from "../../../src/native/ggml/ggml.ts";
 import { architectureOf } from "../../../src/workers/trainer/engine/architecture.ts";
 import { type Batch, buildGraph, type GraphShape } from "../../../src/workers/trainer/engine/graph.ts";
+import type { Taught } from "../../../src/workers/trainer/engine/inputs.ts";
+import type { Model } from "../../../src/workers/trainer/engine/transformer.ts";
 import { type Lora, loadWeights, type Trainable } from "../../../src/workers/trainer/engine/weights.ts";
 import { type ModelOptions, makeModel } from "../../models.ts";
 
@@ -23,7 +25,7 @@ export function openModel(dir: string, options: ModelOptions, lora: Lora | null 
   };
   return { path, architecture, weights, backend, close };
 }
-export type Opened = ReturnType<typeof openModel>;
+export type Opened = ReturnType<typeof openModel> & { teacher?: Model };
 
 /** Uniform in [-1, 1), always the same for a seed. */
 export function random(seed: number): () => number {
@@ -90,7 +92,7 @@ export function branchingBatch(of: GraphShape, vocab: number, seed = 1): Batch {
 export const graphOf = (model: Opened, of: GraphShape) => buildGraph(model, of);
 
 /** Returns the largest relative difference between the gradient along random directions and the slope of the loss. */
-export function gradientError(model: Opened, of: GraphShape, seed = 5): { worst: number; at: string } {
+export function gradientError(model: Opened, of: GraphShape, seed = 5, taught?: Taught): { worst: number; at: string } {
   const { weights, architecture } = model;
   const graph = graphOf(model, of);
   const batch = randomBatch(of, architecture.vocab, seed);
@@ -98,12 +100,15 @@ export function gradientError(model: Opened, of: GraphShape, seed = 5): { worst:
     const draw = random(seed + 2);
     batch.noise = Float32Array.from({ length: batch.ids.length * architecture.width }, () => 0.3 * draw());
   }
+  if (taught) batch.taught = taught;
   if (of.dropout) batch.dropSeeds = Uint32Array.from(batch.ids, (_, i) => seed * 1000 + i);
   const next = random(seed + 1);
   const tokenWeights = Float32Array.from(batch.targets, (target) => (target < 0 ? 0 : next()));
   const loss = () => {
     const logps = graph.forward(batch);
-    return logps.reduce((sum, logp, i) => sum - logp * (tokenWeights[i] as number), 0);
+    const ofTargets = logps.reduce((sum, logp, i) => sum - logp * (tokenWeights[i] as number), 0);
+    if (!taught) return ofTargets;
+    return graph.divergences().reduce((sum, each, i) => sum + each * (taught.weights[i] as number), ofTargets);
   };
   weights.clearGradients();
   loss();

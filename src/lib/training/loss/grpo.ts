@@ -34,7 +34,7 @@ export type GrpoOptions = {
   correctsKl: boolean;
   /** A token with a negative advantage counts only if its completion is at most this far from the sampler, in nats. */
   offPolicyThreshold: number | null;
-  /** Null: no teacher. `clip`: nats. */
+  /** Null: the teacher does not change the advantages. `clip`: nats. */
   distillation: { weight: number; clip: number } | null;
 };
 
@@ -45,7 +45,7 @@ export type Rollout = {
   logpOld: ArrayLike<number> | null;
   /** Required if beta is not 0. */
   logpRef: ArrayLike<number> | null;
-  /** Required with `distillation`. */
+  /** Required with `distillation`. Otherwise it is only measured. */
   logpTeacher: ArrayLike<number> | null;
   /** Reported by the engine that sampled it. Null: unknown, so there is no correction. */
   logpSampler: ArrayLike<number> | null;
@@ -153,11 +153,12 @@ export function weighRollout(rollout: Rollout, scale: number, options: GrpoOptio
     if (!active[t]) continue;
     const logRatio = bySequence ? shared : logp[t]! - old[t]!;
     let { advantage } = rollout;
-    if (distillation !== null) {
-      const gap = old[t]! - logpTeacher![t]!;
+    if (logpTeacher !== null) {
+      const gap = old[t]! - logpTeacher[t]!;
       tally.teacherKl += gap;
       tally.teacherTokens++;
-      advantage -= distillation.weight * Math.max(-distillation.clip, Math.min(gap, distillation.clip));
+      if (distillation !== null)
+        advantage -= distillation.weight * Math.max(-distillation.clip, Math.min(gap, distillation.clip));
     }
     const policy = policyLoss({ logRatio, logp: logp[t]!, advantage }, options);
     const correction = sharesCorrection ? sharedCorrection : (corrected?.ratios[t] ?? 1);

@@ -13,6 +13,9 @@ export type GrpoTally = {
   /** Sum of log p_student − log p_teacher over the drawn tokens. */
   teacherKl: number;
   teacherTokens: number;
+  /** Sum of the divergences over the vocabulary. */
+  divergence: number;
+  divergenceTokens: number;
   entropy: number;
   entropyTokens: number;
   /** Number of tokens, or of completions if their tokens share a ratio. */
@@ -39,6 +42,8 @@ export function newTally(tokens: number): GrpoTally {
     klTokens: 0,
     teacherKl: 0,
     teacherTokens: 0,
+    divergence: 0,
+    divergenceTokens: 0,
     entropy: 0,
     entropyTokens: 0,
     ratios: 0,
@@ -67,7 +72,7 @@ export function noteClips(tally: GrpoTally, ratio: number, advantage: number, { 
 
 const SUMS = [
   ...["loss", "samples", "tokens", "kl", "klTokens", "teacherKl", "teacherTokens", "entropy", "entropyTokens"],
-  ...["ratios", "ratioSum", "clippedLow", "clippedHigh"],
+  ...["divergence", "divergenceTokens", "ratios", "ratioSum", "clippedLow", "clippedHigh"],
 ] as Exclude<keyof GrpoTally, "gap">[];
 
 export function joinTallies(tallies: readonly GrpoTally[]): GrpoTally {
@@ -83,11 +88,12 @@ export function joinTallies(tallies: readonly GrpoTally[]): GrpoTally {
   return joined;
 }
 
-/** Keys are TRL's; `ratio/*` and `teacher_kl` are ours. Unmeasured values have no key. */
+/** Keys are TRL's; `ratio/*`, `teacher_kl` and `divergence` are ours. Unmeasured values have no key. */
 export function grpoMetrics(tally: GrpoTally): Record<string, number> {
   const metrics: Record<string, number> = { loss: tally.loss };
   if (tally.klTokens > 0) metrics["kl"] = tally.kl / tally.klTokens;
   if (tally.teacherTokens > 0) metrics["teacher_kl"] = tally.teacherKl / tally.teacherTokens;
+  if (tally.divergenceTokens > 0) metrics["divergence"] = tally.divergence / tally.divergenceTokens;
   if (tally.entropyTokens > 0) metrics["entropy"] = tally.entropy / tally.entropyTokens;
   if (tally.ratios > 0) {
     metrics["clip_ratio/low_mean"] = tally.clippedLow / tally.ratios;

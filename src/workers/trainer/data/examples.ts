@@ -13,7 +13,8 @@ import type { Encoder, Part, Said } from "./encode.ts";
 import { growing, type RowSource } from "./rows.ts";
 import { type LossScope, lossMask } from "./sft.ts";
 
-export type Prompt = { tokens: Int32Array; prompt: unknown; row: string };
+/** `shown`: the tokens of the prompt that the teacher sees. Absent: the same. */
+export type Prompt = { tokens: Int32Array; shown?: Int32Array; prompt: unknown; row: string };
 /** `mask` belongs to tokens[from], tokens[from + 1] … */
 export type Sequence = Piece & { mask: Uint8Array };
 export type Pair = { chosen: Piece; rejected: Piece };
@@ -32,20 +33,28 @@ export type Examples<T> = {
 type Measured = { usable: Uint32Array; lengths: Uint32Array; longest: number };
 
 /** At least `least` tokens of the context must remain after a prompt. `tools`: in place of those of the row. */
-type Room = { contextLength: number; least: number; tools?: (row: Row) => readonly Tool[] };
+type Room = {
+  contextLength: number;
+  least: number;
+  tools?: (row: Row) => readonly Tool[];
+  /** The teacher's prompt for a row. Null: the same as the student's. */
+  shown?: ((row: Row, prompt: Said) => Said) | null;
+};
 
 export async function openPrompts(
   source: RowSource,
   encoder: Encoder,
-  { contextLength, least, tools = toolsOf }: Room,
+  { contextLength, least, tools = toolsOf, shown = null }: Room,
 ): Promise<Examples<Prompt>> {
   const read = (text: string): Prompt => {
     const row = JSON.parse(text) as Row;
     const prompt = promptOf(row);
-    return { tokens: encoder.prompt(prompt, tools(row)), prompt, row: text };
+    const other = shown ? { shown: encoder.prompt(shown(row, prompt), tools(row)) } : {};
+    return { tokens: encoder.prompt(prompt, tools(row)), ...other, prompt, row: text };
   };
   const { usable, longest } = await measure(source, (text) => {
-    const { length } = read(text).tokens;
+    const example = read(text);
+    const length = example.tokens.length && Math.max(example.tokens.length, example.shown?.length ?? 0);
     return length > 0 && length + least <= contextLength ? length : 0;
   });
   if (usable.length === 0)

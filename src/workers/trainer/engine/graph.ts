@@ -23,7 +23,11 @@ export type Graph = {
   forward: (batch: Batch) => Float32Array;
   /** Entropies of the last `forward` in nats, if the shape has them. */
   entropies: () => Float32Array;
-  /** Adds the gradient of Σ weight · -log p to the sums. Call it after `forward` of the same batch. */
+  /** Divergences from the teacher of the last `forward`, if the shape has them. */
+  divergences: () => Float32Array;
+  /** Inputs of the output layer of the last `forward`, one row for each position, if the shape has `states`. */
+  states: () => Float32Array;
+  /** Adds the gradient of Σ weight · -log p, and that of the divergences, to the sums. Call it after `forward` of the same batch. */
   backward: (weights: Float32Array) => void;
   /** Gradients that `backward` keeps apart, by the sum that they belong to. Empty unless the shape says `apart`. */
   readonly later: ReadonlyMap<Tensor, readonly Tensor[]>;
@@ -32,7 +36,8 @@ export type Graph = {
 };
 
 export function buildGraph(model: Model, shape: GraphShape): Graph {
-  if (!shape.noise && canFuse(model, shape.tokens)) return buildFused(model, shape);
+  const needsTape = shape.noise || shape.states || shape.divergence;
+  if (!needsTape && canFuse(model, shape.tokens)) return buildFused(model, shape);
   const { backend } = model.weights;
   const { ggml } = backend;
   const io = newInputs(model, shape);
@@ -68,6 +73,14 @@ export function buildGraph(model: Model, shape: GraphShape): Graph {
       if (!shape.entropies || !last) throw new Error("This graph computes no entropies");
       return io.read(last, planned.entropies);
     },
+    divergences() {
+      if (!shape.divergence || !last) throw new Error("This graph has no teacher");
+      return io.read(last, planned.divergences);
+    },
+    states() {
+      if (!shape.states) throw new Error("This graph keeps no inputs of the output layer");
+      return io.readRows(planned.states);
+    },
     backward(tokenWeights) {
       if (!runBackward) throw new Error("This graph has no backward pass");
       io.putWeights(tokenWeights);
@@ -96,14 +109,17 @@ function nodes(base: Model, shape: GraphShape, io: ReturnType<typeof newInputs>)
   const plan = { apart, transposed: weights.transposed, multipliesOuter: weights.backend.kind === "cuda" };
   const tape = new Tape({ ggml, context: context.at, graph, gradients, ...plan }, shape.trains);
   const x = hidden(tape, model, io.inputs, shape.checkpoints);
+  const output = (of: Model) => ({ project: outputLayer(of), cap: of.architecture.caps.logits });
+  const { teacher } = base;
   const head = {
-    project: outputLayer(model),
+    ...output(model),
     temperature: shape.temperature ?? 1,
-    cap: architecture.caps.logits,
     entropies: shape.entropies ?? false,
+    teacher: shape.divergence && teacher ? { ...output(teacher), divergence: shape.divergence } : null,
   };
   const scores = tokenScores(tape, x, io.targets, head);
-  for (const each of [...scores.logps, ...scores.entropies]) ggml.ggml_set_output(each);
+  const results = [...scores.logps, ...scores.entropies, ...scores.divergences];
+  for (const each of shape.states ? [...results, scores.states] : results) ggml.ggml_set_output(each);
   const middle = ggml.ggml_graph_n_nodes(graph);
   tape.backward();
   return { context, graph, middle, end: ggml.ggml_graph_n_nodes(graph), apart, ...scores };

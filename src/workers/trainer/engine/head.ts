@@ -4,8 +4,10 @@
  * chunks the backward pass computes the probabilities again.
  */
 
+import type { Divergence } from "../../../lib/training/loss/divergence.ts";
 import { must } from "../../../native/ffi.ts";
 import { shapeOf, stridesOf } from "../../../native/ggml/symbols.ts";
+import { compare } from "./divergence.ts";
 import { scale, softCap } from "./ops.ts";
 import { Tape, type Tensor } from "./tape.ts";
 
@@ -18,34 +20,44 @@ export type Targets = {
   readonly weights: readonly Tensor[];
   /** The tokens with targets, and for every token its row among those, or one past the last. Null: all have targets. */
   readonly chosen: { readonly indexes: Tensor; readonly back: Tensor } | null;
+  /** For each chunk: inputs of the teacher's output layer [its width, tokens], and weights of the divergence [1, tokens]. */
+  readonly taught: { readonly states: readonly Tensor[]; readonly weights: readonly Tensor[] } | null;
 };
 
 const SMALLEST = 1e-37;
 
 type Project = (tape: Tape, x: Tensor) => Tensor;
-export type Head = {
+type Output = {
   project: Project;
-  temperature: number;
   /** Limit of the logits before the temperature; 0: none. */
   cap: number;
+};
+export type Head = Output & {
+  temperature: number;
   entropies: boolean;
+  /** Learning from a teacher's vocabulary. Null: none. */
+  teacher: (Output & { divergence: Divergence }) | null;
 };
 
-/** One [1, tokens] for each chunk. */
-export type TokenScores = { logps: Tensor[]; entropies: Tensor[] };
+/** One [1, tokens] for each chunk. `states`: the inputs of the output layer, [width, tokens with targets]. */
+export type TokenScores = { logps: Tensor[]; entropies: Tensor[]; divergences: Tensor[]; states: Tensor };
 
 /** x [width, tokens]. The backward pass begins here. */
 export function tokenScores(tape: Tape, x: Tensor, targets: Targets, head: Head): TokenScores {
-  const seen = targets.chosen ? gather(tape, x, targets.chosen) : x;
-  const { temperature, cap, project } = head;
+  const states = targets.chosen ? gather(tape, x, targets.chosen) : x;
+  const { temperature, cap } = head;
   // x is narrower than the logits
-  const scaled = temperature === 1 || cap !== 0 ? seen : scale(tape, seen, 1 / temperature);
-  const capped: Project = (on, from) => softCap(on, project(on, from), { cap, out: cap / temperature });
-  const into = { head: cap === 0 ? head : { ...head, project: capped }, scores: { logps: [], entropies: [] } };
+  const scaled = temperature === 1 || cap !== 0 ? states : scale(tape, states, 1 / temperature);
+  const scores: TokenScores = { logps: [], entropies: [], divergences: [], states };
+  const into = { head: { ...head, project: capped(head, temperature) }, scores };
   if (targets.indexes.length === 1) wholeTable(tape, scaled, targets, into);
   else inChunks(tape, scaled, targets, into);
-  return into.scores;
+  return scores;
 }
+
+/** An output layer without a limit takes inputs that are divided by the temperature already. */
+const capped = ({ project, cap }: Output, temperature: number): Project =>
+  cap === 0 ? project : (on, from) => softCap(on, project(on, from), { cap, out: cap / temperature });
 
 type Into = { head: Head; scores: TokenScores };
 
@@ -53,7 +65,33 @@ function wholeTable(tape: Tape, x: Tensor, targets: Targets, { head, scores }: I
   const [indexes, weights] = [targets.indexes[0] as Tensor, targets.weights[0] as Tensor];
   const logits = head.project(tape, x);
   const parts = scored(tape, logits, indexes, { head, scores });
-  tape.startFrom(() => tape.give(logits, logitsGradient(tape, { ...parts, indexes, weights })));
+  const taught = taughtOf(tape, targets, 0, head);
+  const compared = taught?.compare(logits);
+  if (compared) scores.divergences.push(tape.emit(compared.value));
+  tape.startFrom(() => {
+    const gradient = logitsGradient(tape, { ...parts, indexes, weights });
+    tape.give(logits, compared && taught ? plus(tape, gradient, compared.slope(), taught.weights) : gradient);
+  });
+}
+
+/** The teacher's view of a chunk. Null: no teacher. */
+function taughtOf(tape: Tape, { taught }: Targets, chunk: number, { teacher, temperature }: Head) {
+  if (!taught || !teacher) return null;
+  const [states, weights] = [taught.states[chunk] as Tensor, taught.weights[chunk] as Tensor];
+  const frozen = new Tape(tape.plan, false);
+  return {
+    weights,
+    compare(student: Tensor) {
+      const scaled = temperature === 1 || teacher.cap !== 0 ? states : scale(frozen, states, 1 / temperature);
+      const logits = capped(teacher, temperature)(frozen, scaled);
+      return compare(tape, { student, teacher: logits }, teacher.divergence);
+    },
+  };
+}
+
+/** a + weights ⊙ b */
+function plus({ ggml, context }: Tape, a: Tensor, b: Tensor, weights: Tensor): Tensor {
+  return must(ggml.ggml_add(context, a, ggml.ggml_mul(context, b, weights)), "gradient of the logits");
 }
 
 function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Into) {
@@ -63,15 +101,19 @@ function inChunks(tape: Tape, x: Tensor, targets: Targets, { head, scores }: Int
   // table.
   const chunks = targets.indexes.map((indexes, i) => {
     const some = part(tape, x, i * targets.chunk, Math.min(targets.chunk, count - i * targets.chunk));
-    return { some, indexes, weights: targets.weights[i] as Tensor };
+    return { some, indexes, weights: targets.weights[i] as Tensor, taught: taughtOf(tape, targets, i, head) };
   });
-  for (const { some, indexes } of chunks)
-    scored(tape, head.project(new Tape(tape.plan, false), some), indexes, { head, scores });
+  for (const { some, indexes, taught } of chunks) {
+    const logits = head.project(new Tape(tape.plan, false), some);
+    scored(tape, logits, indexes, { head, scores });
+    if (taught) scores.divergences.push(tape.emit(taught.compare(logits).value));
+  }
   tape.startFrom(() => {
-    const gradients = chunks.map(({ some, indexes, weights }) =>
-      again(tape, some, head.project, (logits) =>
-        logitsGradient(tape, { ...probabilities(tape, logits, indexes), indexes, weights }),
-      ),
+    const gradients = chunks.map(({ some, indexes, weights, taught }) =>
+      again(tape, some, head.project, (logits) => {
+        const gradient = logitsGradient(tape, { ...probabilities(tape, logits, indexes), indexes, weights });
+        return taught ? plus(tape, gradient, taught.compare(logits).slope(), taught.weights) : gradient;
+      }),
     );
     const all = gradients.filter((each) => each !== undefined);
     if (all.length > 0)

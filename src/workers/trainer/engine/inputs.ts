@@ -1,4 +1,5 @@
 /** Writes one batch into a graph and reads the results. */
+import type { Divergence } from "../../../lib/training/loss/divergence.ts";
 import {
   allocate,
   type Context,
@@ -15,7 +16,7 @@ import type { Targets } from "./head.ts";
 import { copyOf, isSame, maskOf, narrow, type Packing } from "./masks.ts";
 import type { UsedRows } from "./ops.ts";
 import type { Tensor } from "./tape.ts";
-import type { Inputs } from "./transformer.ts";
+import type { Inputs, Model } from "./transformer.ts";
 import type { Weights } from "./weights.ts";
 
 export type GraphShape = {
@@ -33,6 +34,10 @@ export type GraphShape = {
   /** Logits are divided by it. */
   temperature?: number;
   entropies?: boolean;
+  /** Learn from the teacher of the model. The fused path has no such graph. */
+  divergence?: Divergence;
+  /** Keep the inputs of the output layer. The fused path has no such graph. */
+  states?: boolean;
   /** Compute the model without its adapters. */
   reference?: boolean;
   /** Multiply by the weights of the sampler, as the sampler does. Only the fused path has such a graph. */
@@ -61,7 +66,12 @@ export type Batch = {
   dropSeeds?: Uint32Array;
   /** `width` numbers for each position, if the graph has noise. Absent: zeros. */
   noise?: Float32Array;
+  /** Inputs of the teacher's output layer and weights of the divergence, one row and one number for each position. */
+  taught?: Taught;
 };
+
+/** `states`: inputs of the teacher's output layer, one row for each token. `weights`: of the divergence at each token. */
+export type Taught = { states: Float32Array; weights: Float32Array };
 
 export const scoredOf = ({ tokens, rows, scored }: GraphShape) => scored ?? tokens * rows;
 export const blocksOf = ({ tokens, attentionBlock }: GraphShape) => Math.ceil(tokens / attentionBlock);
@@ -70,15 +80,20 @@ export const chunksOf = (shape: GraphShape) => Math.ceil(scoredOf(shape) / shape
 const pieces = (total: number, piece: number) =>
   Array.from({ length: Math.ceil(total / piece) }, (_, i) => Math.min(piece, total - i * piece));
 
-type Of = { architecture: Architecture; weights: Weights };
+type Of = Pick<Model, "architecture" | "weights" | "teacher">;
 
-export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
+export function newInputs({ architecture, weights, teacher }: Of, shape: GraphShape) {
   const { ggml } = weights.backend;
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const window = windowOf(architecture, shape);
-  const tensors = makeTensors({ architecture, weights }, shape);
+  const tensors = makeTensors({ architecture, weights, ...(teacher ? { teacher } : {}) }, shape);
   const { inputs, targets, choice, names } = tensors;
+  const width = teacher?.architecture.width ?? 0;
+  const nothingTaught = {
+    states: new Float32Array(targets.taught ? count * width : 0),
+    weights: new Float32Array(count),
+  };
   let masksOf: Packing | undefined; // masks have T² numbers and are rebuilt only when the packing changes
   let indexes: Int32Array = new Int32Array(); // batch position of each scored row
   const inChunks = <T extends Int32Array | Float32Array>(values: T, to: readonly Tensor[]) =>
@@ -94,6 +109,19 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       const narrower = inputs.windowMasks.of[i] as Tensor;
       if (window !== null) putBytes(ggml, narrower, narrow(values, masksOf, shape, { window, from }));
     }
+  }
+  function putTaught(to: NonNullable<Targets["taught"]>, { states, weights: all }: Taught) {
+    const rows = new Float32Array(scored * width);
+    indexes.forEach((place, i) => {
+      if (place >= 0) rows.set(states.subarray(place * width, (place + 1) * width), i * width);
+    });
+    to.states.forEach((tensor, i) => {
+      putBytes(ggml, tensor, rows.subarray(i * headChunk * width, (i + 1) * headChunk * width));
+    });
+    inChunks(
+      Float32Array.from(indexes, (place) => (place < 0 ? 0 : (all[place] as number))),
+      to.weights,
+    );
   }
   return {
     inputs,
@@ -112,7 +140,18 @@ export function newInputs({ architecture, weights }: Of, shape: GraphShape) {
       if (targets.chosen) putBytes(ggml, targets.chosen.indexes, indexes.map(atLeast0));
       if (targets.chosen) putBytes(ggml, targets.chosen.back, wayBack(indexes, count));
       inChunks(targetIndexes(indexes, batch.targets, { headChunk, vocab: architecture.vocab }), targets.indexes);
+      if (targets.taught) putTaught(targets.taught, batch.taught ?? nothingTaught);
       if (choice) putBytes(ggml, choice, choices(batch.dropSeeds ?? new Uint32Array(count), names.length));
+    },
+    /** Returns a row for each position of the batch; zeros without a target. */
+    readRows(from: Tensor): Float32Array {
+      const packed = getFloats(ggml, from);
+      const width = packed.length / scored;
+      const all = new Float32Array(count * width);
+      indexes.forEach((place, i) => {
+        if (place >= 0) all.set(packed.subarray(i * width, (i + 1) * width), place * width);
+      });
+      return all;
     },
     /** One weight for each position of the batch. */
     putWeights(values: Float32Array) {
@@ -166,14 +205,14 @@ function queryFactors(positions: Int32Array, { temperature }: Architecture): Flo
   return Float32Array.from(positions, (position) => 1 + scale * Math.log(1 + Math.floor(position / length)));
 }
 
-function makeTensors({ architecture, weights }: Of, shape: GraphShape) {
+function makeTensors({ architecture, weights, teacher }: Of, shape: GraphShape) {
   const { vocab, temperature } = architecture;
   const { ggml } = weights.backend;
   const { tokens, rows, attentionBlock, headChunk } = shape;
   const [count, scored] = [tokens * rows, scoredOf(shape)];
   const names = shape.dropout ? adapted(weights) : [];
   const trainsTable = shape.trains && weights.trainable.some(({ name }) => name === "token_embd.weight");
-  const context: Context = newContext(ggml, 16 + 2 * blocksOf(shape) + 2 * chunksOf(shape));
+  const context: Context = newContext(ggml, 16 + 2 * blocksOf(shape) + 4 * chunksOf(shape));
   const make = (type: number, ...size: number[]): Tensor => newTensor(ggml, context, type, size);
   const mask = (queries: number) => make(TYPE.F32, tokens, queries, 1, rows);
   const masks = () => ({ block: attentionBlock, of: pieces(tokens, attentionBlock).map(mask) });
@@ -195,6 +234,13 @@ function makeTensors({ architecture, weights }: Of, shape: GraphShape) {
     indexes: chunks.map((length) => make(TYPE.I32, length)),
     weights: chunks.map((length) => make(TYPE.F32, 1, length)),
     chosen: scored === count ? null : { indexes: make(TYPE.I32, scored), back: make(TYPE.I32, count) },
+    taught:
+      shape.divergence && teacher
+        ? {
+            states: chunks.map((length) => make(TYPE.F32, teacher.architecture.width, length)),
+            weights: chunks.map((length) => make(TYPE.F32, 1, length)),
+          }
+        : null,
   };
   const choice = names.length > 0 ? make(TYPE.I32, count, names.length) : null;
   const held = allocate(weights.backend, context);

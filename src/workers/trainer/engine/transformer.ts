@@ -49,6 +49,8 @@ export type Model = {
   longest?: number;
   /** Dropout of adapter inputs, in a graph that trains. */
   drop?: Drop;
+  /** Gives the divergences of a graph with `divergence`. On the same device. */
+  teacher?: Model;
   /** The sampler's weights with the adapter merged, which exact graphs multiply by. */
   merged?: WeightPlaces;
 };

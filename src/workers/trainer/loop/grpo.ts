@@ -10,23 +10,39 @@
 import { seedOf } from "../../../lib/random.ts";
 import type { Row } from "../../../lib/rows/format.ts";
 import type { RolledMethod } from "../../../lib/training/fields.ts";
+import { divergenceOf } from "../../../lib/training/loss/divergence.ts";
 import { uncertainTokens } from "../../../lib/training/loss/grpo.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
 import { type Resolved, readResolved } from "../../../lib/training/resolve.ts";
-import { openPrompts, type Prompt } from "../data/examples.ts";
+import { type Examples, openPrompts, type Prompt } from "../data/examples.ts";
 import { epochsPassed, openOrder } from "../data/order.ts";
+import { shownPrompt } from "../data/shown_prompt.ts";
+import type { Piece } from "../trainee/types.ts";
 import { evaluatePrompts, type Generation, generate, type Timing } from "./generation.ts";
 import { decodeGeneration, encodeGeneration } from "./generation_file.ts";
-import { activeOf, grpoObjective, type Objective, rlooObjective } from "./objective.ts";
+import { activeOf, answersObjective, grpoObjective, type Objective, rlooObjective } from "./objective.ts";
 import { leftOutWords } from "./over_rows.ts";
-import { type Drawn, type Kit, toldSample, turnsOf } from "./rollout.ts";
+import { type Drawn, isHard, type Kit, toldSample, turnsOf } from "./rollout.ts";
 import { environmentOf, toolsOf } from "./turns.ts";
-import type { Gathered, Method, MethodKind, Resumed, RolledValues, Sampler, Split, Turns, World } from "./types.ts";
+import type {
+  Gathered,
+  Method,
+  MethodKind,
+  Reference,
+  Resumed,
+  RolledValues,
+  Sampler,
+  Split,
+  Turns,
+  World,
+} from "./types.ts";
 
 export const grpo = rolledMethod("grpo", grpoObjective);
 export const rloo = rolledMethod("rloo", rlooObjective);
-export const distill = rolledMethod("distill", grpoObjective);
+export const distill = rolledMethod("distill", (values) =>
+  isHard(values) ? answersObjective() : grpoObjective(values),
+);
 
 function rolledMethod<M extends RolledMethod>(method: M, objectiveOf: (values: Resolved<M>) => Objective): MethodKind {
   return {
@@ -37,7 +53,9 @@ function rolledMethod<M extends RolledMethod>(method: M, objectiveOf: (values: R
       const maxTokens = environments ? (most ?? least) : least;
       const turns = environments ? { encoder, environments, maxTurns, maxTokens } : null;
       const tools = turns && ((row: Row) => toolsOf(environmentOf(turns.environments, row)));
-      const room = { contextLength, least: maxTokens, ...(tools ? { tools } : {}) };
+      const template = "distillation_prompt" in values ? values.distillation_prompt : null;
+      const shown = template === null ? null : shownPrompt(template);
+      const room = { contextLength, least: maxTokens, shown, ...(tools ? { tools } : {}) };
       const split = await read((source) => openPrompts(source, encoder, room));
       const { examples: prompts, heldOut } = split;
       return {
@@ -82,6 +100,8 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
   );
   let current: Generation | null = typeof resumed?.left === "string" ? decodeGeneration(resumed.left) : null;
   let next = 0; // the first micro-batch of the next step
+  const divergence = divergenceOf(values);
+  const hasTeacher = world.teacher !== null || isHard(values);
   let lacksMerge = current !== null && setting.roller.isExact; // exact passes need the sampler's weights
 
   const samplesOf = ({ samples }: Generation, batch: number) =>
@@ -94,7 +114,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     const { generation, timing } = await generate(kit, prompts, order, { index, step });
     const { samples } = generation;
     if (values.beta !== 0) await note(samples, "reference");
-    if (world.teacher !== null) await note(samples, "teacher");
+    if (world.teacher !== null && divergence === null) await note(samples, "teacher");
     if (objective.penalizes) await note(samples, "old");
     const advantages = objective.advantages(samples);
     samples.forEach((sample, i) => {
@@ -111,27 +131,49 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     return { ...timing, sync_time };
   }
 
-  async function note(samples: readonly Drawn[], as: "old" | "reference" | "teacher") {
+  async function note(samples: readonly Drawn[], as: "old" | "reference" | "teacher", from = prompts) {
     const whole = samples.filter((sample) => sample.tokens.length > sample.from);
     if (whole.length === 0) return;
-    const score = as === "old" ? (pieces: typeof whole) => trainee.score(pieces) : world[as];
-    if (!score) throw new Error("beta needs the model as it was before");
-    const scored = await score(whole);
+    const score = as === "old" ? (pieces: readonly Piece[]) => trainee.score(pieces) : scorerOf(as);
+    const scored = await score(as === "teacher" ? whole.map((sample) => shownPiece(sample, from)) : whole);
     whole.forEach((sample, i) => {
       sample[as] = scored[i]!.logps;
     });
   }
 
+  function scorerOf(as: "reference" | "teacher"): Reference {
+    const score = as === "teacher" ? world.teacher?.score : world.reference;
+    if (!score) throw new Error("beta needs the model as it was before");
+    return score;
+  }
+
+  /** How much more likely the one who wrote the completions finds their tokens than the other one: student or teacher. */
   async function teacherKl(drawn: readonly Drawn[]): Promise<number> {
-    await note(drawn, "teacher");
+    const isTeacher = isHard(values);
+    if (!isTeacher) await note(drawn, "teacher", heldOut ?? prompts);
     await note(drawn, "old");
     let [sum, tokens] = [0, 0];
-    for (const { old, teacher } of drawn)
+    for (const { old, teacher, sampler } of drawn)
       old?.forEach((logp, t) => {
-        sum += logp - teacher![t]!;
+        sum += isTeacher ? (sampler?.[t] ?? Number.NaN) - logp : logp - teacher![t]!;
         tokens++;
       });
     return sum / Math.max(tokens, 1);
+  }
+
+  /** Asks the teacher about the completions of a step. The weights are those of the divergences. */
+  async function taughtOf(samples: readonly Drawn[], masks: readonly Uint8Array[], scales: readonly number[]) {
+    if (divergence === null || !("distillation_weight" in values)) return null;
+    if (!world.teacher) throw new Error("A divergence needs a teacher");
+    const states = await world.teacher.states(samples.map((sample) => shownPiece(sample, prompts)));
+    samples.forEach((sample, i) => {
+      sample.teacher = states[i]!.logps;
+    });
+    const { distillation_weight: weight } = values;
+    return samples.map((_, i) => ({
+      states: states[i]!.states,
+      weights: Float32Array.from(masks[i]!, (counts) => (counts ? weight * scales[i]! : 0)),
+    }));
   }
 
   async function gather(step: number): Promise<Gathered> {
@@ -172,8 +214,9 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       metrics,
       loss: tally.loss,
       tokens: samples.reduce((sum, { tokens }) => sum + tokens.length, 0),
-      maxAdvantage:
-        world.teacher === null ? samples.reduce((most, { advantage }) => Math.max(most, Math.abs(advantage)), 0) : null,
+      maxAdvantage: !hasTeacher
+        ? samples.reduce((most, { advantage }) => Math.max(most, Math.abs(advantage)), 0)
+        : null,
       samples: picked(samples, setting.samplesPerStep).map((each) =>
         toldSample(each, prompts.get(each.prompt).prompt, true),
       ),
@@ -201,6 +244,11 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       live.map((i) => drawn[i]!.sample),
       live.map((i) => masks[i]!),
     );
+    const taught = await taughtOf(
+      live.map((i) => drawn[i]!.sample),
+      live.map((i) => masks[i]!),
+      live.map((i) => scales[i]!),
+    );
     const tallies: GrpoTally[] = new Array(live.length);
     await trainee.learn(
       live.map((i) => [drawn[i]!.sample]),
@@ -208,7 +256,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
         const i = live[unit]!;
         const { sample, again } = drawn[i]!;
         const { old: logpOld, reference: logpRef, teacher: logpTeacher, sampler: logpSampler, advantage } = sample;
-        const { logps: logp, entropies: entropy } = scores!;
+        const { logps: logp, entropies: entropy, divergences } = scores!;
         const rollout = {
           logp,
           logpOld,
@@ -222,10 +270,11 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
         };
         const weighed = objective.weigh(rollout, scales[i]!);
         if (again) sample.old ??= logp.slice();
+        if (taught && divergences) noteDivergences(weighed.tally, divergences, taught[unit]!.weights);
         tallies[unit] = weighed.tally;
         return [weighed.weights];
       },
-      { dropoutSeed, entropies: true },
+      { dropoutSeed, entropies: true, ...(taught ? { taught: (unit) => taught[unit]! } : {}) },
     );
     return joinTallies(tallies);
   }
@@ -238,7 +287,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       heldOut &&
       (async (step) => {
         await sync();
-        return evaluatePrompts(kit, heldOut, { step, teacherKl: world.teacher && teacherKl });
+        return evaluatePrompts(kit, heldOut, { step, teacherKl: hasTeacher ? teacherKl : null });
       }),
     epoch: () => epochsPassed(order.state(), prompts.count),
     order: order.state,
@@ -248,6 +297,25 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     },
     warning: leftOutWords(prompts, "the model's context has no room for max_completion_length after them"),
   };
+}
+
+/** A completion behind the prompt that the teacher sees. */
+function shownPiece({ tokens, from, prompt }: Drawn, prompts: Examples<Prompt>): Piece {
+  const { shown } = prompts.get(prompt);
+  if (shown === undefined) return { tokens, from };
+  const whole = new Int32Array(shown.length + tokens.length - from);
+  whole.set(shown);
+  whole.set(tokens.subarray(from), shown.length);
+  return { tokens: whole, from: shown.length };
+}
+
+function noteDivergences(tally: GrpoTally, divergences: Float32Array, weights: Float32Array) {
+  weights.forEach((weight, t) => {
+    if (weight === 0) return;
+    tally.loss += weight * divergences[t]!;
+    tally.divergence += divergences[t]!;
+    tally.divergenceTokens++;
+  });
 }
 
 function* stretches(from: number, to: number, perGeneration: number): Generator<Stretch> {

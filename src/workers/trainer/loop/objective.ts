@@ -8,6 +8,7 @@ import {
   type WeighedRollout,
   weighRollout,
 } from "../../../lib/training/loss/grpo.ts";
+import { newTally } from "../../../lib/training/loss/grpo_metrics.ts";
 import { leaveOneOut, penalized, weighCompletion } from "../../../lib/training/loss/rloo.ts";
 import { grpoOptions, scaleOptions } from "../../../lib/training/plan.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
@@ -60,6 +61,31 @@ function byFunction(samples: readonly Drawn[]): WeighedRewards[] {
     weight: weights[name] ?? 1,
     rewards: samples.map(({ subRewards }) => subRewards[name] ?? null),
   }));
+}
+
+/** Answers to learn: all active tokens of a step have the same weight. */
+export function answersObjective(): Objective {
+  return {
+    penalizes: false,
+    advantages: (samples) => samples.map(() => 0),
+    scales: (counts) => {
+      const total = counts.reduce((sum, count) => sum + count, 0);
+      return counts.map(() => 1 / Math.max(total, 1));
+    },
+    weigh: ({ logp, active, entropy, logpSampler }, scale) => {
+      const tally = newTally(active.reduce((sum, each) => sum + each, 0));
+      const weights = Float32Array.from(active, (counts) => (counts ? scale : 0));
+      active.forEach((counts, t) => {
+        if (!counts) return;
+        tally.loss -= scale * logp[t]!;
+        tally.entropy += entropy?.[t] ?? 0;
+        tally.entropyTokens += entropy ? 1 : 0;
+        tally.teacherKl += logpSampler ? logpSampler[t]! - logp[t]! : 0;
+        tally.teacherTokens += logpSampler ? 1 : 0;
+      });
+      return { weights, loss: tally.loss, tally };
+    },
+  };
 }
 
 export function rlooObjective(values: Resolved<"rloo">): Objective {

@@ -114,7 +114,10 @@ async function drawAnswers(
   samples: number,
   seeds: readonly number[],
 ): Promise<Drawn[][]> {
-  const requests = chosen.map(({ tokens }, i) => ({ prompt: tokens, samples, seed: seeds[i]! }));
+  const isTeacher = isHard(values);
+  const requests = chosen.map(({ tokens, shown }, i) => {
+    return { prompt: (isTeacher && shown) || tokens, samples, seed: seeds[i]! };
+  });
   const rolled = await roller.roll(requests, samplingOf(values), world.signal);
   world.signal.throwIfAborted();
   return rolled.map((group, g) =>
@@ -151,6 +154,10 @@ async function drawTurns(
   );
   return { groups, finished: finished.flat() };
 }
+
+/** True if the teacher draws the completions, and the student learns them as answers. */
+export const isHard = (values: RolledValues): boolean =>
+  "distillation_loss" in values && values.distillation_loss === "hard";
 
 export const samplingOf = (values: RolledValues): RolloutSampling => ({
   temperature: values.temperature,

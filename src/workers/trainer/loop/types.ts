@@ -10,6 +10,7 @@ import type { OrderState } from "../data/order.ts";
 import type { RowSource } from "../data/rows.ts";
 import type { Ranks } from "../ranks/types.ts";
 import type { Roller } from "../rollouts/types.ts";
+import type { FrozenModel } from "../trainee/frozen.ts";
 import type { Trainee } from "../trainee/trainee.ts";
 import type { Piece } from "../trainee/types.ts";
 import type { ActAll } from "./turns.ts";
@@ -24,14 +25,20 @@ export type Score = (step: number, samples: readonly ScoreSample[]) => Promise<S
 /** Scores under another model: the one before training, or a teacher. */
 export type Reference = (pieces: Parameters<Trainee["score"]>[0]) => ReturnType<Trainee["score"]>;
 
+export type Teacher = {
+  score: Reference;
+  /** Log-probabilities, and the inputs of its output layer at each scored token. */
+  states: FrozenModel["states"];
+};
+
 export type World = {
   trainee: Trainee;
   /** The other processes of this training, which run the same loop. Null: there are none. */
   ranks: Ranks | null;
   /** Null if the method does not compare with it. */
   reference: Reference | null;
-  /** Scores under the teacher. Null if the method has none. */
-  teacher: Reference | null;
+  /** Null if the method has none, or if the teacher only draws. */
+  teacher: Teacher | null;
   /** Null if completions have no rewards. */
   score: Score | null;
   /** Lets something happen in rollouts of several turns. */

@@ -2,7 +2,7 @@
 import type { ActAll, ActResult } from "../loop/turns.ts";
 import type { Score, ScoreAnswer } from "../loop/types.ts";
 import type { Rollout } from "../rollouts/types.ts";
-import type { Scores } from "../trainee/types.ts";
+import type { Extras, Scores } from "../trainee/types.ts";
 import type { Ranks } from "./types.ts";
 
 const bytesOf = (values: Int32Array | Float32Array) =>
@@ -21,13 +21,26 @@ function readerOf(bytes: Uint8Array) {
 }
 
 export const encodeScores = (scores: readonly Scores[]): Uint8Array =>
-  Buffer.concat(scores.flatMap(({ logps, entropies }) => (entropies ? [logps, entropies] : [logps])).map(bytesOf));
+  Buffer.concat(
+    scores
+      .flatMap(({ logps, entropies, divergences }) => [logps, entropies, divergences])
+      .filter((each) => each !== null && each !== undefined)
+      .map(bytesOf),
+  );
 
 /** `lengths`: scored tokens of each piece. */
-export function decodeScores(bytes: Uint8Array, lengths: readonly number[], entropies: boolean): Scores[] {
+export function decodeScores(
+  bytes: Uint8Array,
+  lengths: readonly number[],
+  { entropies, divergences }: Extras,
+): Scores[] {
   const rest = readerOf(bytes);
   const next = (count: number) => floatsOf(rest(4 * count));
-  return lengths.map((length) => ({ logps: next(length), entropies: entropies ? next(length) : null }));
+  return lengths.map((length) => ({
+    logps: next(length),
+    entropies: entropies ? next(length) : null,
+    ...(divergences ? { divergences: next(length) } : {}),
+  }));
 }
 
 type Head = { tokens: number; isScored: boolean; text: string; truncated: boolean };

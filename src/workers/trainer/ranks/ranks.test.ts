@@ -122,7 +122,7 @@ test("scores and completions survive as bytes", () => {
     { logps: Float32Array.of(-0.1, Number.NEGATIVE_INFINITY), entropies: Float32Array.of(1, 2) },
     { logps: Float32Array.of(-3), entropies: Float32Array.of(0) },
   ];
-  expect(decodeScores(encodeScores(scores), [2, 1], true)).toEqual(scores);
+  expect(decodeScores(encodeScores(scores), [2, 1], { entropies: true, divergences: false })).toEqual(scores);
   const groups = [
     [
       { tokens: Int32Array.of(1, 2, 3), logps: Float32Array.of(-1, -2, -0.3), text: "a\nü", truncated: true },

@@ -3,7 +3,7 @@ import { getFloats, putBytes } from "../../../native/ggml/ggml.ts";
 import type { Graph } from "../engine/graph.ts";
 import type { Weights } from "../engine/weights.ts";
 import type { MicroBatch } from "../trainee/batches.ts";
-import type { Scores } from "../trainee/types.ts";
+import type { Extras, Scores } from "../trainee/types.ts";
 import { decodeScores, encodeScores } from "./messages.ts";
 import { rangesOf } from "./shares.ts";
 import type { Part, Ranks } from "./types.ts";
@@ -19,14 +19,14 @@ export const shareOf = (ranks: Ranks, batches: readonly MicroBatch[]) =>
 export async function gatherScores(
   ranks: Ranks,
   batches: readonly MicroBatch[],
-  { own, entropies }: { own: readonly (readonly Scores[])[]; entropies: boolean },
+  { own, extras }: { own: readonly (readonly Scores[])[]; extras: Extras },
 ): Promise<(readonly Scores[])[]> {
   const encoded = await ranks.gather(encodeScores(own.flat()));
   return shareOf(ranks, batches).flatMap(({ from, to }, rank) => {
     if (rank === ranks.index) return own;
     const some = batches.slice(from, to);
     const lengths = some.flatMap(({ pieces }) => pieces.map(({ piece }) => piece.tokens.length - piece.from));
-    const scores = decodeScores(encoded[rank]!, lengths, entropies);
+    const scores = decodeScores(encoded[rank]!, lengths, extras);
     return some.map(({ pieces }) => scores.splice(0, pieces.length));
   });
 }

@@ -4,7 +4,7 @@
  */
 
 import { openRandom, seedOf } from "../../../lib/random.ts";
-import type { Batch } from "../engine/inputs.ts";
+import type { Batch, Taught } from "../engine/inputs.ts";
 import { pack } from "./pack.ts";
 import { aligned, type Member, type Parcel, parcelsOf, type Room } from "./spans.ts";
 import type { Piece, Scores } from "./types.ts";
@@ -188,6 +188,21 @@ export function noiseOf(
 /** Cuts a piece's values out of those of a batch. */
 export const cut = (values: Float32Array, { piece, start }: PackedPiece): Float32Array =>
   values.slice(start + piece.from - 1, start + piece.tokens.length - 1);
+
+/** Cuts a piece's rows out of those of a batch. */
+export const cutRows = (rows: Float32Array, { piece, start }: PackedPiece, width: number): Float32Array =>
+  rows.slice((start + piece.from - 1) * width, (start + piece.tokens.length - 1) * width);
+
+/** Puts what the teacher says of each unit's only piece at its positions. */
+export function taughtOf({ tokens, rows, pieces }: MicroBatch, width: number, of: (unit: number) => Taught): Taught {
+  const taught = { states: new Float32Array(tokens * rows * width), weights: new Float32Array(tokens * rows) };
+  for (const { unit, start, piece } of pieces) {
+    const { states, weights } = of(unit);
+    taught.states.set(states, (start + piece.from - 1) * width);
+    taught.weights.set(weights, start + piece.from - 1);
+  }
+  return taught;
+}
 
 /** Puts the weights of the pieces at their positions. */
 export function weightsOf(

@@ -40,13 +40,15 @@ export function loadModel(options: ModelOptions, file: ModelFile, training: Trai
   const opened = openBackend(options.dataDir, options.device);
   const backend = options.kernels ? { ...opened, kernels: options.kernels } : opened;
   const hasNoise = !!training?.noiseAlpha;
-  const packing = packingFor(backend, { file, architecture, lora, maxLength, hasNoise, in4Bit: !!training?.in4Bit });
+  const usesTape = hasNoise || !!options.usesTape;
+  const packing = packingFor(backend, { file, architecture, lora, maxLength, usesTape, in4Bit: !!training?.in4Bit });
   const weights = loadWeights(backend, file, lora, packing);
   const model: Model = { architecture, weights, longest: maxLength };
-  const isFused = !hasNoise && canFuse(model, maxLength);
+  const isFused = !usesTape && canFuse(model, maxLength);
   // A graph of another length may need the tape if queries grow with the position.
   const fused = isFused && architecture.temperature === null ? keepOnlyFused(architecture, weights) : null;
-  const run = { trainsAll: lora === null, hasNoise, hasKernels: backend.kernels !== null, longest: maxLength };
+  const hasKernels = backend.kernels !== null;
+  const run = { trainsAll: lora === null, hasNoise, usesTape, hasKernels, longest: maxLength };
   return {
     file,
     model,
@@ -76,13 +78,13 @@ type Packed = {
   architecture: Architecture;
   lora: Lora | null;
   maxLength: number;
-  hasNoise: boolean;
+  usesTape: boolean;
   in4Bit: boolean;
 };
 
-function packingFor(backend: Backend, { file, architecture, lora, maxLength, hasNoise, in4Bit }: Packed) {
+function packingFor(backend: Backend, { file, architecture, lora, maxLength, usesTape, in4Bit }: Packed) {
   const { header } = file;
-  const packing = hasNoise ? "no" : packingOf(backend, { architecture, header, lora, longest: maxLength, in4Bit });
+  const packing = usesTape ? "no" : packingOf(backend, { architecture, header, lora, longest: maxLength, in4Bit });
   if (in4Bit && packing === "no") {
     backend.close();
     throw new WorkerError(

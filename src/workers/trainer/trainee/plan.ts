@@ -43,7 +43,7 @@ export function planMicro(
       tokens,
       rows,
       scored,
-      ...blocksFor(of, { tokens, rows, scored }, { device, microDivisor }),
+      ...blocksFor(of, { tokens, rows, scored }, { device, microDivisor, compares: training?.divergence != null }),
       trainsAll: training?.lora === null,
       weightBytes: header.dataBytes / elementsOf(header),
       isFused,
@@ -69,7 +69,8 @@ export function planMicro(
         temperature,
       };
       const noise = hasNoise ? { noise: true } : {};
-      return { ...sized, ...noise, trains, checkpoints: trains && checkpoints };
+      const divergence = trains && training?.divergence ? { divergence: training.divergence } : {};
+      return { ...sized, ...noise, ...divergence, trains, checkpoints: trains && checkpoints };
     },
   };
 }

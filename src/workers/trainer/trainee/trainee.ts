@@ -5,13 +5,15 @@ import { putBytes } from "../../../native/ggml/ggml.ts";
 import type { WeightPlaces } from "../../../native/llama/weights.ts";
 import type { Architecture } from "../engine/architecture.ts";
 import { openPatterns, type Patterns } from "../engine/dropout.ts";
+import type { Taught } from "../engine/inputs.ts";
 import { type Optimizer, openOptimizer, type Step } from "../engine/optimizer.ts";
+import type { Model } from "../engine/transformer.ts";
 import { frozenPlaces, type ModelFile, type Weights } from "../engine/weights.ts";
 import { readModelFile } from "../model_file.ts";
 import { type SpreadGradients, spreadGradients } from "../ranks/spread_trainee.ts";
 import { type Adapter, adapterOf, type ReadRows, trainedRows } from "../results/adapter.ts";
 import { type AdapterSlot, openSlot } from "./adapter_slot.ts";
-import { batchOf, type MicroBatch, microBatches, noiseOf, weightsOf } from "./batches.ts";
+import { batchOf, type MicroBatch, microBatches, noiseOf, taughtOf, weightsOf } from "./batches.ts";
 import { loadMoments, loadTrained, saveTrained } from "./files.ts";
 import { MergedSampler } from "./merged_sampler.ts";
 import { type LoadedModel, loadModel } from "./model.ts";
@@ -21,6 +23,9 @@ import type { Piece, Scores, TraineeOptions } from "./types.ts";
 
 /** Returns the weight of each scored token, by piece of the unit. */
 export type Weigh = (unit: number, scores: readonly Scores[]) => readonly Float32Array[];
+
+/** What the teacher says of a unit, which has one piece. */
+export type TaughtOf = (unit: number) => Taught;
 
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {
   return new Trainee(options, loadModel(options, await readModelFile(options.modelPath), options));
@@ -107,18 +112,19 @@ export class Trainee {
   /**
    * Runs forward, `weigh`, then backward, in micro-batches that fit the memory, and sums the gradients of Σ w · -log p.
    * The pieces of one unit are weighed together and stay in one micro-batch (a pair of DPO). Units are independent.
-   * Dropout depends only on `dropoutSeed` and the unit.
+   * Dropout depends only on `dropoutSeed` and the unit. `taught` adds the gradient of Σ weight · divergence.
    */
   async learn(
     units: readonly (readonly Piece[])[],
     weigh: Weigh,
-    { dropoutSeed, entropies = false }: { dropoutSeed: number; entropies?: boolean },
+    { dropoutSeed, entropies = false, taught }: { dropoutSeed: number; entropies?: boolean; taught?: TaughtOf },
   ): Promise<void> {
     const { passes, patterns, gradients } = this;
     const batches = microBatches(units, passes.plan.sizes);
     const exact = this.sampler.refresh();
+    const extras = { entropies, divergences: taught !== undefined };
     const ofRank = await passes.run(batches, {
-      entropies,
+      extras,
       shape: (micro) => ({
         ...passes.plan.shape(micro, true),
         entropies,
@@ -126,7 +132,11 @@ export class Trainee {
         ...(gradients?.apart ? { apart: true } : {}),
         ...(patterns ? { dropout: patterns } : {}),
       }),
-      batch: (micro) => ({ ...batchOf(micro, patterns ? dropoutSeed : null), ...this.noise(micro, dropoutSeed) }),
+      batch: (micro) => ({
+        ...batchOf(micro, patterns ? dropoutSeed : null),
+        ...this.noise(micro, dropoutSeed),
+        ...(taught ? { taught: this.taught(micro, taught) } : {}),
+      }),
       onScores: (graph, micro, scores) => {
         gradients?.before();
         graph.backward(weightsOf(micro, weigh, scores));
@@ -135,11 +145,22 @@ export class Trainee {
     });
     if (!gradients) return;
     const weighed = new Set<readonly Scores[]>(ofRank);
-    const all = await passes.gather(batches, ofRank, entropies);
+    const all = await passes.gather(batches, ofRank, extras);
     batches.forEach((micro, b) => {
       if (!weighed.has(all[b]!)) weightsOf(micro, weigh, all[b]!); // every rank needs the method's tallies
     });
     await gradients.sum();
+  }
+
+  /** Divergences of `learn` are from this model on the same device, which must stay open as long as this one. */
+  learnFrom(teacher: Model): void {
+    this.loaded.model.teacher = teacher;
+  }
+
+  private taught(micro: MicroBatch, of: TaughtOf): Taught {
+    const { teacher } = this.loaded.model;
+    if (!teacher) throw new Error("This model has no teacher to learn from");
+    return taughtOf(micro, teacher.architecture.width, of);
   }
 
   /** NEFTune's noise on the embeddings of a micro-batch. */

@@ -1,6 +1,7 @@
 /** The vocabulary of a model that learns: sequences in, log-probabilities out, and what to open. */
 import type { OptimizerName } from "../../../lib/training/fields.ts";
 import type { LoraSettings } from "../../../lib/training/lora.ts";
+import type { Divergence } from "../../../lib/training/loss/divergence.ts";
 import type { Kernels } from "../../../native/cuda/kernels.ts";
 import type { Device } from "../../../native/ggml/ggml.ts";
 import type { Ranks } from "../ranks/types.ts";
@@ -19,6 +20,8 @@ export type ModelOptions = {
   temperature: number;
   /** Divides the planned tokens of a micro-batch. */
   microDivisor: number;
+  /** Compute by ggml although our own kernels could. Default false. */
+  usesTape?: boolean;
   /** The other processes that train this model. Absent or null: this process trains alone. */
   ranks?: Ranks | null;
   /** Default: those of the device. Tests give an emulation. */
@@ -35,6 +38,8 @@ export type Training = {
   checkpointing: boolean;
   /** NEFTune: strength of the noise on the embeddings in `learn`; absent: none. */
   noiseAlpha?: number | null;
+  /** The model learns from a teacher's vocabulary: see `Trainee.learnFrom`. Default null. */
+  divergence?: Divergence | null;
   /** Matrices of layers become NF4 when they are loaded. Default false. */
   in4Bit?: boolean;
 };
@@ -51,4 +56,7 @@ export type TraineeOptions = ModelOptions &
     exact?: boolean;
   };
 
-export type Scores = { logps: Float32Array; entropies: Float32Array | null };
+/** `divergences`: from the teacher; absent without one. */
+export type Scores = { logps: Float32Array; entropies: Float32Array | null; divergences?: Float32Array };
+/** Scores that are computed beside the log-probabilities. */
+export type Extras = { entropies: boolean; divergences: boolean };

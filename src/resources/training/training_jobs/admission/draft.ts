@@ -187,6 +187,11 @@ function checkRewardsUsed(method: Method, given: HyperparameterInput<"distill">,
           `/hyperparameters/${name}`,
           "is only for rollouts in an environment: write a class with reset, tools and get_reward in reward_source, or leave it out",
         );
+  if (method === "distill" && given.distillation_loss === "hard" && hasRewards(rewards))
+    faults.refuse(
+      "/hyperparameters/distillation_loss",
+      "hard learns the teacher's answers as they are: leave the rewards out, or choose another distillation_loss",
+    );
   if (method !== "distill" || hasRewards(rewards)) return;
   const why = "needs rewards: send reward_source or reward_functions, or leave it out";
   if (sifts === true) faults.refuse("/hyperparameters/dynamic_sampling", why);

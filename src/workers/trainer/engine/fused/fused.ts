@@ -82,6 +82,12 @@ export function buildFused(model: Model, shape: GraphShape): Graph {
       hasRun = true;
       return read(planned.head.logps);
     },
+    divergences() {
+      throw new Error("Our own kernels compare nothing with a teacher");
+    },
+    states() {
+      throw new Error("Our own kernels keep no inputs of the output layer");
+    },
     entropies() {
       if (!planned.head.entropies || !hasRun) throw new Error("This graph computes no entropies");
       return read(planned.head.entropies);

@@ -22,14 +22,15 @@ export function unsupported(of: Architecture, longest: number): string[] {
   return Object.keys(features).filter((feature) => features[feature]);
 }
 
-type Run = { trainsAll: boolean; hasNoise: boolean; hasKernels: boolean; longest: number };
+type Run = { trainsAll: boolean; hasNoise: boolean; usesTape?: boolean; hasKernels: boolean; longest: number };
 
 /** Why a run on a GPU uses ggml instead of our own kernels, as one line of the log. */
-export function tapeReason(of: Architecture, { trainsAll, hasNoise, hasKernels, longest }: Run): string {
+export function tapeReason(of: Architecture, { trainsAll, hasNoise, usesTape, hasKernels, longest }: Run): string {
   const line = (why: string) => `this run uses ggml on the GPU, which is slower than Verk's own kernels: ${why}`;
   if (!hasKernels) return line("this build or this card has no such kernels");
   if (trainsAll) return line("they train adapters, not all weights");
   if (hasNoise) return line("they do not add the noise of neftune_noise_alpha");
+  if (usesTape) return line("they do not compare whole vocabularies with a teacher");
   const missing = unsupported(of, longest);
   return line(
     missing.length > 0 ? `they do not compute ${missing.join(", ")}` : "they need weights in another type than F32",
