@@ -2,29 +2,15 @@
  * Coding agents and further clients from npm, each as its maker ships it. They are installed below .tools/agents by the versions of bun.lock, with
  * the first test that needs them.
  */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
+import { npmPackages } from "../npm_packages.ts";
 import { nodeOrBun } from "../servers/objects.ts";
-import { NotAvailable } from "../servers/process.ts";
 
-const FOLDER = resolve(import.meta.dir, "../../.tools/agents");
-const FILES = ["package.json", "bun.lock"];
-const installed = (path: string) => join(FOLDER, "node_modules", path);
-
+const { folder: FOLDER, installed, install } = npmPackages(import.meta.dir, "agents");
 /** Throws NotAvailable if the packages cannot be downloaded. */
-export async function installAgents(): Promise<void> {
-  const wanted = FILES.map((name) => readFileSync(join(import.meta.dir, name), "utf8")).join("");
-  const stamp = installed(".verk-lock");
-  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
-  mkdirSync(FOLDER, { recursive: true });
-  for (const name of FILES) copyFileSync(join(import.meta.dir, name), join(FOLDER, name));
-  const argv = [process.execPath, "install", "--frozen-lockfile", "--ignore-scripts"];
-  const child = Bun.spawn(argv, { cwd: FOLDER, stdout: "ignore", stderr: "pipe" });
-  const problem = await new Response(child.stderr).text();
-  if ((await child.exited) !== 0) throw new NotAvailable("coding agents", problem.trim().split("\n").at(-1) ?? "");
-  writeFileSync(stamp, wanted);
-}
+export const installAgents = install;
 
 const ARCH = process.arch === "arm64" ? "arm64" : "x64";
 const CODEX_TARGET = `${process.arch === "arm64" ? "aarch64" : "x86_64"}-unknown-linux-musl`;

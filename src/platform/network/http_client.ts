@@ -103,6 +103,23 @@ function deadlineOf({ timeoutMs, signal: caller }: GuardedRequest) {
   return { over, isLate: () => late, end };
 }
 
+export type OpenDial = (
+  url: string | URL,
+  request: Omit<GuardedRequest, "policy" | "ca" | "publicHosts" | "targets"> & { idleMs: number },
+) => Promise<OpenedResponse>;
+
+/** Like `guardedDial`, with each answer as a stream. */
+export function guardedOpenDial(network: Config["network"], log: Log = silentLog): OpenDial {
+  const policy = networkPolicy(network);
+  const ca = readCaFile(network.ca_file);
+  const publicHosts: PublicHosts = new Set();
+  return (url, request) =>
+    guardedOpen(url, { ...request, policy, ca, publicHosts }).catch((error: unknown) => {
+      if (error instanceof DialError && URL.canParse(url)) logRefusal(log, new URL(url).hostname, error);
+      throw error;
+    });
+}
+
 export type OpenedResponse = {
   status: number;
   headers: Headers;

@@ -17,7 +17,8 @@ export type Jail = {
 };
 
 export type JailIo = {
-  stdin?: Uint8Array | "ignore";
+  /** `open`: the caller writes to `input` of the run. */
+  stdin?: Uint8Array | "ignore" | "open";
   /** A returned promise is awaited before the next read. */
   onOutput?: (output: JailOutput) => void | Promise<void>;
   /** Limit for each stream. Further output is read, counted and dropped. */
@@ -96,19 +97,20 @@ export function spawnPrepared<In extends Stdio, Out extends Stdio, Err extends S
 export function startJailed(jail: Jail, spec: JailSpec, io: JailIo = {}): JailRun {
   const prepared = prepareJail(jail, spec);
   const [stdout, stderr] = [pipe(), pipe()];
-  const stdin = io.stdin === undefined || io.stdin === "ignore" ? undefined : pipe();
+  const stdin = io.stdin instanceof Uint8Array ? pipe() : undefined;
   const ours = [stdout.read, stderr.read, ...(stdin === undefined ? [] : [stdin.write])];
   const theirs = [stdout.write, stderr.write, ...(stdin === undefined ? [] : [stdin.read])];
   let child: Bun.Subprocess;
   try {
-    child = spawnPrepared(prepared, [stdin?.read ?? "ignore", stdout.write, stderr.write]);
+    const input = io.stdin === "open" ? "pipe" : (stdin?.read ?? "ignore");
+    child = spawnPrepared(prepared, [input, stdout.write, stderr.write]);
   } catch (error) {
     for (const fd of ours) closeSync(fd);
     throw error;
   } finally {
     for (const fd of theirs) closeSync(fd);
   }
-  if (stdin !== undefined) void writeInput(stdin.write, io.stdin as Uint8Array, child.exited);
+  if (stdin !== undefined && io.stdin instanceof Uint8Array) void writeInput(stdin.write, io.stdin, child.exited);
   let stopping = false;
   const ended = (async (): Promise<JailEnd> => {
     const [out, err] = await Promise.all([
@@ -126,7 +128,8 @@ export function startJailed(jail: Jail, spec: JailSpec, io: JailIo = {}): JailRu
     const hard = setTimeout(() => child.kill("SIGKILL"), STOP_GRACE_MS);
     return await ended.finally(() => clearTimeout(hard));
   };
-  return { pid: child.pid, ended, stop };
+  const input = typeof child.stdin === "object" ? child.stdin : undefined;
+  return { pid: child.pid, ended, stop, input };
 }
 
 /** Returns the number of dropped bytes. Reads until the end, because a full pipe would block the command. */

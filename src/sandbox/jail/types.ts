@@ -58,6 +58,8 @@ export type JailRun = {
   readonly ended: Promise<JailEnd>;
   /** Kills everything in the jail with SIGKILL. */
   stop: () => Promise<JailEnd>;
+  /** The input of the command, if the caller keeps it open. */
+  readonly input?: Bun.FileSink | undefined;
 };
 
 /** If this host cannot make jails: the reason and the fix. */
