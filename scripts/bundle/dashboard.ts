@@ -127,7 +127,7 @@ async function bundleScripts(root: string): Promise<Output[]> {
 
 /** One style sheet: tokens first, then the base, the kit and the shell, uPlot's own, then the pages in order of name. */
 async function bundleStyle(root: string, dir: string): Promise<Output> {
-  const own = ["tokens", "base", "kit", "shell"].map((name) => join(root, SOURCES, "style", `${name}.css`));
+  const own = ["tokens", "base", "kit", "code", "shell"].map((name) => join(root, SOURCES, "style", `${name}.css`));
   const pages = [...new Bun.Glob("pages/**/*.css").scanSync(join(root, SOURCES))].sort();
   const files = [...own, join(root, "node_modules/uplot/dist/uPlot.min.css")];
   for (const page of pages) files.push(join(root, SOURCES, page));

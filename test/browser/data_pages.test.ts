@@ -139,7 +139,7 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     const first = await page.waitFor("a histogram", counts);
     const replace = async (code: string) => {
       await page.run(
-        `(() => { const area = document.querySelector(".rewards-layers textarea"); area.focus(); area.select(); })()`,
+        `(() => { const area = document.querySelector(".editor-layers textarea"); area.focus(); area.select(); })()`,
       );
       await page.type(code);
     };
@@ -156,6 +156,28 @@ describe.skipIf(CHROMIUM === null)("datasets and rewards", () => {
     await page.click("button", "Run");
     await page.waitForText("Passed");
     await page.waitForText("Failed");
+    await clean(page, /422/);
+
+    await page.click("link", "New version");
+    await page.waitForText("New version of right");
+    await page.run(`{ const kind = [...document.querySelectorAll("select")].find((at) => at.labels[0].innerText === "Kind");
+      kind.value = "code"; kind.dispatchEvent(new Event("change", { bubbles: true })); }`);
+    const column = () => page.run<string>(`document.querySelector("[aria-label=Scores]")?.innerText ?? ""`);
+    await page.waitFor("scores before it is stored", async () => /1\s+1\s+–\s+2\s+0\s+–/.test(await column()));
+    await replace("def reward(completion, **row):\n    return 0.25\n");
+    await page.waitFor("other scores", async () => (await column()).includes("0.25"));
+    await replace("def reward(completion, **row):\n    return (\n");
+    await page.waitForText("Line 2");
+    await replace("def reward(completion, **row):\n    return 0.25\n");
+    await page.click("textbox", "Other settings");
+    await page.type('{"timeout_seconds": 5,}');
+    await page.waitForText("Line 1, column 23: a name in double quotes is missing");
+    await page.press("Backspace");
+    await page.press("Backspace");
+    await page.type("}");
+    await page.click("button", "Save version");
+    await page.waitFor("its page", async () => /evaluators\/evl_/.test(await page.path()));
+    await page.waitForText("Timeout seconds");
     await clean(page, /422/);
     await close();
   }, 120_000);

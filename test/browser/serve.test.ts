@@ -50,6 +50,19 @@ describe.skipIf(CHROMIUM === null)("deployments and agents", () => {
       await page.click("button", tab);
       expect(await page.faults()).toEqual([]);
     }
+    await page.click("button", "Connect");
+    await page.click("button", "Python");
+    await page.waitForText('api_key=os.environ["VERK_API_KEY"]');
+    await page.click("button", "Make a key for it");
+    const code = () => page.run<string>("document.querySelector('.editor-view')?.innerText ?? ''");
+    const key = await page.waitFor("the key in the code", async () => /api_key="(vk_\w+)"/.exec(await code())?.[1]);
+    await page.click("button", "curl");
+    await page.waitFor("curl", async () => (await code()).startsWith("curl"));
+    const shell = Bun.spawn(["sh", "-c", await code()], { stdout: "pipe", stderr: "ignore" });
+    expect(JSON.parse(await new Response(shell.stdout).text()).choices).toHaveLength(1);
+    const { data: keys } = await get<{ data: { name: string; scopes: string[] }[] }>("/v1/api_keys");
+    expect(keys.find(({ name }) => name === "for base")?.scopes).toEqual(["inference"]);
+    expect(await page.run<string>("JSON.stringify([localStorage, sessionStorage, location.href])")).not.toContain(key);
     expect(await page.axe()).toEqual([]);
     await page.resize(SIZES.phone);
     expect(await page.faults()).toEqual([]);

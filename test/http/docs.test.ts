@@ -52,6 +52,7 @@ const indexOf = async () => (await (await fetch(`${origin}/docs/chapters`)).json
 test("each route is in one chapter, which has every schema that it needs; chat is the first", async () => {
   const { version, chapters } = await indexOf();
   expect([version, chapters[0]?.title, chapters.at(-1)?.title]).toEqual(["0.1.0", "Chat", "System"]);
+  expect(chapters[0]?.operations[0]).toMatchObject({ method: "post", path: "/v1/chat/completions" });
   const whole = await document();
   const shown: string[] = [];
   for (const { name, operations: listed } of chapters) {

@@ -119,7 +119,7 @@ export function kindOf(schema: Schema | undefined): string {
   return at.format === undefined ? type : `${type} (${at.format})`;
 }
 
-const METHODS = ["get", "post", "put", "patch", "delete"];
+const METHODS = ["post", "get", "put", "patch", "delete"]; // in the order of the index
 
 /** Every route in the order of the document. */
 export const operationsOf = ({ paths, security = [] }: Contract): Operation[] =>

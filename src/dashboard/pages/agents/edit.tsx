@@ -7,6 +7,7 @@ import { ApiError, api } from "../../data/api.ts";
 import { type Page as ListPage, reload, useResource } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
+import { JsonField } from "../../kit/code/editor.tsx";
 import { SelectField, TextField } from "../../kit/field.tsx";
 import { Page as Frame, Loaded } from "../../kit/page.tsx";
 import { navigate } from "../../shell/router.ts";
@@ -93,14 +94,14 @@ function AgentForm({ first, isNext = false }: { first: Form; isNext?: boolean })
         rows={5}
         hint="Stands before the messages of each request"
       />
-      <TextField label="Tools" {...input("tools")} rows={4} mono hint="A JSON list, as in a chat request" />
+      <JsonField label="Tools" {...input("tools")} rows={4} hint="A JSON list, as in a chat request" />
       <div class="grid half">
         <TextField label="Temperature" {...input("temperature")} hint="0 to 2. Empty: the default of the server" />
         <TextField label="Most tokens of an answer" {...input("most")} />
         <TextField label="Top p" {...input("top_p")} hint="0 to 1" />
         <TextField label="Seed" {...input("seed")} />
       </div>
-      <TextField label="Other fields" {...input("more")} rows={3} mono hint='JSON, such as {"stop": "END"}' />
+      <JsonField label="Other fields" {...input("more")} rows={3} hint='JSON, such as {"stop": "END"}' />
       <div class="row">
         <Button kind="primary" submit disabled={!isReady}>
           {isNext ? "Save version" : "Create agent"}

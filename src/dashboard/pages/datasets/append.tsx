@@ -6,8 +6,8 @@ import { ApiError, api } from "../../data/api.ts";
 import { plural } from "../../data/format.ts";
 import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
+import { JsonField } from "../../kit/code/editor.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
-import { TextField } from "../../kit/field.tsx";
 import { ErrorBox } from "../../kit/page.tsx";
 import { toast } from "../../shell/toasts.tsx";
 import { Drop } from "./drop.tsx";
@@ -40,12 +40,12 @@ export function Append({ dataset, onClose }: { dataset: Dataset; onClose: () => 
   return (
     <Dialog title={`Append to ${dataset.name}`} onClose={onClose} wide>
       <div class="stack">
-        <TextField
+        <JsonField
           label="Rows"
           value={text}
           onInput={setText}
           rows={4}
-          mono
+          isLines
           placeholder={EXAMPLE}
           hint="One JSON object on each line. _op and _row_id change or remove an earlier row."
         />

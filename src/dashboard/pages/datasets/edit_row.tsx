@@ -6,9 +6,9 @@ import type { Append, Dataset, StreamRow } from "../../../resources/data/dataset
 import { ApiError, api } from "../../data/api.ts";
 import { reload } from "../../data/resource.ts";
 import { Button } from "../../kit/button.tsx";
+import { JsonField } from "../../kit/code/editor.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { Diff } from "../../kit/diff.tsx";
-import { TextField } from "../../kit/field.tsx";
 import { ErrorBox } from "../../kit/page.tsx";
 import { toast } from "../../shell/toasts.tsx";
 import { placeOf } from "./row_store.ts";
@@ -35,10 +35,9 @@ export function EditRow({ dataset, row, onClose }: Props) {
   return (
     <Dialog title={`Edit row ${place}`} onClose={onClose} wide>
       <div class="stack">
-        <TextField
+        <JsonField
           label="Content"
           rows={10}
-          mono
           value={text}
           onInput={setText}
           error={parsed.fault}

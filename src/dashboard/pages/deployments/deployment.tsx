@@ -5,18 +5,16 @@ import { deleteResource, reload, useResource } from "../../data/resource.ts";
 import { useRunNames } from "../../data/run_names.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
-import { Card, Facts } from "../../kit/card.tsx";
 import { Ref } from "../../kit/content.tsx";
-import { Copy } from "../../kit/copy.tsx";
 import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
-import { Time } from "../../kit/time.tsx";
 import { navigate } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
 import { Adapters } from "./adapters.tsx";
+import { Connect } from "./connect.tsx";
 import { Log } from "./log.tsx";
 import { Requests } from "./requests.tsx";
 import { Settings } from "./settings.tsx";
@@ -149,32 +147,5 @@ function Actions({
         </Confirm>
       )}
     </>
-  );
-}
-
-/** How other programs reach the deployment. */
-function Connect({ deployment }: { deployment: Deployment }) {
-  const { id, name, gpu, created_at: created, started_at: started } = deployment;
-  const base = `${location.origin}/v1`;
-  const body = JSON.stringify({ model: name, messages: [{ role: "user", content: "Hello" }] });
-  const curl = `curl -s ${base}/chat/completions -H "Authorization: Bearer $VERK_API_KEY" \\\n  -H 'content-type: application/json' -d '${body.replaceAll("'", "'\\''")}'`;
-  return (
-    <div class="grid two">
-      <Card title="Send a request" side={<Copy text={curl} label="Copy the command" />}>
-        <pre class="text deployments-error">{curl}</pre>
-      </Card>
-      <Card title="Address">
-        <Facts
-          rows={[
-            ["Base address", base],
-            ["Model name", name],
-            ["Deployment", id],
-            ["Device", `${gpu.count} × ${gpu.type}`],
-            ["Created", <Time key="made" at={created} />],
-            ["First served", <Time key="served" at={started} />],
-          ]}
-        />
-      </Card>
-    </div>
   );
 }

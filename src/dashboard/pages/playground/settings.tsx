@@ -1,4 +1,5 @@
 /** The system prompt, which is always seen, and the settings of requests. */
+import { JsonField } from "../../kit/code/editor.tsx";
 import { TextField } from "../../kit/field.tsx";
 import { DEFAULTS, type Fields, type Wrong } from "./request.ts";
 
@@ -48,19 +49,17 @@ export function Settings({ fields, wrong, onChange }: SettingsProps) {
             />
           </div>
           <div class="grid half">
-            <TextField
+            <JsonField
               label="Tools"
               rows={4}
-              mono
               value={fields.tools}
               onInput={set("tools")}
               error={wrong.tools}
               hint="JSON list of functions, each with name and parameters"
             />
-            <TextField
+            <JsonField
               label="JSON schema of the answer"
               rows={4}
-              mono
               value={fields.schema}
               onInput={set("schema")}
               error={wrong.schema}

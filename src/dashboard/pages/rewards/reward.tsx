@@ -9,15 +9,16 @@ import { reload, useResource, useResources } from "../../data/resource.ts";
 import { may } from "../../data/session.ts";
 import { Button, LinkButton } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
+import { CodeEditor } from "../../kit/code/editor.tsx";
+import { type Mark, placeIn } from "../../kit/code/marks.ts";
 import { TextField } from "../../kit/field.tsx";
 import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { State } from "../../kit/pill.tsx";
 import { navigate, queryOf, setQuery } from "../../shell/router.ts";
 import { toast } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
-import { CodeEditor, type Mark } from "./code_editor.tsx";
 import { Effect } from "./effect.tsx";
-import { type Outcome, placeIn, samplesAt, score } from "./scoring.ts";
+import { faultMarks, type Outcome, samplesAt, score } from "./scoring.ts";
 
 const START = `def reward(prompt, completion, answer=None, **row):
     """1 if the completion contains the answer."""
@@ -87,7 +88,7 @@ function Workbench({ reward, first }: { reward: RewardFunction | undefined; firs
             label="Code of the reward"
             value={source}
             onInput={setSource}
-            isPython={language !== "typescript"}
+            language={language === "typescript" ? "typescript" : "python"}
             marks={marks}
           />
         </Card>
@@ -193,7 +194,7 @@ function useScores(job: TrainingJob | undefined, step: number | undefined, sourc
           samples.length === 0
             ? { scored: [], stdout: "", faults: [], withoutRow: 0 }
             : await score(job, samples, { source, language: undefined }, stop.signal);
-        setState({ outcome, marks: marksOf(outcome), busy: false, error: undefined });
+        setState({ outcome, marks: faultMarks(outcome.faults), busy: false, error: undefined });
       } catch (cause) {
         if (stop.signal.aborted) return;
         const message = errorText(cause);
@@ -209,13 +210,4 @@ function useScores(job: TrainingJob | undefined, step: number | undefined, sourc
     };
   }, [job?.id, step, source]);
   return state;
-}
-
-/** Errors of samples, one for each line and message. */
-function marksOf({ faults }: Outcome): Mark[] {
-  const marks = new Map<string, Mark>();
-  for (const { error } of faults)
-    if (error?.line != null)
-      marks.set(`${error.line}${error.message}`, { line: error.line, column: null, message: error.message });
-  return [...marks.values()].slice(0, 5);
 }

@@ -3,6 +3,7 @@ import type { RowList } from "../../../resources/data/datasets/schema.ts";
 import type { RewardRun } from "../../../resources/training/reward_functions/schema.ts";
 import type { TrainingJob } from "../../../resources/training/training_jobs/schema.ts";
 import { api } from "../../data/api.ts";
+import type { Mark } from "../../kit/code/marks.ts";
 import type { Scored } from "./compare.ts";
 
 type Row = Readonly<Record<string, unknown>>;
@@ -64,6 +65,17 @@ export const samplesAt = async (
   return data;
 };
 
+const MOST_MARKS = 5;
+
+/** Errors of rows, one for each line and message. */
+export function faultMarks(results: RewardRun["results"]): Mark[] {
+  const marks = new Map<string, Mark>();
+  for (const { error } of results)
+    if (error?.line != null)
+      marks.set(`${error.line}${error.message}`, { line: error.line, column: null, message: error.message });
+  return [...marks.values()].slice(0, MOST_MARKS);
+}
+
 export async function score(
   job: TrainingJob,
   samples: readonly Sample[],
@@ -85,12 +97,4 @@ export async function score(
     faults: results.filter(({ error }) => error !== null),
     withoutRow: samples.filter(({ prompt }) => !byPrompt.has(keyOf(prompt))).length,
   };
-}
-
-export type CodePosition = { line: number; column: number | null };
-
-/** `line 3, column 5` in a message of the sandbox. */
-export function placeIn(message: string): CodePosition | undefined {
-  const place = /\bline (\d+)(?:,? (?:column|col) (\d+))?/i.exec(message);
-  return place ? { line: Number(place[1]), column: place[2] === undefined ? null : Number(place[2]) } : undefined;
 }

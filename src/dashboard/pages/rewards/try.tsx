@@ -6,12 +6,12 @@ import { ApiError, api } from "../../data/api.ts";
 import { NONE, number, percent } from "../../data/format.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card, Stat } from "../../kit/card.tsx";
-import { TextField } from "../../kit/field.tsx";
+import { JsonField } from "../../kit/code/editor.tsx";
 import { ErrorBox } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { Table } from "../../kit/table.tsx";
 
-const EXAMPLE = `{"input": "2 + 2 = ?", "output": "It is 4.", "reference": "4"}
+export const EXAMPLE = `{"input": "2 + 2 = ?", "output": "It is 4.", "reference": "4"}
 {"input": "2 + 3 = ?", "output": "It is 6.", "reference": "5"}`;
 
 type Result = EvaluatorRun["results"][number];
@@ -32,12 +32,12 @@ export function Try({ id }: { id: string }) {
   return (
     <Card title="Try it">
       <div class="stack">
-        <TextField
+        <JsonField
           label="Rows"
           value={text}
           onInput={setText}
-          rows={5}
-          mono
+          rows={4}
+          isLines
           hint="One JSON object on each line, with input, output and reference."
         />
         <div class="row">

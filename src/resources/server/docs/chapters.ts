@@ -30,7 +30,8 @@ const BY_PATH: readonly (readonly [title: string, path: RegExp])[] = [
 const FIRST = ["Chat", "Models", "Deployments", "Datasets", "Training jobs"];
 const LAST = ["System"];
 
-const METHODS = ["get", "post", "put", "patch", "delete"];
+/** The order of the methods of one path: the call that makes a thing comes before the list. */
+const METHODS = ["post", "get", "put", "patch", "delete"];
 
 const nameOf = (title: string) => title.toLowerCase().replaceAll(/\W+/g, "-");
 const titleOf = (path: string, { tags = [] }: Operation) =>

@@ -1,11 +1,18 @@
 import { expect, test } from "bun:test";
 import { REWARD } from "../../../../lib/training/sums.ts";
-import { codeFor } from "./default_code.ts";
+import { codeFor, ENVIRONMENT, isStart } from "./default_code.ts";
 
 test("the code uses the column that holds the answer", () => {
   expect(codeFor(["prompt", "answer", "note"])).toBe(REWARD);
   expect(codeFor(["prompt", "note", "solution"])).toContain("def reward(completions, solution, **kwargs)");
   expect(codeFor(["prompt", "capital"])).toContain("zip(completions, capital)");
+});
+
+test("code that a person has changed is told from code to begin with", () => {
+  for (const code of [REWARD, ENVIRONMENT, codeFor(["capital"]), codeFor([])]) {
+    expect(isStart(code)).toBeTrue();
+    expect(isStart(`${code}#`)).toBeFalse();
+  }
 });
 
 test("columns that are no names of Python, and rows without an answer, get code that needs no column", () => {

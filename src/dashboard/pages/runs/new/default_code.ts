@@ -27,6 +27,43 @@ export function codeFor(columns: readonly string[]): string {
 `;
 }
 
+/** True if the code is still as this page wrote it. */
+export function isStart(code: string): boolean {
+  const [, column] = /^def reward\(completions, (\w+), /.exec(code) ?? [];
+  return [REWARD, ENVIRONMENT, codeFor(column === undefined ? [] : [column])].includes(code);
+}
+
+/** An environment to begin with: tools, and a reward at the end of a rollout of several turns. */
+export const ENVIRONMENT = `class Task:
+    def reset(self, **row):
+        """Begins a rollout with the columns of its row."""
+        self.right = row.get("answer")
+        self.said = None
+
+    def add(self, a: float, b: float) -> float:
+        """
+        Add two numbers.
+
+        Args:
+            a: The first number.
+            b: The second number.
+        """
+        return a + b
+
+    def submit(self, answer: str) -> str:
+        """
+        Hand in the answer.
+
+        Args:
+            answer: The answer.
+        """
+        self.said = answer
+        return "The answer is handed in."
+
+    def get_reward(self) -> float:
+        return float(str(self.said).strip() == str(self.right).strip())
+`;
+
 type Code = { dataset: string; code: string; isWanted: boolean };
 
 /** Fills in the code that fits the dataset, as long as the person has not written other code. */

@@ -1,15 +1,19 @@
 /** The fields of the form. Each shows the fault that the dry run found in it. */
+import { detectLanguage } from "../../../../lib/rewards/language.ts";
+import { REWARD } from "../../../../lib/training/sums.ts";
 import type { Dataset } from "../../../../resources/data/datasets/schema.ts";
 import type { Model } from "../../../../resources/serving/models/schema.ts";
 import type { RewardFunction } from "../../../../resources/training/reward_functions/schema.ts";
 import { count, number } from "../../../data/format.ts";
 import { type Page as ListPage, useResource } from "../../../data/resource.ts";
 import { useRunNames } from "../../../data/run_names.ts";
+import { Button } from "../../../kit/button.tsx";
 import { Card } from "../../../kit/card.tsx";
+import { CodeEditor, JsonField } from "../../../kit/code/editor.tsx";
+import { marksOf } from "../../../kit/code/marks.ts";
 import { SelectField, TextField } from "../../../kit/field.tsx";
-import { CodeEditor, type Mark } from "../../rewards/code_editor.tsx";
-import { placeIn } from "../../rewards/scoring.ts";
 import { METHODS, type Method } from "../methods.ts";
+import { ENVIRONMENT, isStart } from "./default_code.ts";
 import { type Form, NUMBERS } from "./form.ts";
 
 export type FieldsProps = {
@@ -155,13 +159,21 @@ export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKe
         {form.reward === "code" && (
           <>
             <p class="muted">
-              Python or TypeScript. It gets the answers and the columns of the rows, and returns one number for each.
+              Python or TypeScript. A function gets the answers and the columns of the rows, and returns one number for
+              each. A class with reset is an environment: its methods are the tools of a rollout of several turns.
             </p>
+            {isStart(form.code) && (
+              <div class="row">
+                <Button onClick={() => change({ code: form.code === ENVIRONMENT ? REWARD : ENVIRONMENT })}>
+                  {form.code === ENVIRONMENT ? "Begin with a function" : "Begin with an environment"}
+                </Button>
+              </div>
+            )}
             <CodeEditor
               label="Reward code"
               value={form.code}
               onInput={(code) => change({ code })}
-              isPython={!TYPESCRIPT.test(form.code)}
+              language={detectLanguage(form.code) === "typescript" ? "typescript" : "python"}
               marks={marksOf(faultOf("/reward_source"))}
             />
           </>
@@ -169,14 +181,6 @@ export function Reward({ form, change, faultOf, canKeep }: FieldsProps & { canKe
       </div>
     </Card>
   );
-}
-
-const TYPESCRIPT = /^\s*(?:export\s|import\s.+from\s+["']|function\s|const\s|let\s|type\s|\/\/|\/\*)/m;
-
-/** A fault without a line is shown at the first one. */
-function marksOf(fault: string | undefined): Mark[] {
-  if (fault === undefined) return [];
-  return [{ ...(placeIn(fault) ?? { line: 1, column: null }), message: fault }];
 }
 
 type NumbersProps = FieldsProps & {
@@ -224,12 +228,11 @@ export function Numbers({ form, change, faultOf, resolved, steps }: NumbersProps
           hint="in dollars; empty: no limit"
         />
         <div class="all">
-          <TextField
+          <JsonField
             label="More hyperparameters"
             value={form.more}
             onInput={(more) => change({ more })}
             rows={3}
-            mono
             placeholder='{"temperature": 0.9, "lr_scheduler_type": "cosine"}'
             error={faultOf("/hyperparameters")}
             hint="JSON with the names of TRL"

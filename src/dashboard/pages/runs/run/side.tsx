@@ -7,6 +7,7 @@ import { type Page as ListPage, type Resource, useResource } from "../../../data
 import { may } from "../../../data/session.ts";
 import { Button } from "../../../kit/button.tsx";
 import { Card, Facts } from "../../../kit/card.tsx";
+import { CodeView } from "../../../kit/code/editor.tsx";
 import { Ref } from "../../../kit/content.tsx";
 import { Copy } from "../../../kit/copy.tsx";
 import { Json } from "../../../kit/json.tsx";
@@ -62,7 +63,11 @@ export function Setup({ job }: { job: TrainingJob }) {
       {job.reward_source !== null && (
         <details class="runs-more">
           <summary>Reward code</summary>
-          <pre class="text">{job.reward_source}</pre>
+          <CodeView
+            label="Reward code"
+            value={job.reward_source}
+            language={job.reward_language === "python" ? "python" : "typescript"}
+          />
         </details>
       )}
       <AllSettings job={job} />

@@ -1,5 +1,7 @@
-/** Colours for Python and TypeScript: comments, strings, numbers and keywords. Everything else is plain. */
-export type Token = { kind: "comment" | "string" | "number" | "keyword" | "plain"; text: string };
+/** Colours for Python, TypeScript and JSON: comments, strings, numbers and keywords. Everything else is plain. */
+export type CodeLanguage = "python" | "typescript" | "json";
+/** `key`: the name of a field in JSON. */
+export type Token = { kind: "comment" | "string" | "number" | "keyword" | "key" | "plain"; text: string };
 
 const KEYWORDS = new Set(
   `and as assert async await break class const continue def del elif else except export extends finally for from
@@ -8,9 +10,10 @@ const KEYWORDS = new Set(
 );
 const PARTS =
   /("""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)|(#[^\n]*|\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|(\b\d[\w.]*)|([A-Za-z_$][\w$]*)/g;
+const COLON = /\s*:/y;
 
-/** `#` begins a comment in Python only, `//` in the others only. */
-export function tokensOf(source: string, isPython: boolean): Token[] {
+/** `#` begins a comment in Python only, `//` in TypeScript only. */
+export function tokensOf(source: string, language: CodeLanguage): Token[] {
   const tokens: Token[] = [];
   let end = 0;
   const push = (kind: Token["kind"], text: string) => {
@@ -18,16 +21,21 @@ export function tokensOf(source: string, isPython: boolean): Token[] {
     if (last?.kind === kind) last.text += text;
     else if (text !== "") tokens.push({ kind, text });
   };
+  const isKey = (at: number) => {
+    COLON.lastIndex = at;
+    return language === "json" && COLON.test(source);
+  };
+  const isComment = (text: string) => language !== "json" && text.startsWith("#") === (language === "python");
   PARTS.lastIndex = 0;
   for (let match = PARTS.exec(source); match; match = PARTS.exec(source)) {
     const [text, string, comment, number, word] = match;
     push("plain", source.slice(end, match.index));
     end = match.index + text.length;
-    if (comment !== undefined && comment.startsWith("#") !== isPython) {
+    if (comment !== undefined && !isComment(comment)) {
       push("plain", text.slice(0, 1));
       end = match.index + 1;
       PARTS.lastIndex = end;
-    } else if (string !== undefined) push("string", text);
+    } else if (string !== undefined) push(isKey(end) ? "key" : "string", text);
     else if (comment !== undefined) push("comment", text);
     else if (number !== undefined) push("number", text);
     else push(word !== undefined && KEYWORDS.has(word) ? "keyword" : "plain", text);
