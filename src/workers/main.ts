@@ -10,6 +10,7 @@ const KINDS: Record<string, (args: string[]) => Promise<unknown>> = {
   proxy: async () => (await import("./proxy/main.ts")).runProxy(),
   reward: async (args) => (await import("./reward/main.ts")).runReward(args[0] ?? "", args[1] ?? ""),
   serving: async (args) => (await import("./serving/main.ts")).runServing(args[0]),
+  speed: async () => (await import("./serving/speed.ts")).runSpeed(),
   trainer: async () => (await import("./trainer/main.ts")).runTrainer(),
   unpack: async ([dataDir = "", ...groups]) =>
     (await import("../native/bundle/extract.ts")).ensureGroups(groups, dataDir),

@@ -90,6 +90,7 @@ const PUBLIC: Record<string, string[]> = {
     "chat/infer",
     "chat/refusals",
     "checkpoint",
+    "fleet/decoder_choice",
     "fleet/parts",
     "policy",
     "remote/placing",

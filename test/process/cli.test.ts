@@ -1,7 +1,7 @@
 // tier: all (whole paths on the executable)
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { startBinary } from "../binary.ts";
@@ -287,6 +287,21 @@ test("version prints the same in text and in JSON", async () => {
   const { version, commit } = (await verk(["version", "--json"])).json();
   expect((await verk(["version"])).out).toBe(`verk ${version} (${commit})\n`);
 });
+
+test("doctor --speed measures what decodes here, and keeps nothing where there is nothing to choose", async () => {
+  const data = freshDir();
+  const { code, json } = await verk(["doctor", "--speed", "--data", data, "--json"]);
+  expect(code).toBe(0);
+  const result = json();
+  expect(result).toMatchObject({ model: "verk-tiny", own: null, ratio: null, errors: [] });
+  expect(result.library.answers.map(({ streams }: { streams: number }) => streams)).toEqual([1, 8, 32]);
+  for (const rate of [result.library.prompt, result.library.answers[0].rate]) expect(rate).toBeGreaterThan(0);
+  expect(existsSync(data) ? readdirSync(data) : []).not.toContain("speeds.json");
+  expect(await verk(["doctor", "other", "--data", data])).toMatchObject({ code: 2 });
+  const unknown = await verk(["doctor", "--speed", "other", "--data", data]);
+  expect(unknown).toMatchObject({ code: 2 });
+  expect(unknown.err).toContain("There is no model other with a file here");
+}, 300_000);
 
 test("doctor --json has one finding per check, and its exit code agrees with them", async () => {
   const { code, json } = await verk(["doctor", "--data", freshDir(), "--json"]);

@@ -24,7 +24,7 @@ describe.each(canCompute ? (["own", "library"] as const) : (["library"] as const
     expect(by).toBe(
       decoder === "own"
         ? "Verk's own kernels decode. No answer depends on what is decoded beside it"
-        : 'libllama decodes: serving.decoder is "library". Answers may depend on what is decoded beside it',
+        : 'libllama decodes: serving.decoder is "library", or llama.cpp was measured to be faster. Answers may depend on what is decoded beside it',
     );
     const prompt = tokens(engine, "once upon a time there was");
     const [said, expected] = [await sayOne(engine, { prompt }), await sayOne(library, { prompt })];

@@ -11,6 +11,7 @@ import { type OpenStore, openStore } from "../prefixes/store.ts";
 import { onShortage, refOf, roleOf } from "../switch.ts";
 import type { DeploymentRow, ModelRef } from "../table.ts";
 import { addLine } from "../traffic/log.ts";
+import { decoderFor } from "./decoder_choice.ts";
 import { type Host, type Live, liveOf, Replica, readyOf } from "./fleet.ts";
 import * as hosts from "./hosts.ts";
 import * as moves from "./moves.ts";
@@ -108,7 +109,7 @@ async function load(ctx: Ctx, row: DeploymentRow, parts: Parts): Promise<void> {
         threads: ctx.config.serving.threads || availableParallelism(),
         gpus: grant.devices.map((_, i) => i), // indices among the GPUs that the process can see
         hurry: row.minReplicas === 0,
-        decoder: ctx.config.serving.decoder,
+        decoder: await decoderFor(ctx, { sha256: parts.base.sha256, parallel: size.parallel, cards }),
         batch_invariant: ctx.config.serving.batch_invariant,
         repack: ctx.config.serving.repack,
         guesses: ctx.config.serving.guesses,

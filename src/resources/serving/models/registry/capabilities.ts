@@ -4,6 +4,7 @@ import { QUANTIZATIONS } from "../../../../lib/checkpoints/mix.ts";
 import { ARCHITECTURES } from "../../../../lib/gguf/architecture.ts";
 import { METHODS } from "../../../../lib/training/fields.ts";
 import * as gpu from "../../../machines/gpu/service.ts";
+import { type DecoderChoice, decoderFor } from "../../deployments/fleet/decoder_choice.ts";
 import { memoryOf, type Parts, partsOf } from "../../deployments/fleet/parts.ts";
 import { whyNever } from "../../deployments/policy.ts";
 import { reasonAgainstKernels } from "../files/inspect.ts";
@@ -27,6 +28,8 @@ export async function capabilitiesOf(
   const notOwn = await reasonOfHeader(ctx, workspaceId, parts);
   const kvType = query.kv_type ?? ctx.config.serving.kv_type;
   const parallel = query.parallel ?? ctx.config.serving.parallel;
+  const cards = devices.filter(({ type }) => type !== "cpu").map(({ id }) => id);
+  const decoder = await decoderFor(ctx, { sha256: parts?.base.sha256 ?? null, parallel, cards });
   const most = parts?.base.contextLength ?? row.contextLength;
   const wanted = query.context_length ?? ctx.config.serving.context_length;
   const contextLength = most === null ? null : Math.min(wanted, most);
@@ -36,8 +39,8 @@ export async function capabilitiesOf(
     context_length: contextLength,
     parallel,
     memory: contextLength === null ? null : memory(parts, { contextLength, parallel, kvType }, devices),
-    serving: serving(ctx, { row, parts, devices, notOwn }),
-    training: training(ctx, { row, parts, devices, notOwn }),
+    serving: serving(ctx, { row, parts, devices, notOwn, decoder }),
+    training: training(ctx, { row, parts, notOwn }),
     quantizations: whyNotQuantizable(row) === undefined ? [...QUANTIZATIONS] : [],
     deployments: dependentsOf(ctx, row, workspaceId)
       .filter(({ kind }) => kind === "deployment")
@@ -70,7 +73,8 @@ async function reasonOfHeader(ctx: Ctx, workspaceId: string, parts: Parts | unde
   return reasonAgainstKernels(ctx, workspaceId, models.pathOf(ctx, parts.base));
 }
 
-type Subject = { row: ModelRow; parts: Parts | undefined; devices: Devices; notOwn: string | null };
+type Facts = { row: ModelRow; parts: Parts | undefined; notOwn: string | null };
+type Subject = Facts & { devices: Devices; decoder: DecoderChoice };
 type Serving = ModelCapabilities["serving"];
 
 function serving(ctx: Ctx, subject: Subject): Serving {
@@ -98,16 +102,17 @@ function serving(ctx: Ctx, subject: Subject): Serving {
 }
 
 /** Why the library decodes this model on a GPU too; null: our kernels do. As the serving process decides. */
-function reasonForLibrary(ctx: Ctx, { notOwn }: Subject, { base, projector }: Parts) {
+function reasonForLibrary(ctx: Ctx, { notOwn, decoder }: Subject, { base, projector }: Parts) {
   if (base.shape?.encoder) return "it embeds texts";
   if (ctx.config.serving.decoder === "library") return 'serving.decoder is "library"';
+  if (decoder === "library") return "llama.cpp was measured to be faster";
   if (projector) return "it reads images";
   return notOwn === null ? null : `Verk's kernels do not decode ${notOwn}`;
 }
 
 type Training = ModelCapabilities["training"];
 
-function training(ctx: Ctx, { row, parts, notOwn }: Subject): Training {
+function training(ctx: Ctx, { row, parts, notOwn }: Facts): Training {
   const not = (reason: string): Training => ({ methods: [], reason, exact_sampling: null });
   if (!parts) return not("its base model is not known or not here");
   const use = models.usability(ctx, parts.base);

@@ -3,7 +3,10 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type TestApp, tempDir, testApp, until } from "../../../../../test/harness.ts";
 import { makeModel } from "../../../../../test/models.ts";
+import { SPEEDS_FILE } from "../../../../lib/serving/measured_speed.ts";
 import { usedBytes } from "../../../data/storage_usage/service.ts";
+import * as gpu from "../../../machines/gpu/service.ts";
+import { decoderFor } from "../../deployments/fleet/decoder_choice.ts";
 import * as models from "../service.ts";
 
 const GGUF = makeModel(tempDir(), { arch: "llama", type: "F16", width: 64 });
@@ -113,6 +116,31 @@ test("capabilities say how a model is served and trained, and the memory follows
   expect(twice.memory.weights_bytes).toBe(body.memory.weights_bytes);
   const row = models.mustGet(app.ctx, app.workspaceA, id);
   expect(body.memory.total_bytes).toBe(models.estimate(row, { contextLength: 64, parallel: 1 }).total);
+});
+
+test("auto follows what was measured with this file on such a card; a damaged file of speeds is left alone", async () => {
+  const card = { index: 0, uuid: "GPU-0", name: "Card", type: "H200", memoryTotalMib: 80_000, memoryUsedMib: 0 };
+  const idle = { utilizationPercent: 0, temperatureCelsius: 40, powerWatts: 100, driverVersion: "1" };
+  const other = testApp({ parts: ["models"], loops: LOOPS });
+  gpu.useProbe(other.ctx, async () => [{ ...card, ...idle }]);
+  await gpu.devices(other.ctx);
+  const id = await upload("measured", {}, GGUF, other);
+  const { sha256 } = models.mustGet(other.ctx, other.workspaceA, id);
+  const path = join(other.ctx.config.data_dir, SPEEDS_FILE);
+  const choose = (parallel: number) => decoderFor(other.ctx, { sha256, parallel, cards: ["GPU-0"] });
+  expect(await choose(8)).toBe("auto");
+  const [fast, slow] = [200, 100].map((rate) => ({ prompt: 1e6, answers: [{ streams: 1, rate }] }));
+  const measured = { gpu: "Card", sha256, verk: "1", measured_at: new Date().toISOString(), own: slow, library: fast };
+  await Bun.write(path, JSON.stringify({ measured: [measured] }));
+  expect(await choose(8)).toBe("library");
+  const { body } = await other.call("GET", `/v1/models/${id}/capabilities`);
+  expect(body.serving).toMatchObject({ decoder: "library", reason: "llama.cpp was measured to be faster" });
+  await Bun.write(path, JSON.stringify({ measured: [{ ...measured, gpu: "Another card" }] }));
+  expect(await choose(8)).toBe("auto");
+  await Bun.write(path, "{");
+  expect(await choose(8)).toBe("auto");
+  await other.close();
+  other.remove();
 });
 
 test("what depends on a model is listed, for its workspace alone, and keeps it from being deleted", async () => {

@@ -27,7 +27,7 @@ export function openKernels(open: OpenMessage, blocks: BlockStore | null): Opene
 }
 
 function tryKernels(open: OpenMessage, blocks: BlockStore | null): OpenedKernels | string {
-  if (open.decoder === "library") return 'serving.decoder is "library"';
+  if (open.decoder === "library") return 'serving.decoder is "library", or llama.cpp was measured to be faster';
   if (open.images) return "it reads images";
   if (open.model !== null || open.unified || open.steady) return "its weights or its cache are shared";
   const device = deviceFor(open);
