@@ -64,6 +64,10 @@ const ROLLED = {
   epsilon_high: null,
   mask_truncated_completions: false,
   dynamic_sampling: false,
+  sampling: "uniform",
+  solved_reward: null,
+  retire_after: null,
+  replay_share: 0.25,
   exact_sampling: null, // the trainer decides: it knows the GPU
 } as const;
 

@@ -2,7 +2,7 @@
  * The fields of each method's hyperparameters, with TRL's names: GRPOConfig, RLOOConfig, SFTConfig, DPOConfig, KTOConfig,
  * ORPOConfig of TRL 1.10 and TrainingArguments of transformers 5.16. `warmup_ratio`, which the latter merged into
  * `warmup_steps`, stays. Differences: `importance_sampling_correction`, `_mode`, `_clip_min`, `_clip_max` have no prefix
- * `vllm_`, and `dynamic_sampling`, `exact_sampling`, `max_turns`, `max_rollout_tokens` and the method `distill` are ours.
+ * `vllm_`, and `dynamic_sampling`, `sampling`, `solved_reward`, `retire_after`, `replay_share`, `exact_sampling`, `max_turns`, `max_rollout_tokens` and the method `distill` are ours.
  */
 import { z } from "zod";
 import { later } from "../schema.ts";
@@ -97,6 +97,9 @@ const scaleRewards = later(() =>
   z.preprocess((value) => (value === true ? "group" : value === false ? "none" : value), z.enum(SCALE_REWARDS)),
 );
 
+export const SAMPLINGS = ["uniform", "difficulty", "replay"] as const;
+export type Sampling = (typeof SAMPLINGS)[number];
+
 const rolled = {
   num_generations: whole(2, 1024),
   steps_per_generation: whole(1, 4096).nullable(),
@@ -117,6 +120,16 @@ const rolled = {
   epsilon_high: atLeast0.nullable(),
   mask_truncated_completions: flag,
   dynamic_sampling: flag,
+  sampling: z
+    .enum(SAMPLINGS)
+    .describe(
+      "Prompts of a step: in the order of the rows (uniform), by the spread of their rewards so far (difficulty), or with a share of rare successes (replay)",
+    ),
+  solved_reward: later(() =>
+    z.number().min(-1e6).max(1e6).nullable().describe("The least reward of a solved completion; null = unknown"),
+  ),
+  retire_after: whole(1, 1000).nullable().describe("Visits in a row with only solved completions; null = never"),
+  replay_share: positive(1).describe("Most of a step's prompts that replay draws again"),
   exact_sampling: flag
     .nullable()
     .describe(

@@ -67,6 +67,10 @@ describe("invalid fields are refused with these messages", () => {
       "belongs to the methods grpo, distill, sft, dpo and kto, but this job uses orpo",
     ],
     ["distill", { importance_sampling_level: "sequence" }, /must be token for distill/],
+    ["grpo", { sampling: "replay" }, /needs solved_reward/],
+    ["rloo", { retire_after: 2 }, /needs solved_reward/],
+    ["grpo", { replay_share: 0.5 }, "works only with sampling replay"],
+    ["grpo", { sampling: "difficulty", shuffle_dataset: false }, /must be true with sampling difficulty/],
     ["distill", { distillation_mix: 0.2 }, "works only with distillation_loss jsd"],
     ["distill", { distillation_mix: 1, distillation_loss: "jsd" }, /less than 1/],
     ["distill", { distillation_top_k: 20 }, "works only with distillation_loss reverse_kl, forward_kl or jsd"],
@@ -196,7 +200,7 @@ describe("auto", () => {
             "neftune_noise_alpha",
             "exact_sampling",
             "off_policy_mask_threshold",
-            ...["distillation_top_k", "distillation_prompt"],
+            ...["distillation_top_k", "distillation_prompt", "solved_reward", "retire_after"],
             "chat_template_kwargs",
           ]); // null = off; exact_sampling: the trainer decides
           for (const [name, value] of Object.entries(values)) {

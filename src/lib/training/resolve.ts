@@ -196,6 +196,13 @@ function rolledConflicts(values: Resolved<RolledMethod>, refuse: Refuse): void {
       "num_generations",
       `must divide the ${generation} completions of a generation (per_device_train_batch_size × steps_per_generation)`,
     );
+  const needsSolved = values.sampling === "replay" ? "sampling" : values.retire_after === null ? null : "retire_after";
+  if (needsSolved !== null && values.solved_reward === null)
+    refuse(needsSolved, "needs solved_reward, the least reward of a completion that counts as solved, such as 1");
+  if (values.sampling !== "replay" && values.replay_share !== DEFAULTS.grpo.replay_share)
+    refuse("replay_share", "works only with sampling replay");
+  if (values.sampling !== "uniform" && !values.shuffle_dataset)
+    refuse("shuffle_dataset", `must be true with sampling ${values.sampling}, which changes the order`);
   if (values.repetition_penalty !== 1)
     refuse("repetition_penalty", "must be 1: completions are drawn from the unchanged model");
 }

@@ -34,6 +34,26 @@ const LoopState = z.strictObject({
   /** Number of tokens that the model has been trained on. */
   tokens: z.int().min(0),
   order: z.strictObject({ seed: z.int(), epoch: z.int(), position: z.int() }),
+  /** What the choice of prompts knows of them. Checkpoints of older versions have none. */
+  curriculum: z
+    .strictObject({
+      draws: z.int(),
+      unchanged: z.int(),
+      seen: z.array(
+        z.tuple([
+          z.int(),
+          z.strictObject({
+            visits: z.int(),
+            mean: z.number(),
+            variance: z.number(),
+            solvedVisits: z.int(),
+            solvedShare: z.number(),
+          }),
+        ]),
+      ),
+    })
+    .nullable()
+    .default(null),
   /** Metrics of earlier steps that the alarms need. */
   history: z.array(z.strictObject({ step: z.int(), values: z.record(z.string(), z.number()) })),
   raised: z.array(z.enum(ALARMS)),

@@ -4,7 +4,14 @@
  */
 import { spreadOf } from "../../../lib/training/loss/advantages.ts";
 
-export const ALARMS = ["reward_collapse", "kl_blow_up", "truncation", "entropy_collapse", "same_rewards"] as const;
+export const ALARMS = [
+  "reward_collapse",
+  "kl_blow_up",
+  "truncation",
+  "entropy_collapse",
+  "same_rewards",
+  "replay_stalled",
+] as const;
 export type AlarmCode = (typeof ALARMS)[number];
 export type Alarm = { code: AlarmCode; step: number; message: string };
 
@@ -35,6 +42,7 @@ const MAX_KL = 1; // nats per token
 const MAX_TRUNCATED = 0.5;
 const ENTROPY_LEFT = 0.1; // fraction of the initial entropy
 const SAME_WINDOW = 20;
+const REPLAY_WINDOW = 20; // draws
 
 const RULES: Record<AlarmCode, Rule> = {
   reward_collapse: rewardCollapse,
@@ -51,6 +59,11 @@ const RULES: Record<AlarmCode, Rule> = {
     const last = mean(entropy.slice(-WINDOW));
     if (last >= ENTROPY_LEFT * first) return null;
     return `entropy fell from ${say(first)} to ${say(last)}: the model explores little. Raise temperature, epsilon_high or beta, or lower learning_rate`;
+  },
+  replay_stalled: (history) => {
+    const unchanged = history.at(-1)?.values["sampling/replay_unchanged"] ?? 0;
+    if (unchanged < REPLAY_WINDOW) return null;
+    return `in ${unchanged} draws no prompt became a rare success or stopped being one, so replay draws the same prompts again and again. Raise learning_rate or num_generations, or use sampling difficulty`;
   },
   same_rewards: (history) => {
     if (latest(series(history, "frac_reward_zero_std"), SAME_WINDOW) !== 1) return null;

@@ -6,7 +6,10 @@ import type { Trainee } from "../trainee/trainee.ts";
 import { type AlarmCode, newAlarms, type StepMetrics } from "./alarms.ts";
 import { IDLE_STEPS, judgeEffect, type StepEffect, taught } from "./guards.ts";
 
-const WATCHED = ["reward", "kl", "completions/clipped_ratio", "entropy", "frac_reward_zero_std"];
+const WATCHED = [
+  ...["reward", "kl", "completions/clipped_ratio", "entropy", "frac_reward_zero_std"],
+  "sampling/replay_unchanged",
+];
 /** Steps at learning rate 0 are ignored, so a few more are kept. */
 const KEPT_EFFECTS = IDLE_STEPS + 8;
 

@@ -1,9 +1,11 @@
 /** The completions that some steps learn from, and metrics of the model that wrote them. */
 import { advantagesOf, metricsByFunction, type Reward } from "../../../lib/training/loss/advantages.ts";
 import { completionMetrics, turnMetrics } from "../../../lib/training/metrics.ts";
+import { passMetrics } from "../../../lib/training/pass_at_k.ts";
 import { promptsPerGeneration } from "../../../lib/training/schedule.ts";
+import type { Curriculum } from "../data/curriculum.ts";
 import type { Examples, Prompt } from "../data/examples.ts";
-import { newSift, type Order, promptsToDraw, sift } from "../data/order.ts";
+import { newSift, promptsToDraw, sift } from "../data/order.ts";
 import { type Drawn, type Kit, type Rolled, rollGroups, writtenTokens } from "./rollout.ts";
 
 export type Generation = {
@@ -25,7 +27,7 @@ const EVALUATE = 2;
 export async function generate(
   kit: Kit,
   prompts: Examples<Prompt>,
-  order: Order,
+  curriculum: Curriculum,
   { index, step }: GenerationIndex,
 ): Promise<{ generation: Generation; timing: Timing }> {
   const { values } = kit;
@@ -35,9 +37,13 @@ export async function generate(
   const all: Rolled[] = [];
   for (let count = promptsToDraw(sifted); count > 0; count = promptsToDraw(sifted)) {
     const salt = [ROLL, index, sifted.draws];
-    const indices = order.draw(count);
+    const indices = curriculum.draw(count);
     const rolled = await rollGroups(kit, { prompts, indices, samples: values.num_generations, salt, step });
     all.push(rolled);
+    if (kit.world.score !== null)
+      rolled.groups.forEach((group, g) => {
+        curriculum.note(indices[g]!, rewardsOf(group));
+      });
     const differs = (group: Drawn[]) => advantagesOf(rewardsOf(group), options).useful[0] === true;
     sifted = sift(sifted, rolled.groups, (group) => !values.dynamic_sampling || differs(group));
   }
@@ -48,8 +54,12 @@ export async function generate(
     ...metricsByFunction(byFunction(drawn)),
     errored_rollouts: drawn.filter(({ error }) => error !== null).length,
   };
+  const { solved_reward: solved, sampling, retire_after: retires } = values;
+  const groups = all.flatMap((rolled) => rolled.groups).map(rewardsOf);
   const metrics = {
     ...(kit.world.score === null ? {} : rewards),
+    ...(kit.world.score === null || solved === null ? {} : passMetrics(groups, solved)),
+    ...(sampling === "uniform" && retires === null ? {} : curriculum.metrics()),
     ...completionMetrics(drawn.map((each) => ({ tokens: writtenTokens(each), truncated: each.truncated }))),
     ...turnMetrics(all.flatMap(({ finished }) => finished ?? [])),
   };

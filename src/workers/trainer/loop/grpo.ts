@@ -15,6 +15,7 @@ import { uncertainTokens } from "../../../lib/training/loss/grpo.ts";
 import { type GrpoTally, grpoMetrics, joinTallies } from "../../../lib/training/loss/grpo_metrics.ts";
 import { stepsOf } from "../../../lib/training/plan.ts";
 import { type Resolved, readResolved } from "../../../lib/training/resolve.ts";
+import { type CurriculumOptions, openCurriculum } from "../data/curriculum.ts";
 import { type Examples, openPrompts, type Prompt } from "../data/examples.ts";
 import { epochsPassed, openOrder } from "../data/order.ts";
 import { shownPrompt } from "../data/shown_prompt.ts";
@@ -98,6 +99,11 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     { rows: prompts.count, shuffle: values.shuffle_dataset, atEnd: "wrap" },
     resumed?.order ?? { seed, epoch: 0, position: 0 },
   );
+  const curriculum = openCurriculum(
+    order,
+    curriculumOptions(values, { rows: prompts.count, seed }),
+    resumed?.curriculum ?? null,
+  );
   let current: Generation | null = typeof resumed?.left === "string" ? decodeGeneration(resumed.left) : null;
   let next = 0; // the first micro-batch of the next step
   const divergence = divergenceOf(values);
@@ -111,7 +117,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     const begun = world.now();
     await sync();
     const sync_time = (world.now() - begun) / 1000;
-    const { generation, timing } = await generate(kit, prompts, order, { index, step });
+    const { generation, timing } = await generate(kit, prompts, curriculum, { index, step });
     const { samples } = generation;
     if (values.beta !== 0) await note(samples, "reference");
     if (world.teacher !== null && divergence === null) await note(samples, "teacher");
@@ -291,6 +297,7 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
       }),
     epoch: () => epochsPassed(order.state(), prompts.count),
     order: order.state,
+    curriculum: () => (values.sampling === "uniform" && values.retire_after === null ? null : curriculum.state()),
     left: () => {
       const isUsedUp = current === null || next >= (current.index + 1) * perGeneration;
       return isUsedUp ? null : encodeGeneration(current!);
@@ -298,6 +305,18 @@ function openRolled(world: World, setting: RolledSetting, resumed: Resumed | nul
     warning: leftOutWords(prompts, "the model's context has no room for max_completion_length after them"),
   };
 }
+
+const curriculumOptions = (
+  values: RolledValues,
+  { rows, seed }: { rows: number; seed: number },
+): CurriculumOptions => ({
+  rows,
+  seed,
+  sampling: values.sampling,
+  retireAfter: values.retire_after,
+  solvedReward: values.solved_reward,
+  replayShare: values.replay_share,
+});
 
 /** A completion behind the prompt that the teacher sees. */
 function shownPiece({ tokens, from, prompt }: Drawn, prompts: Examples<Prompt>): Piece {

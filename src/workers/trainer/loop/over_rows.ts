@@ -76,6 +76,7 @@ function overRows<T>({ examples, heldOut }: Split<T>, { values, seed, resumed, l
     evaluate: heldOut && (async () => prefixed(soundOnly(await evaluate(spread(heldOut, MOST_HELD_OUT))))),
     epoch: () => epochsPassed(order.state(), examples.count),
     order: order.state,
+    curriculum: () => null,
     left: () => null,
   } satisfies Partial<Method>;
 }

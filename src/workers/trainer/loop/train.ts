@@ -116,7 +116,7 @@ async function load({ trainee }: World, { resume, warm_start, plan }: TrainOptio
     mustContinue(state, plan, resume);
     await trainee.load(resume, { moments: true });
     const left = state.generation ? await Bun.file(join(resume, GENERATION_FILE)).text() : null;
-    return { state, resumed: { order: state.order, left } };
+    return { state, resumed: { order: state.order, curriculum: state.curriculum, left } };
   }
   if (warm_start !== null) {
     mustFit(await readState(warm_start), plan.lora, warm_start);
@@ -187,6 +187,7 @@ function createSaving(world: World, method: Method, options: TrainOptions & { jo
         lora: plan.lora,
         tokens,
         order: method.order(),
+        curriculum: method.curriculum(),
         ...watch,
         best,
         generation: left !== null,

@@ -4,6 +4,7 @@ import type { Environment } from "../../../lib/rewards/contract.ts";
 import type { Method as MethodName, RolledMethod } from "../../../lib/training/fields.ts";
 import type { Resolved } from "../../../lib/training/resolve.ts";
 import type { FromTrainer, ToTrainer, TrainPlan, TrainSample } from "../../protocol_trainer.ts";
+import type { CurriculumState } from "../data/curriculum.ts";
 import type { Encoder } from "../data/encode.ts";
 import type { Examples, Prompt } from "../data/examples.ts";
 import type { OrderState } from "../data/order.ts";
@@ -78,13 +79,15 @@ export type Method = {
   /** Epochs passed so far. */
   epoch: () => number;
   order: () => OrderState;
+  /** What the choice of prompts knows of them. Null: nothing is needed. */
+  curriculum: () => CurriculumState | null;
   /** The rest of a generation, to be stored beside the state; null: nothing. */
   left: () => string | null;
   /** A sentence about rows that no step uses; null if there are none. */
   readonly warning: string | null;
 };
 
-export type Resumed = { order: OrderState; left: string | null };
+export type Resumed = { order: OrderState; curriculum: CurriculumState | null; left: string | null };
 export type OpenMethod = (world: World, resumed: Resumed | null) => Method;
 
 /** Examples for training and held-out ones. */

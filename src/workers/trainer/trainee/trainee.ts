@@ -24,7 +24,7 @@ import type { Piece, Scores, TraineeOptions } from "./types.ts";
 /** Returns the weight of each scored token, by piece of the unit. */
 export type Weigh = (unit: number, scores: readonly Scores[]) => readonly Float32Array[];
 
-/** What the teacher says of a unit, which has one piece. */
+/** The teacher's view of a unit, which has one piece. */
 export type TaughtOf = (unit: number) => Taught;
 
 export async function openTrainee(options: TraineeOptions): Promise<Trainee> {

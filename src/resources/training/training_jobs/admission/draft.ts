@@ -194,6 +194,9 @@ function checkRewardsUsed(method: Method, given: HyperparameterInput<"distill">,
     );
   if (method !== "distill" || hasRewards(rewards)) return;
   const why = "needs rewards: send reward_source or reward_functions, or leave it out";
+  for (const name of ["solved_reward", "retire_after"] as const)
+    if (given[name] !== undefined && given[name] !== null) faults.refuse(`/hyperparameters/${name}`, why);
+  if (given.sampling !== undefined && given.sampling !== "uniform") faults.refuse("/hyperparameters/sampling", why);
   if (sifts === true) faults.refuse("/hyperparameters/dynamic_sampling", why);
   if (metric?.includes("reward")) faults.refuse("/hyperparameters/metric_for_best_model", why);
 }

@@ -1,0 +1,62 @@
+// tier: all (trains models)
+/** Three rewards of each completion, and rows of which three in four teach nothing: at equal samples, prompts by difficulty learn more. */
+import { afterAll, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Score } from "../../src/workers/trainer/loop/types.ts";
+import { tempDir } from "../harness.ts";
+import { makeModel } from "../models.ts";
+import { sweep } from "../sweep.ts";
+import { planOf, runTraining } from "../trainer_kit.ts";
+import { GRPO, LORA, mean, series } from "./tasks.ts";
+
+const SEEDS = sweep({ quick: 4, full: 20 });
+const STEPS = 20;
+const dir = tempDir();
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+/** Only these can be answered. */
+const isLive = (prompt: string) => prompt.endsWith("0");
+const ROWS = Array.from({ length: 64 }, (_, i) => ({ prompt: `${String.fromCharCode(97 + (i % 26))}${i % 4}` }));
+const LIVE = ROWS.filter(({ prompt }) => isLive(prompt));
+
+const share = (text: string, kind: RegExp) => (text.match(kind) ?? []).length / Math.max(1, text.length);
+const score: Score = async (_, samples) => ({
+  results: samples.map(({ prompt, completion }) => {
+    const text = isLive(String(prompt)) ? String(completion) : "";
+    const rewards = { capitals: share(text, /[A-Z]/g), early: share(text, /[A-M]/g), plain: share(text, /[A-Za-z]/g) };
+    const reward = Object.values(rewards).reduce((a, b) => a + b, 0);
+    return { reward, sub_rewards: rewards, error: null };
+  }),
+  latencies_ms: samples.map(() => 1),
+  stdout: "",
+});
+
+/** The mean reward of the prompts that can be answered, over the last evaluations. */
+async function learned(seed: number, sampling: "uniform" | "difficulty"): Promise<number> {
+  const model = makeModel(join(dir, `${seed}`), { arch: "llama", type: "F32", width: 32, ff: 64, context: 128, seed });
+  const given = {
+    ...GRPO,
+    learning_rate: 0.01,
+    max_steps: STEPS,
+    multi_objective_aggregation: "normalize_then_sum" as const,
+    sampling,
+  };
+  const common = { dir, model, lora: LORA, context: 128, seed, method: "grpo" as const };
+  const plan = await planOf({ ...common, rows: ROWS, heldOut: LIVE, given });
+  const { steps, error } = await runTraining({ plan, dir, checkpoints: join(dir, `${seed}-${sampling}`), score });
+  expect(error).toBeNull();
+  return mean(series(steps, "eval_reward").slice(-3));
+}
+
+test("at equal samples, prompts by difficulty earn more than prompts in the usual order", async () => {
+  const gains: number[] = [];
+  for (let seed = 1; seed <= SEEDS; seed++)
+    gains.push((await learned(seed, "difficulty")) - (await learned(seed, "uniform")));
+  const gain = mean(gains);
+  const spread = Math.sqrt(gains.reduce((sum, each) => sum + (each - gain) ** 2, 0) / (gains.length - 1));
+  const half = (1.96 * spread) / Math.sqrt(gains.length);
+  console.log(`gain ${gain.toFixed(3)} ± ${half.toFixed(3)} over ${gains.length} seeds`);
+  expect(gain).toBeGreaterThan(0);
+  if (gains.length >= 20) expect(gain - half).toBeGreaterThan(0);
+}, 3_600_000);
