@@ -3,6 +3,7 @@ import sharp from "sharp";
 import { isRight, LORA, RECIPE, REWARD, SEED, splitRows } from "../../src/lib/training/sums.ts";
 import type { startBinary } from "../../test/binary.ts";
 import { agents, annotations, conversations, monitors, type Post, people, rollouts } from "./loop.ts";
+import { persons } from "./persons.ts";
 
 export type Server = Awaited<ReturnType<typeof startBinary>>;
 /** The ids that addresses of detail pages name. */
@@ -45,6 +46,7 @@ export async function fillWorld(server: Server, hook: string) {
     event_types: ["job.failed"],
   });
   await people(post);
+  await persons(server, post);
   const { dataset, heldOut } = await rows(post);
   const exact = await post("/v1/reward_functions", { name: "exact-sum", source: REWARD });
   const digits = await post("/v1/reward_functions", { name: "digits-only", source: DIGITS });
@@ -100,7 +102,7 @@ export async function fillWorld(server: Server, hook: string) {
     config: { operation: "equals" },
     pass_threshold: 1,
   });
-  await post("/v1/evaluators", {
+  const code = await post("/v1/evaluators", {
     name: "short",
     kind: "code",
     description: "At most eight characters.",
@@ -137,6 +139,7 @@ export async function fillWorld(server: Server, hook: string) {
     dataset,
     digits: idOf(digits),
     evaluator: idOf(evaluator),
+    code: idOf(code),
     trace,
     queue,
     labels,

@@ -1,47 +1,74 @@
 // tier: all (trainings in a browser)
 /**
- * The wishes of a newcomer as one path through the executable: a link that signs in, a model from a file, a dataset in
- * columns, a dry run that shows the rows, a training, another one from its result, runs in a table and compared, chat with a
- * checkpoint, a trace that is kept, a row of it, people's choices, and DPO on these. Once by mouse, once by keyboard. The
- * command line's part is in test/process: `verk run` (chat), the download (install), completion (cli).
+ * The wishes of a newcomer as one path through the executable: a link that signs in, a model from a file and one from a hub,
+ * a dataset in columns, a dry run that shows the rows, a training, the machine beside its curves, another one from its
+ * result, runs in a table and compared, chat with a checkpoint, a trace that is kept, opened in the playground, sent to a
+ * queue and made into a row, people's choices, and DPO on these. Once by mouse, once by keyboard. The command line's part is
+ * in test/process: `verk run` (chat), the download (install), completion (cli).
  */
 import { describe, expect, test } from "bun:test";
-import { renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ranged, startFakeHub } from "../fake_hub.ts";
 import { tempDir } from "../harness.ts";
 import { makeModel } from "../models.ts";
 import { give, type Hands, keyboard, mouse } from "./hands.ts";
 import { CHROMIUM, type Dashboard, startDashboard } from "./kit.ts";
 
 const SLOW_MS = 120_000;
+const BUSY = /v1\/system\/checks/; // they have a deadline, which a busy machine misses
 const ROWS = [1, 2, 3, 4, 5, 6, 6].map((n) => ({ prompt: `What is ${n} + ${n}?`, completion: ` zebra ${n ** 4}` })); // far from what it says untrained
 
 type World = Awaited<ReturnType<typeof startDashboard>>;
-type Path = { world: World; page: Dashboard; hands: Hands };
+type Path = { world: World; page: Dashboard; hands: Hands; hub: ReturnType<typeof slowHub> };
+
+/** A hub with one model. Half of its file comes at once, the rest when `release` is called. */
+function slowHub() {
+  const bytes = readFileSync(makeModel(tempDir(), { arch: "llama", type: "F16", width: 64 }));
+  const { promise, resolve: release } = Promise.withResolvers<void>();
+  const hub = startFakeHub({ "acme/tiny": { files: { "tiny-F16.gguf": bytes } } });
+  hub.trouble = async (_, request) => {
+    const whole = ranged(bytes, request.headers.get("range"));
+    const part = new Uint8Array(await whole.arrayBuffer());
+    const stream = new ReadableStream<Uint8Array>({
+      async start(control) {
+        control.enqueue(part.slice(0, part.length / 2));
+        await promise;
+        control.enqueue(part.slice(part.length / 2));
+        control.close();
+      },
+    });
+    return new Response(stream, { status: whole.status, headers: whole.headers });
+  };
+  return { url: hub.url, stop: hub.stop, release };
+}
 
 describe.skipIf(CHROMIUM === null)("the wishes of a newcomer", () => {
   for (const [name, handsOf] of [
     ["mouse", mouse],
     ["keyboard", keyboard],
   ] as const)
-    test(`import, train, train on, compare, chat, trace, dataset and DPO by ${name}`, async () => {
-      const world = await startDashboard({ signIn: false });
-      const path: Path = { world, page: world.page, hands: handsOf(world.page) };
+    test(`import, pull, train, train on, compare, chat, trace, queue, dataset and DPO by ${name}`, async () => {
+      const hub = slowHub();
+      const env = { VERK_NETWORK__ALLOW: "127.0.0.1", VERK_HUB__ENDPOINT: hub.url };
+      const world = await startDashboard({ signIn: false, env });
+      const path: Path = { world, page: world.page, hands: handsOf(world.page), hub };
       try {
         for (const step of STEPS) {
           await step(path);
-          expect([step.name, await world.page.faults()]).toEqual([step.name, []]);
+          expect([step.name, await world.page.faults({ expected: BUSY })]).toEqual([step.name, []]);
           await world.page.run("window.shifted = 0; window.moved = []"); // the next step counts from here
         }
       } finally {
         await world.close();
+        await hub.stop();
       }
-    }, 600_000);
+    }, 900_000);
 });
 
 const STEPS = [
-  ...[signInByLink, importModel, uploadRows, train, trainOn],
-  ...[arrangeAndCompare, chat, keepTrace, judgeAndTrain],
+  ...[signInByLink, importModel, pullModel, uploadRows, train, watchMachine, trainOn],
+  ...[arrangeAndCompare, chat, keepTrace, useTrace, judgeAndTrain],
 ];
 
 const arrive = ({ page }: Path, start: string | RegExp) =>
@@ -89,6 +116,19 @@ async function importModel(path: Path) {
   await arrive(path, "/models");
 }
 
+/** The page of a model of the hub shows how far its download is. */
+async function pullModel(path: Path) {
+  const { page, hands, hub } = path;
+  await visit(path, "/models");
+  await hands.use("Pull from the hub");
+  await hands.write("Name on the hub", "acme/tiny");
+  await hands.use("Pull");
+  await arrive(path, /^\/models\/mdl_/);
+  await page.waitFor("the share of the file", async () => /Downloading \d+ %/.test(await page.text()), SLOW_MS);
+  hub.release();
+  await page.waitForText("What it can do", SLOW_MS);
+}
+
 /** Rows in columns, with their lengths and what is there twice. */
 async function uploadRows(path: Path) {
   const { page, hands } = path;
@@ -104,15 +144,19 @@ async function uploadRows(path: Path) {
   await page.waitForText("Equal to an earlier row");
 }
 
-/** The dry run shows the rows as the model reads them. Returns when the run is complete. */
-async function start(path: Path, steps: string, { showsRows = true } = {}): Promise<void> {
+/** The dry run shows the rows as the model reads them. */
+async function begin(path: Path, steps: string, { showsRows = true } = {}): Promise<void> {
   const { page, hands } = path;
   await hands.write("Steps", steps);
   await page.waitForText("ready to start", SLOW_MS);
   if (showsRows) await page.waitForText("Rows as the model reads them", SLOW_MS);
   await hands.use("Start");
   await arrive(path, /^\/runs\/job_/);
-  await page.waitForText("Completed", SLOW_MS);
+}
+
+async function complete(path: Path, steps: string, options?: { showsRows: boolean }): Promise<void> {
+  await begin(path, steps, options);
+  await path.page.waitForText("Completed", SLOW_MS);
 }
 
 async function train(path: Path) {
@@ -125,7 +169,28 @@ async function train(path: Path) {
   await hands.choose("Dataset", "doubles");
   await hands.write("Name", "first");
   await hands.write("Learning rate", "0.005");
-  await start(path, "4");
+  await complete(path, "4");
+}
+
+/** A long run shows its processors and memory beside its metrics. It is cancelled then. */
+async function watchMachine(path: Path) {
+  const { page, hands } = path;
+  await hands.use("Edit and run again");
+  await arrive(path, /^\/runs\/new\?/);
+  await hands.write("Name", "long");
+  await begin(path, "20000");
+  for (const label of ["Processors by time", "Memory of the machine by time", "Loss by step"])
+    await page.waitFor(
+      label,
+      () => page.run<boolean>(`!!document.querySelector('.chart [aria-label^="${label}"]')`),
+      SLOW_MS,
+    );
+  await hands.use("Cancel");
+  await hands.use("Cancel the run");
+  await page.waitForText("Cancelled", SLOW_MS);
+  await visit(path, "/runs");
+  await hands.use("first");
+  await arrive(path, /^\/runs\/job_/);
 }
 
 async function trainOn(path: Path) {
@@ -136,7 +201,7 @@ async function trainOn(path: Path) {
   await page.waitForText("result of the run first");
   await hands.choose("Dataset", "doubles");
   await hands.write("Name", "second");
-  await start(path, "3");
+  await complete(path, "3");
 }
 
 /** A column of the user's choice, and two runs in the same charts. */
@@ -185,7 +250,7 @@ async function say({ page, hands }: Path, text: string) {
   await page.waitFor("the end of all answers", () => page.has("button", "Send"), SLOW_MS);
 }
 
-/** The content is kept from one click on. A trace with words becomes a row, and goes back to the playground. */
+/** The content is kept from one click on. A trace has the words of its request. */
 async function keepTrace(path: Path) {
   const { page, hands } = path;
   await visit(path, "/traces");
@@ -197,11 +262,36 @@ async function keepTrace(path: Path) {
   await say(path, "Which number is it?");
   await visit(path, "/traces");
   await page.waitForText("Which number is it?", SLOW_MS);
+}
+
+async function openTrace(path: Path) {
+  const { page, hands } = path;
+  await visit(path, "/traces");
+  await page.waitForText("Which number is it?", SLOW_MS);
   const link = await page.run<string>(
     "[...document.querySelectorAll('.rowlink')].find((at) => at.innerText.includes('Which number')).getAttribute('href')",
   );
   await hands.useAt(`.rowlink[href="${link}"]`);
   await arrive(path, link);
+}
+
+/** The trace goes on in the playground, is sent to a queue, and becomes a row of a dataset. */
+async function useTrace(path: Path) {
+  const { page, hands } = path;
+  await openTrace(path);
+  await hands.use("Open in playground");
+  await arrive(path, /^\/playground/);
+  await page.waitForText("Which number is it?");
+  await say(path, "Are you sure?");
+  await visit(path, "/annotate");
+  await hands.use("New queue");
+  await hands.write("Name", "checks");
+  await hands.choose("Work", "Label or correct one answer");
+  await hands.use("Create queue");
+  await arrive(path, /^\/annotate\/anq_/);
+  await openTrace(path);
+  await hands.use("Send to queue");
+  await page.waitForText("checks (");
   await hands.use("Add to dataset");
   await page.waitForText("As the model should have said it");
   await hands.choose("Dataset", "A new dataset");
@@ -243,7 +333,7 @@ async function judgeAndTrain(path: Path) {
   await arrive(path, /^\/runs\/new\?method=dpo/);
   await hands.choose("Base model", "first, adapter of verk-tiny");
   await hands.write("Name", "preferred");
-  await start(path, "1", { showsRows: false }); // an adapter of another rank is merged first
+  await complete(path, "1", { showsRows: false }); // an adapter of another rank is merged first
   const { body } = await path.world.server.call("GET", "/v1/training_jobs?limit=1");
   expect(body.data[0]).toMatchObject({ output_name: "preferred", method: "dpo", status: "completed" });
 }

@@ -25,6 +25,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Work", icon: "models" },
     area: "inference",
     jump: "b",
+    actions: [["Pull a model from the hub", "/models?pull=1"]],
   },
   { path: "/models/:id", title: "Model", load: () => import("./models/model.tsx"), area: "inference" },
   {
@@ -93,6 +94,7 @@ export const PAGES: readonly PageSpec[] = [
     nav: { group: "Data", icon: "annotate" },
     area: "training",
     jump: "a",
+    actions: [["New queue", "/annotate?new=1"]],
   },
   { path: "/annotate/:id", title: "Annotation queue", load: () => import("./annotate/queue.tsx"), area: "training" },
   { path: "/annotate/:id/work", title: "Annotate", load: () => import("./annotate/work.tsx"), area: "training" },
@@ -241,5 +243,11 @@ export const PAGES: readonly PageSpec[] = [
     jump: "s",
   },
   { path: "/me", title: "Your account", load: () => import("./me/me.tsx") },
-  { path: "/welcome", title: "Get started", load: () => import("./setup/welcome.tsx"), area: "training" },
+  {
+    path: "/welcome",
+    title: "Get started",
+    load: () => import("./setup/welcome.tsx"),
+    area: "training",
+    actions: [["Get started: train verk-tiny", "/welcome"]],
+  },
 ];

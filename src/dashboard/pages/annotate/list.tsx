@@ -1,4 +1,3 @@
-import { useState } from "preact/hooks";
 import type { AnnotationQueue } from "../../../resources/quality/annotation_queues/schema.ts";
 import { plural } from "../../data/format.ts";
 import { useList } from "../../data/resource.ts";
@@ -8,14 +7,14 @@ import { Card } from "../../kit/card.tsx";
 import { Empty, Page as Frame, Loaded } from "../../kit/page.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import { queryOf, setQuery } from "../../shell/router.ts";
 import { NewQueue } from "./new_queue.tsx";
 
 export const MODES = { pairwise: "Choose between two", single: "Label one answer" } as const;
 
 export function Page() {
   const list = useList<AnnotationQueue>("/v1/annotation_queues?limit=50", { events: ["annotation_queue."] });
-  const [isOpen, setIsOpen] = useState(false);
-  const open = () => setIsOpen(true);
+  const open = () => setQuery({ new: "1" });
   return (
     <Frame
       title="Annotate"
@@ -63,7 +62,7 @@ export function Page() {
         </Loaded>
         <More list={list} />
       </Card>
-      {isOpen && <NewQueue onClose={() => setIsOpen(false)} />}
+      {queryOf("new") === "1" && <NewQueue onClose={() => setQuery({ new: undefined })} />}
     </Frame>
   );
 }

@@ -12,7 +12,7 @@ import { Empty, Page as Frame, Loaded, Skeleton } from "../../kit/page.tsx";
 import { Pill } from "../../kit/pill.tsx";
 import { More, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
-import { navigate } from "../../shell/router.ts";
+import { navigate, queryOf, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
 import { AddRows } from "./add_rows.tsx";
@@ -54,10 +54,12 @@ export function Page({ params }: PageProps) {
   );
 }
 
+const addRows = () => setQuery({ add: "1" });
+
 type ActionsProps = { queue: AnnotationQueue; target: Dataset | undefined; path: string };
 
 function Actions({ queue, target, path }: ActionsProps) {
-  const [isOpen, setIsOpen] = useState<"add" | "delete" | "target" | undefined>(undefined);
+  const [isOpen, setIsOpen] = useState<"delete" | "target" | undefined>(undefined);
   const close = () => setIsOpen(undefined);
   const remove = async () => {
     if ((await attempt(() => deleteResource(path), "Deleted")) === undefined) return;
@@ -71,11 +73,11 @@ function Actions({ queue, target, path }: ActionsProps) {
       </LinkButton>
       {target && <TrainOnThese queue={queue} rows={target} />}
       {queue.dataset_id === null && <Button onClick={() => setIsOpen("target")}>Set a dataset</Button>}
-      <Button onClick={() => setIsOpen("add")}>Add rows</Button>
+      <Button onClick={addRows}>Add rows</Button>
       <Button kind="danger" onClick={() => setIsOpen("delete")}>
         Delete
       </Button>
-      {isOpen === "add" && <AddRows path={path} onClose={close} />}
+      {queryOf("add") === "1" && <AddRows path={path} onClose={() => setQuery({ add: undefined })} />}
       {isOpen === "target" && <SetTarget queue={queue} path={path} onClose={close} />}
       {isOpen === "delete" && (
         <Confirm title="Delete this queue?" verb="Delete" onConfirm={remove} onClose={close}>
@@ -91,7 +93,9 @@ const CHOSEN = { first: "First answer", second: "Second answer", tie: "Tie" } as
 
 const Items = ({ rows, queue }: { rows: readonly AnnotationItem[]; queue: AnnotationQueue }) =>
   rows.length === 0 ? (
-    <Empty title="No item yet">Add the rows of a dataset, or send items by the API.</Empty>
+    <Empty title="No item yet" action={may("training", false) && <Button onClick={addRows}>Add rows</Button>}>
+      Add the rows of a dataset, send answers from a trace or the playground, or send items by the API.
+    </Empty>
   ) : (
     <Table
       label="Items"

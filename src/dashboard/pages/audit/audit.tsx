@@ -82,7 +82,10 @@ function Filters({ filter, keyId }: { filter: Filter; keyId: string }) {
 
 const Entries = ({ rows, all }: { rows: readonly AuditEntry[]; all: number }) =>
   rows.length === 0 ? (
-    <Empty title={all === 0 ? "No entry yet" : "No entry matches"}>
+    <Empty
+      title={all === 0 ? "No entry yet" : "No entry matches"}
+      action={all > 0 && <Button onClick={() => setQuery({ q: undefined, result: undefined })}>Clear filters</Button>}
+    >
       {all === 0
         ? "Calls that change something appear here."
         : "The filter looks at the entries that are shown. Show more, or export all that match."}

@@ -10,7 +10,7 @@ import { Confirm } from "../../kit/dialog.tsx";
 import { Page as Frame, Loaded } from "../../kit/page.tsx";
 import { Tabs, tabOf } from "../../kit/tabs.tsx";
 import { Time } from "../../kit/time.tsx";
-import { navigate, queryOf } from "../../shell/router.ts";
+import { navigate, queryOf, setQuery } from "../../shell/router.ts";
 import { attempt } from "../../shell/toasts.tsx";
 import type { PageProps } from "../spec.ts";
 import { Append } from "./append.tsx";
@@ -30,8 +30,7 @@ const TABS = [
 export function Page({ params }: PageProps) {
   const id = params["id"] ?? "";
   const dataset = useResource<Dataset>(`/v1/datasets/${encodeURIComponent(id)}`, { events: ["dataset."] });
-  const [open, setOpen] = useState<"append" | "delete">();
-  const close = () => setOpen(undefined);
+  const [isDeleting, setDeleting] = useState(false);
   const data = dataset.data;
   const isStream = data !== undefined && data.num_rows !== null;
   return (
@@ -54,9 +53,9 @@ export function Page({ params }: PageProps) {
                 Export for spreadsheets
               </a>
             )}
-            {isStream && may("training", false) && <Button onClick={() => setOpen("append")}>Append</Button>}
+            {isStream && may("training", false) && <Button onClick={() => setQuery({ add: "1" })}>Append</Button>}
             {may("training", false) && (
-              <Button kind="danger" onClick={() => setOpen("delete")}>
+              <Button kind="danger" onClick={() => setDeleting(true)}>
                 Delete
               </Button>
             )}
@@ -68,8 +67,8 @@ export function Page({ params }: PageProps) {
       <Loaded of={dataset} skeleton={<RowsSkeleton />}>
         {(loaded) => <Part dataset={loaded} />}
       </Loaded>
-      {data && open === "append" && <Append dataset={data} onClose={close} />}
-      {data && open === "delete" && <Delete dataset={data} onClose={close} />}
+      {data && queryOf("add") === "1" && <Append dataset={data} onClose={() => setQuery({ add: undefined })} />}
+      {data && isDeleting && <Delete dataset={data} onClose={() => setDeleting(false)} />}
     </Frame>
   );
 }

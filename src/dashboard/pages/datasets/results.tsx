@@ -4,6 +4,7 @@ import { errorText } from "../../../lib/error_text.ts";
 import type { RowList as RowPage, StreamRow } from "../../../resources/data/datasets/schema.ts";
 import { api } from "../../data/api.ts";
 import { count, plural } from "../../data/format.ts";
+import { Button } from "../../kit/button.tsx";
 import { Empty, Skeleton } from "../../kit/page.tsx";
 import { setQuery } from "../../shell/router.ts";
 import type { ColumnView } from "./column_view.tsx";
@@ -41,7 +42,10 @@ export function Results({ id, snapshot, head, text, place, view }: Props) {
       </p>
       {rows.length === 0 && !done && error === undefined && <Skeleton height={HEIGHT} />}
       {rows.length === 0 && done && (
-        <Empty title="No row contains this text">
+        <Empty
+          title="No row contains this text"
+          action={<Button onClick={() => setQuery({ q: undefined })}>Clear the search</Button>}
+        >
           The text is searched in all columns, whatever its case. Try a shorter one.
         </Empty>
       )}

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Dataset, Snapshot } from "../../../resources/data/datasets/schema.ts";
 import { count } from "../../data/format.ts";
 import { useResource } from "../../data/resource.ts";
+import { may } from "../../data/session.ts";
 import { Button } from "../../kit/button.tsx";
 import { Card } from "../../kit/card.tsx";
 import { Empty, Skeleton } from "../../kit/page.tsx";
@@ -70,7 +71,11 @@ function AllRows({ id, snapshot, head, place, view }: AllProps) {
   void store.version.value;
   if (head === 0)
     return (
-      <Empty title="No row yet" command={`verk datasets append ${id} rows.jsonl`}>
+      <Empty
+        title="No row yet"
+        command={`verk datasets append ${id} rows.jsonl`}
+        action={may("training", false) && <Button onClick={() => setQuery({ add: "1" })}>Append rows</Button>}
+      >
         Append rows here, or from a program with POST /v1/datasets/{id}/rows.
       </Empty>
     );

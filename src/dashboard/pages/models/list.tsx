@@ -52,7 +52,6 @@ export function Page() {
   const search = queryOf("q") ?? "";
   const models = useModels(context);
   const [chosen, setChosen] = useState<Chosen>();
-  const [isPulling, setIsPulling] = useState(false);
   const mayWrite = may("inference", false);
   const needle = search.trim().toLowerCase();
   const fits = ({ name, architecture }: Model) => `${name} ${architecture}`.toLowerCase().includes(needle);
@@ -62,7 +61,7 @@ export function Page() {
       purpose="Base models, and everything that was made of them. Serve, train on, quantize or take home any of them."
       actions={
         mayWrite && (
-          <Button kind="primary" icon="plus" onClick={() => setIsPulling(true)}>
+          <Button kind="primary" icon="plus" onClick={() => setQuery({ pull: "1" })}>
             Pull from the hub
           </Button>
         )
@@ -113,7 +112,7 @@ export function Page() {
         </Card>
       </div>
       {chosen && <ImportModel chosen={chosen} onClose={() => setChosen(undefined)} />}
-      {isPulling && <PullModel onClose={() => setIsPulling(false)} />}
+      {queryOf("pull") === "1" && <PullModel onClose={() => setQuery({ pull: undefined })} />}
     </Frame>
   );
 }
