@@ -44,7 +44,7 @@ export async function jailedClient({ argv, env = {}, limits = {}, times = {} }: 
   const volumes = [{ from: packages.folder, to: "/mcp", writable: false }];
   const helper = buildJail(join(import.meta.dir, "../.."));
   const pids: number[] = [];
-  const transport = stdioTransport((io) => {
+  const transport = await stdioTransport((io) => {
     const run = startJailed(
       { path: helper },
       {

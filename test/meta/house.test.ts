@@ -68,7 +68,7 @@ const MAY: Record<string, string[]> = {
 
 /** Files of a resource that other resources may import, beside `service`, `table` and `schema`. */
 const PUBLIC: Record<string, string[]> = {
-  agents: ["apply", "listed"],
+  agents: ["apply", "listed", "tools/run"],
   api_keys: ["authenticate", "key_text"],
   billing: ["budget", "months", "run_time", "usage"],
   other_apis: [
@@ -116,7 +116,7 @@ const PUBLIC: Record<string, string[]> = {
   regions: ["clouds", "provider"],
   reward_functions: ["check", "processes", "resolve", "run"],
   rollouts: ["record"],
-  sessions: ["prepare", "usable", "workspace/files"],
+  sessions: ["exec/exec", "prepare", "usable", "workspace/files"],
   statistics: ["agreement", "describe", "drift", "paired"],
   traces: ["new_trace", "rollouts"],
   training_jobs: [

@@ -90,6 +90,12 @@ const PARSED: Record<string, [count: number, author: string]> = {
   "src/resources/data/datasets/stream/resolved.ts": [2, OWN_ROWS],
   "src/resources/data/datasets/stream/statistics.ts": [1, OWN_ROWS],
   "src/resources/data/datasets/stream/upload.ts": [2, "the fields of a form, and rows of a dry run that were checked"],
+  "src/resources/serving/agents/tools/run.ts": [1, ANSWER],
+  "src/resources/serving/agents/tools/stream.ts": [1, ANSWER],
+  "src/resources/serving/agents/tools/toolbox.ts": [
+    1,
+    "arguments of a model's call, limited by their length; objects alone",
+  ],
   "src/resources/serving/deployments/chat/captured_output.ts": [2, ANSWER],
   "src/resources/serving/deployments/chat/error_message.ts": [1, ANSWER],
   "src/resources/serving/deployments/chat/send.ts": [1, ANSWER],

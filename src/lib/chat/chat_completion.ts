@@ -111,6 +111,26 @@ const head = () => ({
   system_fingerprint: Fingerprint,
 });
 
+/** `type`, `arguments` and `output` as Groq names them, the others as in `mcp_call` of OpenAI's responses. */
+const ExecutedTools = later(() =>
+  z
+    .array(
+      z
+        .object({
+          index: z.int(),
+          type: z.literal("mcp"),
+          id: z.string().describe("The id of the model's call"),
+          server_label: z.string(),
+          name: z.string(),
+          arguments: z.string().describe("JSON text"),
+          output: z.string().nullable().describe("The text that the model read; null after an error"),
+          error: z.string().nullable(),
+        })
+        .meta({ id: "ChatExecutedTool" }),
+    )
+    .describe("Calls of an agent's MCP servers, which this server has made"),
+);
+
 export const ChatCompletion = later(() =>
   z
     .object({
@@ -126,6 +146,7 @@ export const ChatCompletion = later(() =>
             reasoning_content: z.string().optional().describe("The thoughts of the model, apart from its answer"),
             tool_calls: z.array(z.union([ToolCall, CustomCall])).optional(),
             function_call: FunctionCall.optional().describe("The call, if the request has functions"),
+            executed_tools: ExecutedTools.unwrap().optional(),
           }),
           logprobs: ChatLogprobs.nullable(),
           finish_reason: z.enum(FINISH_REASONS),
@@ -171,6 +192,7 @@ export const ChatCompletionChunk = later(() =>
             reasoning_content: z.string().optional(),
             function_call: FunctionCall.unwrap().partial().optional(),
             tool_calls: z.array(ToolCallDelta).optional(),
+            executed_tools: ExecutedTools.unwrap().optional(),
           }),
           logprobs: ChatLogprobs.nullable().optional(),
           finish_reason: z.enum(FINISH_REASONS).nullable(),

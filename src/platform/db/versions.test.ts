@@ -19,7 +19,8 @@ test("versions are numbered by name, found by every reference, and deleted one b
   const { ctx, workspaceA: workspaceId } = app;
   const add = (name: string, deployment: string) =>
     write(ctx.db, (tx) => {
-      const content = { description: null, deployment, systemPrompt: null, tools: [], sampling: {}, metadata: {} };
+      const shown = { description: null, deployment, systemPrompt: null, tools: [], sampling: {}, metadata: {} };
+      const content = { ...shown, maxTurns: null };
       return insert(tx, { ...next(tx, { workspaceId, name }, ctx.clock.now()), ...content });
     });
   const listed = (query: { name?: string; latest: boolean }) =>

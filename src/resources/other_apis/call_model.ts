@@ -4,6 +4,7 @@ import type { Ctx, Principal } from "../../context.ts";
 import { deepest, type Issue, schemaError } from "../../http/answer/issues.ts";
 import { ChatCompletionRequest } from "../../lib/chat/chat_completion.ts";
 import { resolveModel, withAgent } from "../serving/agents/apply.ts";
+import { withServers } from "../serving/agents/tools/run.ts";
 import { answer, type HttpCall } from "../serving/deployments/chat/answer.ts";
 import { withCheckpoint } from "../serving/deployments/checkpoint.ts";
 import { mustFind } from "../serving/deployments/served.ts";
@@ -45,5 +46,7 @@ export async function chat(
   const body = await withCheckpoint(ctx, principal.workspaceId, sent);
   const { deployment, ...agent } = resolveModel(ctx, principal.workspaceId, body.model);
   const by = { keyId: principal.keyId, conversationId: request.headers.get("x-conversation-id") ?? conversationId };
-  return answer(ctx, deployment, request, { path: "/chat/completions", body, ...by, ...agent });
+  return withServers(ctx, { request, principal }, { agentId: agent.agentId, body }, (turn, onTrace) =>
+    answer(ctx, deployment, request, { path: "/chat/completions", body: turn, onTrace, ...by, ...agent }),
+  );
 }

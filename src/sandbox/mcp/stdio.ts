@@ -13,9 +13,9 @@ const STDERR_CHARACTERS = 1_000;
 const NEWLINE = 0x0a;
 
 /** Starts the command of the server. Its input stays open until the jail is stopped. */
-export type StartServer = (io: JailIo) => JailRun;
+export type StartServer = (io: JailIo) => JailRun | Promise<JailRun>;
 
-export function stdioTransport(start: StartServer): Transport {
+export async function stdioTransport(start: StartServer): Promise<Transport> {
   let listener: Listener | undefined;
   const errors = new TextDecoder();
   let stderr = "";
@@ -32,7 +32,7 @@ export function stdioTransport(start: StartServer): Transport {
       if (!(error instanceof OutsideError)) throw error;
     }
   });
-  const run = start({
+  const run = await start({
     stdin: "open",
     async onOutput(output) {
       if (output.stream === "stderr") {

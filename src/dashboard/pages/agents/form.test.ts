@@ -10,14 +10,15 @@ const AGENT = {
   deployment: "demo",
   system_prompt: "Be brief.",
   tools: [{ type: "function" }],
+  max_turns: 4,
   metadata: {},
   created_at: "",
   sampling: { temperature: 0.5, max_completion_tokens: 64, stop: "END" },
 };
 
 test("a version becomes a form and the form the next version, without a loss", () => {
-  const { name, deployment, system_prompt, tools, sampling } = AGENT;
-  expect(bodyOf(formOf(AGENT))).toEqual({ name, deployment, system_prompt, tools, sampling });
+  const { name, deployment, system_prompt, tools, sampling, max_turns } = AGENT;
+  expect(bodyOf(formOf(AGENT))).toEqual({ name, deployment, system_prompt, tools, sampling, max_turns });
   expect(bodyOf({ ...EMPTY, name: " a ", deployment: "d" })).toEqual({
     name: "a",
     deployment: "d",

@@ -5,7 +5,11 @@ import type { Agent } from "../../../resources/serving/agents/schema.ts";
 const FIGURES = { temperature: "temperature", top_p: "top_p", most: "max_completion_tokens", seed: "seed" } as const;
 type Figure = keyof typeof FIGURES;
 
-export type Form = Record<"name" | "description" | "deployment" | "prompt" | "tools" | "more" | Figure, string>;
+/** `turns` has no input: the next version keeps it. */
+export type Form = Record<
+  "name" | "description" | "deployment" | "prompt" | "tools" | "turns" | "more" | Figure,
+  string
+>;
 
 export const EMPTY: Form = {
   name: "",
@@ -13,6 +17,7 @@ export const EMPTY: Form = {
   deployment: "",
   prompt: "",
   tools: "",
+  turns: "",
   more: "",
   temperature: "",
   top_p: "",
@@ -23,7 +28,8 @@ export const EMPTY: Form = {
 const json = (value: unknown) => JSON.stringify(value, null, 2);
 
 /** The newest version, to be changed into the next one. Fields without an input of their own are JSON in `more`. */
-export function formOf({ name, description, deployment, system_prompt: prompt, tools, sampling }: Agent): Form {
+export function formOf({ name, description, deployment, system_prompt: prompt, tools, ...agent }: Agent): Form {
+  const { sampling, max_turns: turns } = agent;
   const figures = Object.entries(FIGURES).map(([key, field]) => [key, textOf(sampling[field])]);
   const figureFields: readonly string[] = Object.values(FIGURES);
   const more = Object.fromEntries(Object.entries(sampling).filter(([field]) => !figureFields.includes(field)));
@@ -34,6 +40,7 @@ export function formOf({ name, description, deployment, system_prompt: prompt, t
     description: description ?? "",
     prompt: prompt ?? "",
     tools: tools.length === 0 ? "" : json(tools),
+    turns: textOf(turns),
     more: Object.keys(more).length === 0 ? "" : json(more),
     ...(Object.fromEntries(figures) as Pick<Form, Figure>),
   };
@@ -72,6 +79,7 @@ export function bodyOf(form: Form): object {
     ...(form.prompt === "" ? {} : { system_prompt: form.prompt }),
     tools: form.tools.trim() === "" ? [] : parse(form.tools),
     sampling: { ...more, ...figures },
+    ...(form.turns === "" ? {} : { max_turns: Number(form.turns) }),
   };
 }
 

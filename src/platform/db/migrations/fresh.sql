@@ -11,7 +11,7 @@ CREATE TABLE agents (
   metadata      TEXT NOT NULL,
   created_at    INTEGER NOT NULL,
   deleted_at    INTEGER
-) STRICT;
+, max_turns INTEGER) STRICT;
 CREATE TABLE annotation_item_sources (
   source_id TEXT NOT NULL,
   item_id   TEXT NOT NULL REFERENCES annotation_items (id) ON DELETE CASCADE,

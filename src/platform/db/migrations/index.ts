@@ -66,6 +66,7 @@ import m0093 from "./0093_teacher.sql" with { type: "text" };
 import m0094 from "./0094_vector_stores.sql" with { type: "text" };
 import m0095 from "./0095_key_priority.sql" with { type: "text" };
 import m0096 from "./0096_kv_type.sql" with { type: "text" };
+import m0097 from "./0097_agent_turns.sql" with { type: "text" };
 import fresh from "./fresh.sql" with { type: "text" };
 
 export type Migration = { readonly version: number; readonly name: string; readonly sql: string };
@@ -138,11 +139,12 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 94, name: "0094_vector_stores", sql: m0094 },
   { version: 95, name: "0095_key_priority", sql: m0095 },
   { version: 96, name: "0096_kv_type", sql: m0096 },
+  { version: 97, name: "0097_agent_turns", sql: m0097 },
 ];
 
 /** Makes a new database at once. Generated too. */
 export const FRESH: string = fresh;
 
 /** The fingerprints of a fresh database (see ../schema.ts): of its parts, and of its texts. */
-export const SCHEMA = "635f9dd7758a2caf02b348557f7ed7c6dc0f74ed63b00ae766441521d9f37680";
-export const FRESH_TEXTS = "02eda5fcd6590586dfeb70f7f12fc7fe9706e6c1419cbfdd3201380c78691695";
+export const SCHEMA = "e802ecf41357015cbdd13cc5f5aa77afb8f20a8fac6894d8597fecaaa1b89f68";
+export const FRESH_TEXTS = "c0c342b602179e51b9ab295fabcffcf17fc22d79d57a48221d5ec4f5edc773fb";

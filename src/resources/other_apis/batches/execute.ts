@@ -6,6 +6,7 @@ import { EmbeddingRequest } from "../../../lib/chat/embedding.ts";
 import { AppError } from "../../../lib/errors.ts";
 import { newId } from "../../../lib/ids.ts";
 import { resolveModel, withAgent } from "../../serving/agents/apply.ts";
+import { refuseServers } from "../../serving/agents/tools/run.ts";
 import { mustInfer } from "../../serving/deployments/chat/generate.ts";
 import type { InferenceRequest } from "../../serving/deployments/chat/infer.ts";
 import { mustFind } from "../../serving/deployments/served.ts";
@@ -40,6 +41,7 @@ function chat(ctx: Ctx, run: Run, body: object): Promise<Answer> {
   const { workspaceId } = run.batch;
   const request = parsedAs(ChatCompletionRequest, withAgent(ctx, workspaceId, body) as never);
   const { deployment, ...agent } = resolveModel(ctx, workspaceId, request.model);
+  refuseServers(ctx, workspaceId, agent.agentId);
   return send(ctx, run, deployment, { path: "/chat/completions", body: request, ...agent });
 }
 

@@ -9,6 +9,7 @@ import { AppError } from "../../../lib/errors.ts";
 import { write } from "../../../platform/db/db.ts";
 import { oldestOfEach } from "../../../platform/db/oldest_of_each.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
+import { refuseServers } from "../../serving/agents/tools/run.ts";
 import { generate } from "../../serving/deployments/chat/generate.ts";
 import { mustFit } from "../conversations/append.ts";
 import { appendAnswer } from "../conversations/context.ts";
@@ -76,7 +77,8 @@ export async function answerOf(ctx: Ctx, row: Task, signal: AbortSignal): Promis
   const { workspaceId, keyId, task } = row;
   if (!task) throw new Error("a background response without its request");
   const { model, messages, stream: _stream, n: _n, ...params } = task;
-  const { deployment } = resolveModel(ctx, workspaceId, model);
+  const { deployment, agentId } = resolveModel(ctx, workspaceId, model);
+  refuseServers(ctx, workspaceId, agentId);
   const by = { workspaceId, deploymentId: deployment.id, keyId, background: true, signal };
   const generation = await generate(ctx, { ...by, messages, params });
   const usage = { prompt_tokens: generation.promptTokens, completion_tokens: generation.completionTokens };

@@ -14,6 +14,7 @@ import { Deleted, flagText, numberText } from "../../../lib/schema.ts";
 import { durable, write } from "../../../platform/db/db.ts";
 import { mustBeOpen } from "../../data/storage_usage/service.ts";
 import { resolveModel } from "../../serving/agents/apply.ts";
+import { refuseServers } from "../../serving/agents/tools/run.ts";
 import { recordRefusals } from "../../serving/deployments/chat/refusals.ts";
 import { type Caller, callModel, chat, chatBody } from "../call_model.ts";
 import { appendAnswer, contextOf } from "../conversations/context.ts";
@@ -123,7 +124,7 @@ export const routes = (ctx: Ctx) => {
     const head = { id: newId("resp", now), createdAt: now, model, request: body };
     const stored = { workspaceId, keyId, input };
     if (body.background) {
-      resolveModel(ctx, workspaceId, model); // an unknown model is refused at once
+      refuseServers(ctx, workspaceId, resolveModel(ctx, workspaceId, model).agentId); // refused at once, like an unknown model
       const row = responses.store(ctx, { ...stored, task, response: blankResponse(head, "queued") });
       ctx.state.responses.bell.resolve();
       ctx.wake("responses.run");

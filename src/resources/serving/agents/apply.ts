@@ -32,7 +32,8 @@ type Merged = Pick<AgentRow, "name" | "version" | "systemPrompt" | "tools" | "sa
 /** Pure. A field of the request overrides that of the agent; null counts as absent. */
 export function merge({ name, version, systemPrompt, tools, sampling }: Merged, body: Fields): Fields {
   const fields = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
-  const defaults: Fields = { ...sampling, ...(tools.length > 0 ? { tools } : {}) };
+  const functions = tools.filter(({ type }) => type === "function"); // servers are asked for their tools in the chat
+  const defaults: Fields = { ...sampling, ...(functions.length > 0 ? { tools: functions } : {}) };
   // max_tokens is the older name: with the agent's max_completion_tokens beside it, it would have no effect.
   if (fields["max_tokens"] !== undefined) delete defaults["max_completion_tokens"];
   // The choice of the agent may name one of its own tools.

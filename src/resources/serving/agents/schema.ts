@@ -4,10 +4,12 @@ import { isId } from "../../../lib/ids.ts";
 import { DateTime, Label, later, Metadata } from "../../../lib/schema.ts";
 import { isoTime } from "../../../lib/time.ts";
 import type { AgentRow } from "./table.ts";
+import { McpServer } from "./tools/schema.ts";
 
 const MAX_TOOLS = 128;
 const MAX_PROMPT = 100_000;
 const MAX_STOPS = 16;
+const MOST_TURNS = 100;
 
 /** The limits are those of a chat request, which checks the merged fields again. */
 const StopText = z.string().min(1).max(256);
@@ -40,8 +42,12 @@ const agentFields = () => ({
   description: z.string().nullable(),
   deployment: z.string().describe("Name or id of the deployment that answers"),
   system_prompt: z.string().nullable(),
-  tools: z.array(z.record(z.string(), z.unknown())).describe("As in a chat request"),
+  tools: z.array(z.record(z.string(), z.unknown())).describe("Functions as in a chat request, and MCP servers"),
   sampling: z.record(z.string(), z.unknown()).describe("Fields of a chat request that the agent sets"),
+  max_turns: z
+    .int()
+    .nullable()
+    .describe("Turns of one chat, in which this server calls tools of MCP servers. null: 10"),
   metadata: z.record(z.string(), z.string()),
   created_at: DateTime,
 });
@@ -65,7 +71,23 @@ export const CreateAgent = later(() =>
         .max(MAX_PROMPT)
         .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
         .nullish(),
-      tools: z.array(Tool).max(MAX_TOOLS).optional(),
+      tools: z
+        .array(z.discriminatedUnion("type", [Tool.unwrap(), McpServer.unwrap()]))
+        .max(MAX_TOOLS)
+        .superRefine((tools, { addIssue }) => {
+          const labels = tools.map((tool) => (tool.type === "mcp" ? tool.server_label : undefined));
+          const twice = labels.findIndex((label, i) => label !== undefined && labels.indexOf(label) !== i);
+          if (twice >= 0)
+            addIssue({ code: "custom", path: [twice, "server_label"], message: "another server has the same label" });
+        })
+        .optional()
+        .describe("Functions, whose calls go to the client, and MCP servers, whose tools this server calls"),
+      max_turns: z
+        .int()
+        .min(1)
+        .max(MOST_TURNS)
+        .nullish()
+        .describe("Turns of one chat, in which this server calls tools of MCP servers. Default: 10"),
       sampling: Sampling.optional().describe("Defaults of chat requests. A field of a request overrides its default"),
       metadata: Metadata.optional(),
     })
@@ -83,6 +105,7 @@ export const present = (row: AgentRow): Agent => ({
   system_prompt: row.systemPrompt,
   tools: row.tools,
   sampling: row.sampling,
+  max_turns: row.maxTurns,
   metadata: row.metadata,
   created_at: isoTime(row.createdAt),
 });

@@ -49,6 +49,7 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateAgent): Agent
       systemPrompt: input.system_prompt ?? null,
       tools: input.tools ?? [],
       sampling: input.sampling ?? {},
+      maxTurns: input.max_turns ?? null,
       metadata: input.metadata ?? {},
     });
     emit(tx, "agent.created", { workspaceId, now }, report(row));
@@ -68,7 +69,8 @@ function mustBeDeployed(ctx: Ctx, workspaceId: string, deployment: string) {
 
 /** A chat request with these fields must pass, so that a later request with the agent does. */
 function mustBeUsable({ tools, sampling }: CreateAgent) {
-  const request = { ...sampling, tools, messages: [{ role: "user", content: "" }] };
+  const functions = tools?.filter(({ type }) => type === "function");
+  const request = { ...sampling, tools: functions, messages: [{ role: "user", content: "" }] };
   const issue = ChatCompletionRequest.safeParse(request).error?.issues[0];
   if (!issue) return;
   const [field = "", ...rest] = issue.path.map(String);

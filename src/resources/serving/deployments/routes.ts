@@ -18,6 +18,7 @@ import { runTime } from "../../money/billing/run_time.ts";
 import { storing } from "../../other_apis/completions/storing.ts";
 import { bringCheckpoint } from "../../training/training_jobs/artifacts/job_models.ts";
 import { resolveModel, withAgent } from "../agents/apply.ts";
+import { withServers } from "../agents/tools/run.ts";
 import { answer, type HttpCall } from "./chat/answer.ts";
 import { listRequests } from "./chat/records.ts";
 import { recordRefusals } from "./chat/refusals.ts";
@@ -224,8 +225,10 @@ const byName = (ctx: Ctx) => {
 const deploymentOf = (ctx: Ctx, { workspaceId }: { workspaceId: string }, id: string) =>
   deployments.mustGet(ctx, workspaceId, id);
 
+const isChat = (path: HttpCall["path"], body: object): body is ChatCompletionRequest =>
+  path === "/chat/completions" && "messages" in body;
 const isStored = (path: HttpCall["path"], body: object): body is ChatCompletionRequest =>
-  path === "/chat/completions" && "store" in body && body.store === true;
+  isChat(path, body) && body.store === true;
 
 type Caller = { request: Request; principal: Principal };
 
@@ -234,8 +237,12 @@ function infer(ctx: Ctx, row: DeploymentRow, { request, principal }: Caller, cal
   const { isOfLlama } = stateOf(request);
   const { path, body } = call;
   const whole = { ...call, keyId: principal.keyId, conversationId, isOfLlama };
-  if (isStored(path, body))
-    return storing(ctx, { request, principal, body }, (sent) => answer(ctx, row, request, { ...whole, body: sent }));
+  const send = (sent: ChatCompletionRequest) =>
+    withServers(ctx, { request, principal }, { agentId: call.agentId ?? null, body: sent }, (turn, onTrace) =>
+      answer(ctx, row, request, { ...whole, body: turn, onTrace }),
+    );
+  if (isStored(path, body)) return storing(ctx, { request, principal, body }, send);
+  if (call.agentId && isChat(path, body)) return send(body);
   return answer(ctx, row, request, whole, { isLast: true });
 }
 

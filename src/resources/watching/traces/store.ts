@@ -161,15 +161,18 @@ function parametersOf(parameters: Readonly<Record<string, unknown>>, clean: Clea
 }
 
 /** Tools have names of clients: each name is cleaned. */
-const spansOf = ({ spans, durationMs }: NewTrace, toolCalls: readonly string[], clean: Clean): Span[] => [
-  ...spans.map((span) => (span.name === "tool_call" ? { ...span, attributes: clean(span.attributes) } : span)),
-  ...toolCalls.map((tool) => ({
-    name: "tool_call" as const,
-    start_ms: durationMs,
-    duration_ms: 0,
-    attributes: { tool },
-  })),
-];
+const spansOf = ({ spans, durationMs }: NewTrace, toolCalls: readonly string[], clean: Clean): Span[] => {
+  const hasCalls = spans.some(({ name }) => name === "tool_call"); // calls that were timed
+  return [
+    ...spans.map((span) => (span.name === "tool_call" ? { ...span, attributes: clean(span.attributes) } : span)),
+    ...(hasCalls ? [] : toolCalls).map((tool) => ({
+      name: "tool_call" as const,
+      start_ms: durationMs,
+      duration_ms: 0,
+      attributes: { tool },
+    })),
+  ];
+};
 
 const COLUMNS = Object.entries(getTableColumns(traces)).filter(([key]) => key !== "seq");
 

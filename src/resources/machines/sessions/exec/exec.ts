@@ -6,10 +6,10 @@ import { newId } from "../../../../lib/ids.ts";
 import type { SseMessage } from "../../../../lib/net/sse.ts";
 import { MIB, SECOND_MS } from "../../../../lib/units.ts";
 import { volumeOf, workspaceOf } from "../../../../sandbox/files/sandbox_dir.ts";
-import { startJailed } from "../../../../sandbox/jail/jail.ts";
+import { type JailIo, startJailed } from "../../../../sandbox/jail/jail.ts";
 import { sessionJail } from "../../../../sandbox/jail/session_jail.ts";
 import { SESSION_ENV, sessionMounts } from "../../../../sandbox/jail/session_root.ts";
-import type { JailEnd, JailSpec } from "../../../../sandbox/jail/types.ts";
+import type { JailEnd, JailRun, JailSpec } from "../../../../sandbox/jail/types.ts";
 import type { CreateExec, Exec } from "../schema.ts";
 import * as sessions from "../service.ts";
 import type { SessionRow } from "../table.ts";
@@ -122,20 +122,49 @@ export function stream(ctx: Ctx, admitted: AdmittedExec): (left: AbortSignal) =>
 
 type OnText = (stream: "stdout" | "stderr", text: string) => void;
 
-function start(ctx: Ctx, admitted: AdmittedExec, onText: OnText): Promise<Exec> {
-  const { row, release } = admitted;
+const start = (ctx: Ctx, admitted: AdmittedExec, onText: OnText): Promise<Exec> =>
+  occupy(ctx, admitted, () => jailed(ctx, admitted, onText));
+
+/** The session is busy until the work has ended, which also gives back the permit. */
+function occupy<T>(ctx: Ctx, { row, release }: AdmittedExec, work: () => Promise<T>): Promise<T> {
   const live = ctx.state.sessions.of(row);
   return live.use(ctx.clock, async () => {
     try {
       live.running++;
       sessions.countExec(ctx, row.id);
-      return await jailed(ctx, admitted, onText);
+      return await work();
     } finally {
       live.running--;
       live.usage = undefined;
       release();
     }
   });
+}
+
+/** Starts a program whose input the caller may keep open. Its output goes to `io` alone. */
+export function startProgram(ctx: Ctx, admitted: AdmittedExec, io: JailIo): Promise<JailRun> {
+  const { row, signal } = admitted;
+  const { promise, resolve, reject } = Promise.withResolvers<JailRun>();
+  const run = async () => {
+    const { warning: _, ...disk } = await diskLimits(ctx, row);
+    signal.throwIfAborted(); // the directory may be removed already
+    const jail = startJailed(sessionJail(ctx.config.data_dir), specOf(ctx, { ...admitted, disk }), io);
+    resolve(jail);
+    await untilEnd(ctx, row, jail, signal);
+    await writeBack(ctx, row);
+  };
+  occupy(ctx, admitted, run).catch(reject);
+  return promise;
+}
+
+/** Stops the jail when the signal aborts. */
+async function untilEnd(ctx: Ctx, row: SessionRow, jail: JailRun, signal: AbortSignal): Promise<JailEnd> {
+  const stop = () => void jail.stop();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
+  if (end.reason === "disk") ctx.state.sessions.of(row).mayBeFull = true;
+  return end;
 }
 
 async function jailed(ctx: Ctx, { row, body, seconds, signal }: AdmittedExec, onText: OnText): Promise<Exec> {
@@ -151,14 +180,10 @@ async function jailed(ctx: Ctx, { row, body, seconds, signal }: AdmittedExec, on
     onOutput: output.push,
     maxBytes: ctx.config.sessions.output_bytes,
   });
-  const stop = () => void jail.stop();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
-  const end = await jail.ended.finally(() => signal.removeEventListener("abort", stop));
+  const end = await untilEnd(ctx, row, jail, signal);
   const duration_ms = Math.round(performance.now() - began);
   const truncated = end.dropped.stdout + end.dropped.stderr > 0;
   if (!truncated) output.end(); // After a truncation the last character may be incomplete; drop it.
-  if (end.reason === "disk") ctx.state.sessions.of(row).mayBeFull = true;
   const volume_errors = await writeBack(ctx, row);
   return { ...of, ...outcomeOf(end), ...silent, truncated, duration_ms, warning, volume_errors };
 }

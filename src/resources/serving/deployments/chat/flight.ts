@@ -3,6 +3,7 @@ import type { Ctx } from "../../../../context.ts";
 import { boundedPriority, type Priority } from "../../../../lib/chat/priority.ts";
 import { newId } from "../../../../lib/ids.ts";
 import { priorityOf } from "../../../access/api_keys/service.ts";
+import type { NewTrace } from "../../../watching/traces/new_trace.ts";
 import * as traces from "../../../watching/traces/service.ts";
 import { admitBackground } from "../fleet/background.ts";
 import { type Live, type Lora, liveOf, type Replica, type Usage } from "../fleet/fleet.ts";
@@ -44,6 +45,8 @@ export type InferenceCall = {
   onBegin?: () => void;
   /** A rollout records the tokens of the answer. */
   recording?: Recording;
+  /** Takes the trace of the request, and stores it later. */
+  onTrace?: ((trace: NewTrace) => void) | undefined;
 };
 
 /** The end of a request that a rollout records. */
@@ -260,23 +263,22 @@ export class Flight {
       firstTokenMs,
       waitedMs: waitsFor === undefined ? 0 : (attachedMs ?? latencyMs),
     });
-    traces.record(
-      ctx,
-      toTrace({
-        id: this.traceId,
-        row,
-        call: this.call,
-        startedAt: this.#createdAt,
-        durationMs: latencyMs,
-        outcome,
-        used,
-        timeline: this.#timeline,
-        output: this.#output,
-        adapter: chosen ?? this.#replica?.adapter?.name ?? null,
-        model,
-        together,
-      }),
-    );
+    const trace = toTrace({
+      id: this.traceId,
+      row,
+      call: this.call,
+      startedAt: this.#createdAt,
+      durationMs: latencyMs,
+      outcome,
+      used,
+      timeline: this.#timeline,
+      output: this.#output,
+      adapter: chosen ?? this.#replica?.adapter?.name ?? null,
+      model,
+      together,
+    });
+    if (this.call.onTrace) this.call.onTrace(trace);
+    else traces.record(ctx, trace);
   }
 
   /** An aborted request may never have reached the worker. Then its usage never comes. */
