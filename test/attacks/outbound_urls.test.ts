@@ -26,8 +26,14 @@ const SINKS: Record<string, (on: DetectingApp, url: string) => Promise<{ status:
   "POST /v1/webhooks": (on, url) => sent(on, "POST", "/v1/webhooks", { url }),
   "PUT /v1/config (webhookUrl)": (on, url) => sent(on, "PUT", "/v1/config", { webhookUrl: url }),
   "POST /api/detect/url": (on, url) => sent(on, "POST", "/api/detect/url", { url }),
+  "POST /v1/agents (server_url)": (on, url) => sent(on, "POST", "/v1/agents", agentWith(url)),
   "PUT tracker": (on, url) => sent(on, "PUT", TRACKER, { type: "mlflow", base_url: url, project: "p" }),
 };
+const agentWith = (url: string) => ({
+  name: "helper",
+  deployment: "none",
+  tools: [{ type: "mcp", server_label: "a", server_url: url }],
+});
 async function sent(on: DetectingApp, method: string, path: string, json: unknown) {
   const { status, body } = await on.call(method, path, json);
   return { status, code: body.code ?? body.error?.code ?? null };

@@ -10,6 +10,7 @@ import { issueText } from "../../../lib/text/issue.ts";
 import { write } from "../../../platform/db/db.ts";
 import { preparedInsert } from "../../../platform/db/row.ts";
 import { versionsOf } from "../../../platform/db/versions.ts";
+import { judgeUrl, networkPolicy } from "../../../platform/network/address.ts";
 import { isServedName, mustFind as mustFindDeployment } from "../deployments/served.ts";
 import { type CreateAgent, present, report } from "./schema.ts";
 import { type AgentRow, agents } from "./table.ts";
@@ -34,6 +35,7 @@ export const list = (ctx: Ctx, workspaceId: string, query: ListQuery) =>
 
 export function create(ctx: Ctx, workspaceId: string, input: CreateAgent): AgentRow {
   const now = ctx.clock.now();
+  mustBeOutside(ctx, input);
   mustBeDeployed(ctx, workspaceId, input.deployment);
   mustBeUsable(input);
   const { name } = input;
@@ -55,6 +57,21 @@ export function create(ctx: Ctx, workspaceId: string, input: CreateAgent): Agent
     emit(tx, "agent.created", { workspaceId, now }, report(row));
     return row;
   });
+}
+
+/** Refuses addresses of servers that the guard would refuse at each connection. A name is resolved at the connection. */
+function mustBeOutside({ config }: Ctx, { tools = [] }: CreateAgent) {
+  const policy = networkPolicy(config.network);
+  for (const [i, tool] of tools.entries()) {
+    if (tool.type !== "mcp" || tool.server_url === undefined) continue;
+    const verdict = judgeUrl(tool.server_url, policy, { allowHttp: true });
+    if (verdict.allowed) continue;
+    throw new AppError(
+      "url_not_allowed",
+      `tools.${i}.server_url: ${verdict.reason}. Use a public address, or ask the operator to allow this one with network.allow`,
+      { param: `/tools/${i}/server_url` },
+    );
+  }
 }
 
 function mustBeDeployed(ctx: Ctx, workspaceId: string, deployment: string) {

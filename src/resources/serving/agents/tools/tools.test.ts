@@ -234,14 +234,22 @@ describe("a bad server", () => {
     expect(server.calls()).toEqual([]);
   });
 
-  test("that cannot be reached, or is inside, fails the chat with its label", async () => {
+  test("at an inner address is refused with the agent", async () => {
+    const app = open();
+    for (const server_url of ["http://10.1.2.3/mcp", "http://localhost/mcp", "https://[::1]/mcp", "ftp://a.example/"]) {
+      const tools = [{ ...FREE, server_url }];
+      const { status, body } = await app.call("POST", "/v1/agents", { name: "helper", deployment: "served", tools });
+      expect([status, body.error.code, body.error.param]).toEqual([400, "url_not_allowed", "/tools/0/server_url"]);
+    }
+  });
+
+  test("that cannot be reached fails the chat with its label", async () => {
     const server = sums();
-    const { app } = await agentWith([], server, { server_url: "http://127.0.0.1:9/mcp" });
+    const { app } = await agentWith([], server);
+    await server.stop();
     const { status, body } = await chat(app);
     expect([status, body.error.code]).toEqual([502, "fetch_failed"]);
     expect(body.error.message).toContain("MCP server sums");
-    await createAgent(app, [{ ...FREE, server_url: "http://10.1.2.3/mcp" }]);
-    expect((await chat(app)).body.error.message).toContain("cannot be used");
     const { text } = await streamed(app);
     expect(text).toContain("fetch_failed");
   });
