@@ -12,7 +12,7 @@ import { resolverFields, uploadInputs } from "./inputs.ts";
 import { type Fault, located, readJobFile } from "./job_file.ts";
 import { type Body, flaggedOf, requestOf } from "./request.ts";
 import { readRewards } from "./rewards.ts";
-import { printSweep, type Trial, trialsOf, withTrial } from "./sweep.ts";
+import { printSweep, splitSettings, type Trial, trialsOf, withTrial } from "./sweep.ts";
 
 const text = (value: string, doc: string) => ({ type: "string", value, doc }) as const;
 const one = (value: string, choices: readonly string[], doc: string) =>
@@ -37,7 +37,10 @@ const FLAGS = {
     "FILE|NAME",
     "File with code that maps the rows before training: resolve(row) returns a row, a list or nothing. Or a stored data resolver by name, name@3 or id",
   ),
-  set: many("NAME=VALUE", "Hyperparameter, such as learning_rate=1e-4; repeatable"),
+  set: many(
+    "NAME=VALUE",
+    "Hyperparameter, such as learning_rate=1e-4; repeatable. Several values, such as 1e-4,3e-4, are a sweep",
+  ),
   sweep: many(
     "NAME=A,B,C",
     "One job for each value of a hyperparameter, in one group; repeatable, for each combination. With --watch a table at the end",
@@ -138,7 +141,9 @@ export const create = command({
     1: "failed: the job was rejected, is not valid (--dry-run) or did not complete (--watch)",
     [INTERRUPTED]: "interrupted: a job that was created continues on the server",
   },
-  async run({ file: named, "dry-run": dryRun, watch, json, sweep, ...flags }, argument) {
+  async run({ file: named, "dry-run": dryRun, watch, json, sweep: swept, ...others }, argument) {
+    const { set, sweep } = splitSettings(others.set, swept);
+    const flags = { ...others, set };
     if (argument !== undefined && named !== undefined)
       throw new UsageError("jobs create: give the file as the argument or with --file, not both");
     const path = argument ?? named;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { trialsOf, withTrial } from "./sweep.ts";
+import { splitSettings, trialsOf, withTrial } from "./sweep.ts";
 
 test("a sweep has a job for each value, and one for each combination of several settings", () => {
   expect(trialsOf([])).toEqual([{}]);
@@ -14,6 +14,19 @@ test("a sweep has a job for each value, and one for each combination of several 
     { beta: "1", loss_type: "grpo" },
     { beta: "1", loss_type: "dapo" },
   ]);
+});
+
+test("several values of --set are a sweep; a list, a sentence and one value are not", () => {
+  const one = [
+    "beta=0",
+    "reward_clip_range=[-1,1]",
+    "distillation_prompt=Yes, {prompt}",
+    'chat_template_kwargs={"a":1,"b":2}',
+  ];
+  expect(splitSettings([...one, "learning_rate=1e-4,3e-4"], ["beta=0,1"])).toEqual({
+    set: one,
+    sweep: ["learning_rate=1e-4,3e-4", "beta=0,1"],
+  });
 });
 
 test("a sweep of one value, of none, or of too many jobs is refused", () => {

@@ -28,6 +28,15 @@ export function trialsOf(flags: readonly string[]): Trial[] {
   return trials;
 }
 
+/** Several values without spaces, quotes or brackets: a list of JSON and a sentence are one value. */
+const SEVERAL = /^[A-Za-z_]\w*=[^\s,"'[\]{}]+(,[^\s,"'[\]{}]+)+$/;
+
+/** `--set NAME=A,B` is a sweep, as `--sweep NAME=A,B`. */
+export function splitSettings(set: readonly string[], sweep: readonly string[]): { set: string[]; sweep: string[] } {
+  const isSweep = (flag: string) => SEVERAL.test(flag);
+  return { set: set.filter((flag) => !isSweep(flag)), sweep: [...set.filter(isSweep), ...sweep] };
+}
+
 /** The request of one trial. Its output is named after the values, and the group holds the sweep together. */
 export function withTrial(body: Body, trial: Trial): Body {
   const values = Object.entries(trial);

@@ -34,7 +34,7 @@ const LoopState = z.strictObject({
   /** Number of tokens that the model has been trained on. */
   tokens: z.int().min(0),
   order: z.strictObject({ seed: z.int(), epoch: z.int(), position: z.int() }),
-  /** What the choice of prompts knows of them. Checkpoints of older versions have none. */
+  /** History of the prompts, from which the next ones are chosen. Checkpoints of older versions have none. */
   curriculum: z
     .strictObject({
       draws: z.int(),

@@ -23,9 +23,9 @@ export type CurriculumOptions = {
 };
 
 /** One prompt: visits, means of rewards and of their variance within a visit, visits in a row that were solved, share of solved ones. */
-type Seen = { visits: number; mean: number; variance: number; solvedVisits: number; solvedShare: number };
+type Visits = { visits: number; mean: number; variance: number; solvedVisits: number; solvedShare: number };
 /** `draws` counts the draws. `changes`: draws since the buffer of `replay` last changed. */
-export type CurriculumState = { draws: number; unchanged: number; seen: [number, Seen][] };
+export type CurriculumState = { draws: number; unchanged: number; seen: [number, Visits][] };
 
 export type Curriculum = {
   draw: (count: number) => number[];
@@ -44,14 +44,14 @@ const CURRICULUM = 7; // distinguishes these draws from others with the same see
 export function openCurriculum(order: Order, options: CurriculumOptions, from: CurriculumState | null): Curriculum {
   const { rows, seed, sampling, retireAfter, replayShare } = options;
   const solvedReward = options.solvedReward ?? Number.POSITIVE_INFINITY;
-  const seen = new Map<number, Seen>(from?.seen ?? []);
+  const seen = new Map<number, Visits>(from?.seen ?? []);
   let draws = from?.draws ?? 0;
   let unchanged = from?.unchanged ?? 0;
   let replayed = 0;
 
   const isRetired = (prompt: number) => retireAfter !== null && (seen.get(prompt)?.solvedVisits ?? 0) >= retireAfter;
   const countRetired = () => [...seen.keys()].filter(isRetired).length;
-  const isRare = ({ solvedShare }: Seen) => solvedShare > 0 && solvedShare <= RARE;
+  const isRare = ({ solvedShare }: Visits) => solvedShare > 0 && solvedShare <= RARE;
   const buffer = () =>
     [...seen]
       .filter(([prompt, each]) => isRare(each) && !isRetired(prompt))
@@ -72,7 +72,7 @@ export function openCurriculum(order: Order, options: CurriculumOptions, from: C
   function byDifficulty(count: number): number[] {
     const random = openRandom(seed, CURRICULUM, draws);
     const largest = [...seen.values()].reduce((most, { variance }) => Math.max(most, variance), 0);
-    const weightOf = (each: Seen | undefined) =>
+    const weightOf = (each: Visits | undefined) =>
       each === undefined || largest === 0 ? 1 : Math.max(LEAST_WEIGHT, each.variance / largest);
     const keys: { prompt: number; key: number }[] = [];
     const left = rows - countRetired();
@@ -114,7 +114,7 @@ export function openCurriculum(order: Order, options: CurriculumOptions, from: C
       const before = seen.get(prompt);
       const wasRare = before !== undefined && isRare(before);
       const moved = (old: number | undefined, now: number) => (old === undefined ? now : old + NEWEST * (now - old));
-      const after: Seen = {
+      const after: Visits = {
         visits: (before?.visits ?? 0) + 1,
         mean: moved(before?.mean, mean),
         variance: moved(before?.variance, variance),

@@ -79,7 +79,7 @@ export type Method = {
   /** Epochs passed so far. */
   epoch: () => number;
   order: () => OrderState;
-  /** What the choice of prompts knows of them. Null: nothing is needed. */
+  /** History of the prompts, from which the next ones are chosen. Null: they are not. */
   curriculum: () => CurriculumState | null;
   /** The rest of a generation, to be stored beside the state; null: nothing. */
   left: () => string | null;
