@@ -24,7 +24,6 @@ export const programConfig = (root: string, entry: string) =>
       join(root, "src/outside_thread.ts"),
       ...[
         "serving/engine/thread/thread.ts",
-        "serving/engine/prefixes/lane.ts",
         "serving/vision/thread.ts",
         "detector/lane.ts",
       ].map((file) => join(root, "src/workers", file)),

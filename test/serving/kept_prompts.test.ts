@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 /** The first bytes of a block name its format. */
-const FORMAT = "VKP1";
+const FORMAT = "VKP2";
 const LONG = "A long beginning that every turn of the talk has, word for word, from the first to the last. ".repeat(4);
 
 const chat = async (id: string, text: string, key = server.key) => {

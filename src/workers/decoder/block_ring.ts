@@ -5,7 +5,7 @@
 import type { Device, HostMemory } from "../../native/cuda/decode/kernels.ts";
 import type { BlockLanes, BlockStore } from "./types.ts";
 
-const PLACES = 16;
+const PLACES = 32;
 const WRITES = PLACES / 2; // at once
 const PAUSE_MS = 2;
 
@@ -16,9 +16,12 @@ export type Taken = { content: Uint8Array; queued: () => void };
 
 /** Null: the store has no threads. */
 export function openRing(device: Device, store: BlockStore, blockBytes: number): BlockRing | null {
-  const memory = store.threads === 0 ? [] : Array.from({ length: PLACES }, () => device.hostMemory(blockBytes));
+  if (store.threads === 0) return null;
+  const memory = device.hostMemory(blockBytes, PLACES);
   const lanes = store.lanes(memory.map(({ at }) => ({ at, bytes: blockBytes })));
-  return lanes && new BlockRing(store, lanes, memory);
+  if (lanes) return new BlockRing(store, lanes, memory);
+  for (const each of memory) each.free();
+  return null;
 }
 
 export class BlockRing {
@@ -35,11 +38,8 @@ export class BlockRing {
     this.#places = memory.map((each, index) => ({ index, memory: each, name: null, turn: 0 }));
   }
 
-  /**
-   * Returns the block `names[index]`, and lets the threads begin with those behind it. Null: it must be read from the store.
-   * Undefined: it has not come until the time `until`.
-   */
-  take(names: readonly string[], index: number, until: number): Taken | null | undefined {
+  /** Lets the threads begin with the block `names[index]` and those behind it. */
+  begin(names: readonly string[], index: number) {
     this.#turn++;
     const near = names.slice(index, index + PLACES);
     for (const name of near) {
@@ -54,6 +54,14 @@ export class BlockRing {
       this.#reads.set(name, place);
       this.#lanes.read(place.index, name);
     }
+  }
+
+  /**
+   * Returns the block `names[index]`, and lets the threads begin with those behind it. Null: it must be read from the store.
+   * Undefined: it has not come until the time `until`.
+   */
+  take(names: readonly string[], index: number, until: number): Taken | null | undefined {
+    this.begin(names, index);
     const place = this.#reads.get(names[index]!);
     if (!place) return null;
     const bytes = this.#lanes.result(place.index, until);

@@ -285,6 +285,8 @@ class GraphDecoder implements Decoder {
   #read(most: number) {
     if (this.#prompts.stats().waiting === 0) return;
     this.#graphs.sendBoard(); // page tables of new sequences
+    const comes = this.#rows.length === 0 ? this.#prompts.comes() : null;
+    if (comes && comes.adapter < 0) this.#graphs.prepare(comes.position + 1);
     const ready = this.#prompts.read(most, this.#rows.length === 0);
     this.#rows.push(...ready);
     for (const { admission, lease } of ready) this.#blocks?.add(admission.blocks ?? [], lease.table);

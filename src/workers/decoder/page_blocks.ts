@@ -2,7 +2,7 @@
  * Pages of keys and values as blocks outside the device. A block is some pages of one sequence, layer by layer, as they lie
  * on the device. Only pages of prompts become blocks: what a step of decoding leaves may differ in the last bits.
  */
-import { type Device, PAGE } from "../../native/cuda/decode/kernels.ts";
+import { type Device, type DeviceRows, type HostRows, PAGE } from "../../native/cuda/decode/kernels.ts";
 import { type BlockRing, openRing } from "./block_ring.ts";
 import type { PageTable } from "./pages.ts";
 import type { BlockStore } from "./types.ts";
@@ -34,10 +34,14 @@ export class PageBlocks {
     this.#ring = openRing(device, store, this.#blockBytes);
   }
 
-  /** How many tokens from `done` on are in blocks that the store has. `done` is at the beginning of a page. */
+  /**
+   * How many tokens from `done` on are in blocks that the store has, which begin to come. `done` is at the beginning of a
+   * page.
+   */
   ahead(names: readonly string[], done: number): number {
     const first = Math.floor(done / this.store.tokens);
     let index = first;
+    if (index < names.length && this.store.has(names[index]!)) this.#ring?.begin(names, index);
     while (index < names.length && this.store.has(names[index]!)) index++;
     return index === first ? 0 : index * this.store.tokens - done;
   }
@@ -66,17 +70,10 @@ export class PageBlocks {
       if (content) this.store.drop(name);
       return done;
     }
-    const { pool, layers, layerBytes, pageBytes } = this.#at;
-    let from = 0;
-    for (let layer = 0; layer < layers; layer++)
-      for (let i = 0; i < this.#perBlock; i++, from += pageBytes) {
-        const page = index * this.#perBlock + i;
-        if (page * PAGE < done) continue; // it is shared
-        this.#device.put(
-          pool + layer * layerBytes + table[page]! * pageBytes,
-          content.subarray(from, from + pageBytes),
-        );
-      }
+    const first = index * this.#perBlock;
+    this.#eachRun(table.slice(first, first + this.#perBlock), Math.floor(done / PAGE) - first, (on, from, rows) =>
+      this.#device.putRows(on, content.subarray(from), rows),
+    );
     taken?.queued();
     const filled = (index + 1) * this.store.tokens;
     this.store.restored(filled - done, this.#waitedMs + performance.now() - begun);
@@ -101,10 +98,10 @@ export class PageBlocks {
     const name = job.names[job.next]!;
     if (!this.store.has(name) && !this.#ring?.isWriting(name)) {
       if (!this.store.hasRoom(this.#blockBytes)) return writing > 0;
-      const pieces = this.#piecesOf(job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock));
+      const pages = job.pages.slice(job.next * this.#perBlock, (job.next + 1) * this.#perBlock);
       if (!this.#ring) {
-        if (!this.store.write(name, this.#device.gather(pieces))) return false;
-      } else if (!this.#ring.add(name, this.#blockBytes, (into) => this.#copy(pieces, into))) return true;
+        if (!this.store.write(name, this.#device.gather(this.#piecesOf(pages)))) return false;
+      } else if (!this.#ring.add(name, this.#blockBytes, (into) => this.#fetch(pages, into))) return true;
     }
     if (++job.next === job.names.length) this.#end(job);
     return true;
@@ -117,9 +114,19 @@ export class PageBlocks {
     ).flat();
   }
 
-  #copy(pieces: readonly { at: number; bytes: number }[], into: Uint8Array) {
-    for (const [i, { at, bytes }] of pieces.entries())
-      this.#device.fetch(into.subarray(i * bytes, (i + 1) * bytes), at);
+  #fetch(pages: readonly number[], into: Uint8Array) {
+    this.#eachRun(pages, 0, (on, from, rows) => this.#device.fetchRows(into.subarray(from), on, rows));
+  }
+
+  /** Pages of a block from `first` on: those that lie together on the device are copied as one, with a row for each layer. */
+  #eachRun(pages: readonly number[], first: number, copy: (on: DeviceRows, from: number, rows: HostRows) => void) {
+    const { pool, layers: rows, layerBytes, pageBytes } = this.#at;
+    const stride = this.#perBlock * pageBytes;
+    for (let i = Math.max(first, 0), end = i; i < pages.length; i = end) {
+      while (end < pages.length && pages[end] === pages[i]! + end - i) end++;
+      const on = { at: pool + pages[i]! * pageBytes, stride: layerBytes };
+      copy(on, i * pageBytes, { rows, bytes: (end - i) * pageBytes, stride });
+    }
   }
 
   /** Gives up what is not written: the pages are needed, or hold something else from now on. */

@@ -154,7 +154,9 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       const { cached, copies } = sequence.lease;
       const { blocks: names = [], fresh, rank = 0 } = sequence.admission;
       const own = fresh || copies.length > 0 || cached % PAGE !== 0 ? [] : names;
-      cachedTokens += cached + (blocks?.ahead(own, cached) ?? 0);
+      const coming = blocks?.ahead(own, cached) ?? 0;
+      cachedTokens += cached + coming;
+      if (coming > 0 && isLate(tokens.length - 1)) device.exact(); // it opens while the blocks come
       const shares = cached > 0 ? new Set(pagesOf(sequence.lease)) : new Set<number>();
       const after = all.filter((one) => !isRead(one) && one.sequence.lease.table.some((page) => shares.has(page)));
       for (const one of after) hurry(one, rank);
@@ -190,6 +192,8 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       copyPages(ready);
       return ready.map(({ sequence }) => sequence);
     },
+    /** A lone sequence whose blocks are on their way. */
+    comes: () => (all.length === 1 && isBringing(all[0]!) ? all[0]!.sequence : null),
     stats: () => ({ waiting: all.length, promptTokens, cachedTokens }),
     free() {
       device.free(inputs);

@@ -119,11 +119,18 @@ export function openEmulation({ isExact = false } = {}): TestDevice {
     free: (at) => symbols.emulated_free(at as Ptr),
     put: (at, from) =>
       bytes(at, from.byteLength).set(new Uint8Array(from.buffer as ArrayBuffer, from.byteOffset, from.byteLength)),
-    hostMemory(size) {
-      const at = device.allocate(size);
-      return { at, bytes: bytes(at, size), queued() {}, isOver: () => true, free: () => device.free(at) };
+    hostMemory: (size, count) =>
+      Array.from({ length: count }, () => {
+        const at = device.allocate(size);
+        return { at, bytes: bytes(at, size), queued() {}, isOver: () => true, free: () => device.free(at) };
+      }),
+    putRows(to, from, of) {
+      for (let row = 0; row < of.rows; row++)
+        device.put(to.at + row * to.stride, from.subarray(row * of.stride, row * of.stride + of.bytes));
     },
-    fetch: (into, at) => into.set(bytes(at, into.byteLength)),
+    fetchRows(into, from, of) {
+      for (let row = 0; row < of.rows; row++) into.set(bytes(from.at + row * from.stride, of.bytes), row * of.stride);
+    },
     fill(at, size, read) {
       for (let done = 0; done < size; done += PIECE) read(bytes(at + done, Math.min(PIECE, size - done)), done);
     },

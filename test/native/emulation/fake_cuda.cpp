@@ -95,6 +95,14 @@ CALL cuMemFreeHost(void *at) { return free(at), 0; }
 CALL cuMemsetD8Async(void *at, uint8_t value, uint64_t bytes, void *on) { return on != &stream || capturing ? WRONG : (memset(at, value, bytes), 0); }
 CALL cuMemcpyHtoDAsync_v2(void *to, const void *from, uint64_t bytes, void *on) { return on != &stream || capturing ? WRONG : (memcpy(to, from, bytes), 0); }
 CALL cuMemcpyDtoHAsync_v2(void *to, const void *from, uint64_t bytes, void *on) { return on != &stream || capturing ? WRONG : (memcpy(to, from, bytes), 0); }
+struct Rows { uint64_t fromX, fromY, fromKind; char *fromHost, *fromDevice; uint64_t fromArray, fromStride, toX, toY, toKind; char *toHost, *toDevice; uint64_t toArray, toStride, width, height; };
+CALL cuMemcpy2DAsync_v2(const Rows *of, void *on) {
+  if (on != &stream || capturing || of->fromKind + of->toKind != 3 || of->fromStride < of->width || of->toStride < of->width) return WRONG;
+  const char *from = of->fromKind == 1 ? of->fromHost : of->fromDevice;
+  char *to = of->toKind == 1 ? of->toHost : of->toDevice;
+  for (uint64_t row = 0; row < of->height; row++) memcpy(to + row * of->toStride, from + row * of->fromStride, of->width);
+  return 0;
+}
 CALL cuStreamCreate(void **to, unsigned flags) { return flags != 1 ? WRONG : (*to = &stream, 0); }
 CALL cuStreamDestroy_v2(void *of) { return of == &stream ? 0 : WRONG; }
 CALL cuStreamSynchronize(void *of) { return of == &stream && !capturing ? 0 : WRONG; }

@@ -90,6 +90,10 @@ export function openTwin(first: TestDevice, second: TestDevice): TestDevice {
       const place = find(at);
       if (place) second.put(place.other + place.offset, bytes);
     },
+    putRows(to, from, { rows, bytes, stride }) {
+      for (let row = 0; row < rows; row++)
+        this.put(to.at + row * to.stride, from.subarray(row * stride, row * stride + bytes));
+    },
     fill(at, bytes, read) {
       const whole = new Uint8Array(bytes);
       read(whole, 0);

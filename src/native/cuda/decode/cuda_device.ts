@@ -11,12 +11,15 @@ import {
   DECODE_SIGNATURES,
   type DecodeKernel,
   type Device,
+  type DeviceRows,
   type HostMemory,
+  type HostRows,
   mostShared,
   type Read,
   type Recorded,
   type Start,
 } from "./kernels.ts";
+import { type Direction, eachCopy } from "./row_copies.ts";
 import { lazyWideKernels } from "./wide_kernels.ts";
 
 const P = "ptr";
@@ -33,6 +36,7 @@ const CALLS = {
   cuMemsetD8Async: { args: [P, "u8", L, P], returns: I },
   cuMemcpyHtoDAsync_v2: { args: [P, P, L, P], returns: I },
   cuMemcpyDtoHAsync_v2: { args: [P, P, L, P], returns: I },
+  cuMemcpy2DAsync_v2: { args: [P, P], returns: I },
   cuStreamCreate: { args: [P, U], returns: I },
   cuStreamDestroy_v2: { args: [P], returns: I },
   cuStreamSynchronize: { args: [P], returns: I },
@@ -143,6 +147,11 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
   }
   const wait = () => check(cuda.cuStreamSynchronize(stream), "The computation");
 
+  const copyRows = (direction: Direction, on: DeviceRows, host: Uint8Array, of: HostRows) => {
+    if (capturing) throw new Error("A copy cannot be part of a graph");
+    eachCopy(direction, on, host, of, (at) => check(cuda.cuMemcpy2DAsync_v2(at, stream), "A copy of a block"));
+  };
+
   const allocate = (bytes: number) => {
     const at = written("Memory for decoding", (to) => cuda.cuMemAlloc_v2(to, BigInt(Math.max(bytes, 16))));
     check(cuda.cuMemsetD8Async(at, 0, BigInt(Math.max(bytes, 16)), stream), "cuMemsetD8Async");
@@ -166,29 +175,35 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
       if (from.byteLength === 0) return;
       check(cuda.cuMemcpyHtoDAsync_v2(at as Ptr, ptr(from), BigInt(from.byteLength), stream), "A copy to the GPU");
     },
-    hostMemory(bytes): HostMemory {
-      const pinned = newPinned();
-      grow(pinned, bytes);
-      return {
-        at: Number(pinned.at),
-        bytes: new Uint8Array(toArrayBuffer(pinned.at, 0, bytes)),
-        queued: () => check(cuda.cuEventRecord(pinned.done, stream), "cuEventRecord"),
-        isOver() {
-          const code = cuda.cuEventQuery(pinned.done);
-          if (code !== NOT_READY) check(code, "A copy of a block");
-          return code === 0;
-        },
-        free() {
-          wait();
-          check(cuda.cuMemFreeHost(pinned.at), "cuMemFreeHost");
-          cuda.cuEventDestroy_v2(pinned.done);
-        },
-      };
+    /** One allocation: each takes milliseconds. */
+    hostMemory(bytes, count) {
+      const all = newPinned();
+      grow(all, bytes * count);
+      let used = count;
+      return Array.from({ length: count }, (_, i): HostMemory => {
+        const { done } = newPinned();
+        const at = (all.at + i * bytes) as Ptr;
+        return {
+          at,
+          bytes: new Uint8Array(toArrayBuffer(at, 0, bytes)),
+          queued: () => check(cuda.cuEventRecord(done, stream), "cuEventRecord"),
+          isOver() {
+            const code = cuda.cuEventQuery(done);
+            if (code !== NOT_READY) check(code, "A copy of a block");
+            return code === 0;
+          },
+          free() {
+            wait();
+            cuda.cuEventDestroy_v2(done);
+            if (--used > 0) return;
+            check(cuda.cuMemFreeHost(all.at), "cuMemFreeHost");
+            cuda.cuEventDestroy_v2(all.done);
+          },
+        };
+      });
     },
-    fetch(into, at) {
-      const bytes = BigInt(into.byteLength);
-      check(cuda.cuMemcpyDtoHAsync_v2(ptr(into), at as Ptr, bytes, stream), "A copy from the GPU");
-    },
+    putRows: (to, from, of) => copyRows("toDevice", to, from, of),
+    fetchRows: (into, from, of) => copyRows("toHost", from, into, of),
     fill(at, bytes, read) {
       for (let done = 0; done < bytes; ) {
         const pinned = pieces[filled++ % PIECES] as Pinned;

@@ -253,6 +253,10 @@ export type HostMemory = {
   free: () => void;
 };
 
+/** Rows of `bytes` bytes, so far apart: on the host behind the beginning of an array, on the device behind `at`. */
+export type HostRows = { rows: number; bytes: number; stride: number };
+export type DeviceRows = { at: number; stride: number };
+
 /** All work is queued in order. Addresses are bytes on the device. */
 export type Device = {
   readonly multiprocessors: number;
@@ -261,9 +265,12 @@ export type Device = {
   free: (at: number) => void;
   /** A copy from `HostMemory` is queued. Other memory may be reused at once. */
   put: (at: number, bytes: NodeJS.TypedArray) => void;
-  hostMemory: (bytes: number) => HostMemory;
-  /** Queues a copy into a part of `HostMemory`. */
-  fetch: (into: Uint8Array, at: number) => void;
+  /** `count` times so many bytes. */
+  hostMemory: (bytes: number, count: number) => readonly HostMemory[];
+  /** Like `put`, for rows. */
+  putRows: (to: DeviceRows, from: Uint8Array, of: HostRows) => void;
+  /** Queues a copy of rows into a part of `HostMemory`. */
+  fetchRows: (into: Uint8Array, from: DeviceRows, of: HostRows) => void;
   /** Copies `bytes` bytes. `read` writes the piece that begins at `done` while the piece before it is on its way. */
   fill: (at: number, bytes: number, read: (into: Uint8Array, done: number) => void) => void;
   read: (at: number, bytes: number) => Read;

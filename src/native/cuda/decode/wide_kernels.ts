@@ -27,13 +27,38 @@ type Opening = {
 
 /** `get` returns null where this cannot be opened; the kernels of decoding then compute everything. */
 export function lazyWideKernels(opening: Opening) {
-  let opened: ReturnType<typeof open> | null | undefined;
-  let exact: ExactProducts | null = null;
+  const { driver, stream, path } = opening;
+  const kernels = once(() => (path === null ? null : openKernels(opening, path)));
+  const cublas = once(() => openCublas(opening));
+  const exact = once(() => openExactProducts(stream as Ptr));
   return {
     get(): WideKernels | null {
-      if (opened !== undefined || opening.path === null) return opened ?? null;
+      const launch = kernels.get();
+      const products = launch && cublas.get();
+      return launch && products ? { launch, products } : null;
+    },
+    /** Products by cublasLt in one piece, where their bits do not depend on the number of rows. */
+    exact(): WideKernels | null {
+      const launch = hasExactProducts(driver.major) ? kernels.get() : null;
+      const products = launch && exact.get();
+      return launch && products && { launch, products: { byRows: products.byRows, byRowsOfBoth: inTurn(products) } };
+    },
+    close() {
+      exact.take()?.close();
+      cublas.take()?.close();
+      kernels.take();
+    },
+  };
+}
+
+/** Opens something when it is first needed. Null: it cannot be opened, which one line on stderr says. */
+function once<T>(open: () => T | null) {
+  let opened: T | null | undefined;
+  return {
+    get(): T | null {
+      if (opened !== undefined) return opened;
       try {
-        opened = open(opening, opening.path);
+        opened = open();
       } catch (error) {
         const why = errorText(error);
         process.stderr.write(`decoding many rows continues without cuBLAS, which is slower: ${why}\n`);
@@ -41,18 +66,10 @@ export function lazyWideKernels(opening: Opening) {
       }
       return opened;
     },
-    /** Products by cublasLt in one piece, where their bits do not depend on the number of rows. */
-    exact(): WideKernels | null {
-      const all = hasExactProducts(opening.driver.major) ? this.get() : null;
-      if (!all) return null;
-      exact ??= openExactProducts(opening.stream as Ptr);
-      return { ...all, products: { byRows: exact.byRows, byRowsOfBoth: inTurn(exact) } };
-    },
-    close() {
-      exact?.close();
-      exact = null;
-      opened?.close();
+    take(): T | null {
+      const taken = opened ?? null;
       opened = undefined;
+      return taken;
     },
   };
 }
@@ -64,31 +81,30 @@ const inTurn =
     byRows(a, c, { ...to, at: to.at + of.columns * 2 }, of);
   };
 
-function open({ driver, stream, allocate, free }: Opening, path: string) {
+/** These kernels do not wait for the one before, so they are not started early. */
+function openKernels({ driver, stream }: Opening, path: string): WideKernels["launch"] {
   const kernels = driver.load(readFileSync(path), NAMES, () => 0);
-  const workspace = allocate(WORKSPACE_BYTES);
-  const { close, ...products } = startProducts();
   const packed = new Map(NAMES.map((name) => [name, new Arguments(SIGNATURES[name])]));
-
-  function startProducts() {
-    try {
-      return openProducts({ stream, workspace, workspaceBytes: WORKSPACE_BYTES });
-    } catch (error) {
-      free(workspace);
-      throw error;
-    }
-  }
-  return {
-    products,
-    /** These kernels do not wait for the one before, so they are not started early. */
-    launch(name: WideKernel, { grid, threads }: Parameters<WideKernels["launch"]>[1], values: readonly number[]) {
-      const of = packed.get(name) as Arguments;
-      of.set(values);
-      driver.launch(kernels[name], grid, threads, { shared: 0, extra: of.extra, stream: stream as Ptr });
-    },
-    close() {
-      close();
-      free(workspace);
-    },
+  return (name, { grid, threads }, values) => {
+    const of = packed.get(name) as Arguments;
+    of.set(values);
+    driver.launch(kernels[name], grid, threads, { shared: 0, extra: of.extra, stream: stream as Ptr });
   };
+}
+
+function openCublas({ stream, allocate, free }: Opening) {
+  const workspace = allocate(WORKSPACE_BYTES);
+  try {
+    const { close, ...products } = openProducts({ stream, workspace, workspaceBytes: WORKSPACE_BYTES });
+    return {
+      ...products,
+      close() {
+        close();
+        free(workspace);
+      },
+    };
+  } catch (error) {
+    free(workspace);
+    throw error;
+  }
 }

@@ -64,6 +64,12 @@ export class StepGraphs {
     };
   }
 
+  /** Records the graph of a lone row's step without adapters, while the device is waited for anyway. */
+  prepare(keys: number) {
+    const rows = bucketOf(1);
+    if (!this.#parts.passes.areWide(rows)) this.#graph({ rows, chunks: chunksOf(keys), tiles: 0, head: false });
+  }
+
   free() {
     for (const graph of this.#graphs.values()) graph.free();
     this.#graphs.clear();

@@ -37,7 +37,7 @@ import { Pulse } from "./thread/pulse.ts";
 type Post = (message: FromThread) => void;
 type Opened = { decoding: OpenModel; model: Ptr; facts: ThreadFacts };
 
-const MOST_LANES = 12;
+const MOST_LANES = 14;
 const MOST_SEQUENCES = 256; // limit of the library
 const ATTACH_MS = 10_000; // a large adapter on a slow disk
 const LOAD_MS = 300_000;
@@ -50,7 +50,8 @@ export function openDecoding(wanted: OpenMessage, post: Post): Opened {
   const devices = chooseDevices(llama, open.gpus);
   const used = memoryMeter(llama, devices);
   const wantRoom = (bytes: number) => post({ type: "wants_room", bytes });
-  const prefixes = open.prefixes && new PrefixFolder(open.prefixes, wantRoom, { threads: laneThreads(open) });
+  const further = { dataDir: open.dataDir, threads: laneThreads(open) };
+  const prefixes = open.prefixes && new PrefixFolder(open.prefixes, wantRoom, further);
   const kernels = openKernels(open, prefixes);
   const isOwn = typeof kernels !== "string";
   const progress = (fraction: number) => post({ type: "progress", fraction });

@@ -1,20 +1,26 @@
 /**
- * A block: what a prefix of a prompt left in the cache for BLOCK tokens, sealed for the disk. AES-GCM checks every byte
- * before use. The name is sealed too, and a name stands for the model, the adapter and all tokens up to there: a block
- * that was damaged, cut, renamed or made with another key does not open.
+ * A block: what a prefix of a prompt left in the cache for BLOCK tokens, sealed for the disk. The cipher (AEGIS-128L, in
+ * native/shim/blocks.c) checks every byte before use. The name is sealed too, and a name stands for the model, the adapter
+ * and all tokens up to there: a block that was damaged, cut, renamed or made with another key does not open.
  */
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
+import { closeSync, fstatSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { getSystemErrorName } from "node:util";
 import { BLOCK_FORMAT } from "../../../../lib/prefix_blocks.ts";
+import { cstr } from "../../../../native/ffi.ts";
+import type { Shim } from "../../../../native/shim/shim.ts";
+import { tempPath } from "../../../../platform/files.ts";
 
 /** Tokens of a block. */
 export const BLOCK = 64;
 
-const MAGIC = Buffer.from(BLOCK_FORMAT);
-const NONCE_BYTES = 12;
-export const TAG_BYTES = 16;
-/** The content begins here in a sealed block. */
-export const BODY_AT = MAGIC.length + NONCE_BYTES;
-export const SEAL_BYTES = BODY_AT + TAG_BYTES;
+export const FORMAT = Buffer.from(BLOCK_FORMAT);
+export const NONCE_BYTES = 16;
+const KEY_BYTES = 16;
+/** The head of a sealed block, which the content follows. */
+export const SEAL_BYTES = 64;
+const BAD_BLOCK = -10_000;
 const NAME = /^[0-9a-f]{64}$/;
 
 export const isBlockName = (name: string) => NAME.test(name);
@@ -24,7 +30,7 @@ export type BlockKeys = { names: Uint8Array; content: Uint8Array };
 
 export const keysOf = (key: Uint8Array): BlockKeys => ({
   names: createHmac("sha256", key).update("names").digest(),
-  content: createHmac("sha256", key).update("content").digest(),
+  content: createHmac("sha256", key).update("content").digest().subarray(0, KEY_BYTES),
 });
 
 /** The beginning of all names: `identity` is everything but the tokens that the numbers in a cache depend on. */
@@ -47,39 +53,71 @@ export function namesOf({ names }: BlockKeys, root: string, tokens: Int32Array, 
   return chain;
 }
 
-/** `head`: the bytes before the content. The tag of the cipher follows the content. */
-export function sealing({ content }: BlockKeys, name: string) {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv("aes-256-gcm", content, nonce).setAAD(aadOf(name));
-  return { head: Buffer.concat([MAGIC, nonce]), cipher };
-}
+/** Nonces are random, so that two replicas may write the same block. */
+export const newNonce = () => randomBytes(NONCE_BYTES);
 
-/** Null: it is no block. `final` of the decipher throws if the bytes are not the block of this name and key. */
-export function opening({ content }: BlockKeys, name: string, { head, tag }: { head: Uint8Array; tag: Uint8Array }) {
-  if (!MAGIC.equals(head.subarray(0, MAGIC.length))) return null;
-  const nonce = head.subarray(MAGIC.length, BODY_AT);
-  const decipher = createDecipheriv("aes-256-gcm", content, nonce, { authTagLength: TAG_BYTES });
-  return decipher.setAAD(aadOf(name)).setAuthTag(tag);
-}
-
-export function sealBlock(keys: BlockKeys, name: string, plain: Uint8Array): Uint8Array {
-  const { head, cipher } = sealing(keys, name);
-  return Buffer.concat([head, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+export function sealBlock(shim: Shim, { content: key }: BlockKeys, name: string, plain: Uint8Array): Uint8Array {
+  const sealed = new Uint8Array(SEAL_BYTES + plain.length);
+  shim.verk_seal_block(key, cstr(name), FORMAT, newNonce(), plain, plain.length, sealed);
+  return sealed;
 }
 
 /** Null: the bytes are not the block of this name and key. */
-export function openBlock(keys: BlockKeys, name: string, sealed: Uint8Array): Uint8Array | null {
+export function openBlock(shim: Shim, { content: key }: BlockKeys, name: string, sealed: Uint8Array): Uint8Array | null {
   if (sealed.length < SEAL_BYTES) return null;
-  const end = sealed.length - TAG_BYTES;
-  const decipher = opening(keys, name, { head: sealed.subarray(0, BODY_AT), tag: sealed.subarray(end) });
-  if (!decipher) return null;
-  try {
-    const plain = decipher.update(sealed.subarray(BODY_AT, end));
-    decipher.final();
-    return plain;
-  } catch {
-    return null;
+  const plain = new Uint8Array(sealed.length - SEAL_BYTES);
+  const code = shim.verk_open_block(key, cstr(name), FORMAT, sealed, sealed.length, plain);
+  return code === 0 ? plain : null;
+}
+
+/** An error of the system, with its code. */
+export class BlockFault extends Error {
+  readonly code: string;
+
+  constructor(errno: number) {
+    const code = getSystemErrorName(-errno);
+    super(`${code}: a block of a prompt`);
+    this.code = code;
   }
 }
 
-const aadOf = (name: string) => Buffer.concat([MAGIC, Buffer.from(name)]);
+/** The files of blocks in a folder. */
+export class BlockFiles {
+  readonly #shim: Shim;
+  readonly #dir: string;
+  readonly #key: Uint8Array;
+
+  constructor(shim: Shim, dir: string, { content }: BlockKeys) {
+    this.#shim = shim;
+    this.#dir = dir;
+    this.#key = content;
+  }
+
+  /** Null: the file is not the block of this name and key. Throws if it cannot be read. */
+  read(name: string): Uint8Array | null {
+    const path = join(this.#dir, name);
+    const plain = new Uint8Array(Math.max(0, bytesOf(path) - SEAL_BYTES));
+    const most = plain.length;
+    const read = Number(this.#shim.verk_read_block(this.#key, cstr(name), FORMAT, cstr(path), plain, most));
+    if (read === BAD_BLOCK) return null;
+    if (read < 0) throw new BlockFault(-read);
+    return plain.subarray(0, read);
+  }
+
+  write(name: string, plain: Uint8Array) {
+    const paths = [cstr(tempPath(this.#dir)), cstr(join(this.#dir, name))] as const;
+    const [temp, path] = paths;
+    const nonce = newNonce();
+    const code = this.#shim.verk_write_block(this.#key, cstr(name), FORMAT, temp, path, nonce, plain, plain.length);
+    if (code !== 0) throw new BlockFault(code);
+  }
+}
+
+function bytesOf(path: string): number {
+  const fd = openSync(path, "r");
+  try {
+    return fstatSync(fd).size;
+  } finally {
+    closeSync(fd);
+  }
+}

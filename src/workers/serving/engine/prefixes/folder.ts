@@ -3,21 +3,21 @@
  * block is read faster than its tokens. The server counts and removes blocks; this side writes only into the room that
  * the server granted. A fault of the disk costs blocks, never an answer.
  */
-import { closeSync, existsSync, openSync, readFileSync, unlinkSync } from "node:fs";
+import { existsSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { errorText } from "../../../../lib/error_text.ts";
 import { MIB, MINUTE_MS } from "../../../../lib/units.ts";
 import { errorCode } from "../../../../platform/files.ts";
+import { openShim, type Shim } from "../../../../native/shim/shim.ts";
 import type { BlockLanes, HostPlace } from "../../../decoder/types.ts";
 import type { PrefixCounts } from "../../../protocol.ts";
-import { BLOCK, type BlockKeys, keysOf, namesOf, openBlock, rootOf, SEAL_BYTES } from "./block.ts";
-import { touch, writeBlockFile } from "./block_file.ts";
+import { BLOCK, BlockFiles, type BlockKeys, keysOf, namesOf, rootOf, SEAL_BYTES } from "./block.ts";
 import { openLanes } from "./lanes.ts";
 
 /** `identity`: of the model file and everything else that the numbers depend on, without the adapter. */
 export type PrefixOptions = { dir: string; key: string; identity: string };
 /** `threads`: that read and write blocks beside the decoding thread, where a device copies by itself. */
-type Further = { threads?: number; now?: () => number };
+type Further = { dataDir?: string; threads?: number; now?: () => number };
 
 const NOTHING: PrefixCounts = {
   stored_blocks: 0,
@@ -43,6 +43,8 @@ export class PrefixFolder {
   promptMsPerToken: () => number = () => 0;
   readonly #dir: string;
   readonly #keys: BlockKeys;
+  readonly #shim: Shim;
+  readonly #files: BlockFiles;
   readonly #identity: string;
   readonly #ask: (bytes: number) => void;
   readonly #now: () => number;
@@ -53,10 +55,12 @@ export class PrefixFolder {
   #problem: string | null = null;
 
   constructor({ dir, key, identity }: PrefixOptions, ask: (bytes: number) => void, further: Further = {}) {
-    const { threads = 0, now = () => performance.now() } = further;
+    const { dataDir = dir, threads = 0, now = () => performance.now() } = further;
     this.threads = threads;
     this.#dir = dir;
     this.#keys = keysOf(Buffer.from(key, "hex"));
+    this.#shim = openShim(dataDir);
+    this.#files = new BlockFiles(this.#shim, dir, this.#keys);
     this.#identity = identity;
     this.#ask = ask;
     this.#now = now;
@@ -81,15 +85,13 @@ export class PrefixFolder {
 
   /** Null: there is no such block, or it is not whole. A bad one is removed. The time of its file says when it was used. */
   read(name: string): Uint8Array | null {
-    const path = join(this.#dir, name);
-    let sealed: Uint8Array;
+    let content: Uint8Array | null;
     try {
-      sealed = readAndTouch(path);
+      content = this.#files.read(name);
     } catch (error) {
       if (errorCode(error) !== "ENOENT") this.#fail(error);
       return null;
     }
-    const content = openBlock(this.#keys, name, sealed);
     if (content) this.brought(content.length);
     else {
       this.#counts.bad_blocks++;
@@ -131,7 +133,7 @@ export class PrefixFolder {
   write(name: string, content: Uint8Array): boolean {
     if (this.has(name)) return true;
     try {
-      writeBlockFile({ dir: this.#dir, name, keys: this.#keys }, content);
+      this.#files.write(name, content);
     } catch (error) {
       this.#fail(error);
       this.#closedUntil = this.#now() + PAUSE_MS;
@@ -144,7 +146,9 @@ export class PrefixFolder {
 
   lanes(memory: readonly HostPlace[]): BlockLanes | null {
     if (this.threads === 0) return null;
-    const lanes = openLanes({ threads: this.threads, dir: this.#dir, keys: this.#keys, memory });
+    const [shim, dir, keys] = [this.#shim, this.#dir, this.#keys];
+    const lanes = openLanes({ shim, threads: this.threads, dir, keys, memory });
+    if (!lanes) return null;
     const writing = new Map<number, number>();
     const write: BlockLanes["write"] = (place, name, bytes) => {
       this.#reserve(bytes + SEAL_BYTES);
@@ -197,16 +201,5 @@ export class PrefixFolder {
 
   #fail(error: unknown) {
     this.#problem = errorText(error);
-  }
-}
-
-function readAndTouch(path: string): Uint8Array {
-  const fd = openSync(path, "r");
-  try {
-    const sealed = readFileSync(fd);
-    touch(fd);
-    return sealed;
-  } finally {
-    closeSync(fd);
   }
 }

@@ -1,43 +1,43 @@
-/** Threads beside the decoding thread that read and write blocks in memory of the device's host. */
-import { compiled } from "../../../../native/bundle/embedded.ts";
+/** Threads beside the decoding thread that read and write blocks in memory of the device's host (native/shim/lanes.c). */
+import { basename } from "node:path";
+import { cstr } from "../../../../native/ffi.ts";
+import type { Shim } from "../../../../native/shim/shim.ts";
+import { tempPath } from "../../../../platform/files.ts";
 import type { BlockLanes, HostPlace } from "../../../decoder/types.ts";
-import type { BlockKeys } from "./block.ts";
-import type { LaneMessage } from "./lane.ts";
-import { Control, STATE, type State } from "./lane_control.ts";
+import { type BlockKeys, FORMAT, newNonce } from "./block.ts";
 
-/** In the executable the thread is an entry point of its own (scripts/bundle/program.ts). */
-const LANE = compiled ? "/$bunfs/root/workers/serving/engine/prefixes/lane.js" : new URL("./lane.ts", import.meta.url);
+export type LanesOptions = {
+  shim: Shim;
+  threads: number;
+  dir: string;
+  keys: BlockKeys;
+  memory: readonly HostPlace[];
+};
 
-export type LanesOptions = { threads: number; dir: string; keys: BlockKeys; memory: readonly HostPlace[] };
+const UNDER_WAY = -2;
 
-export function openLanes({ threads, dir, keys, memory }: LanesOptions): BlockLanes {
-  const control = new Control(memory.length);
-  const post = (thread: Worker, message: LaneMessage) => thread.postMessage(message);
-  const lanes = Array.from({ length: threads }, (_, lane) => {
-    const thread = new Worker(LANE);
-    post(thread, { type: "begin", lane, control: control.memory, memory, dir, keys });
-    return thread;
-  });
-  const want = (slot: number, state: State, of: { name: string; length: number }) => {
-    control.want(slot, state, of);
-    for (const [lane, thread] of lanes.entries()) if (!control.isAwake(lane)) post(thread, { type: "work" });
-  };
-  const isUnderWay = (state: State) => state === STATE.read || state === STATE.write || state === STATE.busy;
+/** Null: no thread can be started. */
+export function openLanes({ shim, threads, dir, keys, memory }: LanesOptions): BlockLanes | null {
+  const places = BigUint64Array.from(memory.flatMap(({ at, bytes }) => [BigInt(at), BigInt(bytes)]));
+  const lanes = shim.verk_open_lanes(threads, cstr(dir), keys.content, FORMAT, places, memory.length);
+  if (lanes === null) return null;
+  const result = (place: number, ms: number) => Number(shim.verk_lanes_result(lanes, place, ms));
+  const idle = new Set(memory.keys()); // places that were never used
   return {
-    read: (slot, name) => want(slot, STATE.read, { name, length: 0 }),
-    write: (slot, name, length) => want(slot, STATE.write, { name, length }),
-    isUnderWay: (slot) => isUnderWay(control.state(slot)),
-    result(slot, until) {
-      for (;;) {
-        const state = control.state(slot);
-        if (!isUnderWay(state)) return state === STATE.done ? control.length(slot) : null;
-        const ms = until - performance.now();
-        if (ms <= 0) return undefined;
-        control.waitWhile(slot, state, ms);
-      }
+    read(place, name) {
+      idle.delete(place);
+      shim.verk_lanes_read(lanes, place, cstr(name));
     },
-    close() {
-      for (const thread of lanes) thread.terminate();
+    write(place, name, length) {
+      idle.delete(place);
+      const temp = cstr(basename(tempPath(dir)));
+      shim.verk_lanes_write(lanes, place, cstr(name), length, temp, newNonce());
     },
+    isUnderWay: (place) => !idle.has(place) && result(place, 0) === UNDER_WAY,
+    result(place, until) {
+      const length = result(place, Math.max(0, until - performance.now()));
+      return length === UNDER_WAY ? undefined : length < 0 ? null : length;
+    },
+    close: () => shim.verk_close_lanes(lanes),
   };
 }
