@@ -16,6 +16,13 @@ static inline bool has_aes(void) { return __builtin_cpu_supports("aes") && __bui
 static inline AES_TARGET aes_block aes_fast_round(aes_block in, aes_block key) {
   return (aes_block)_mm_aesenc_si128((__m128i)in, (__m128i)key);
 }
+/* Some processors carry out both rounds by one instruction. */
+#define AES_WIDE_TARGET __attribute__((target("vaes,avx2")))
+typedef uint8_t aes_wide __attribute__((vector_size(32)));
+static inline bool has_wide_aes(void) { return __builtin_cpu_supports("vaes") && __builtin_cpu_supports("avx2"); }
+static inline AES_WIDE_TARGET aes_wide aes_wide_round(aes_wide in, aes_wide key) {
+  return (aes_wide)_mm256_aesenc_epi128((__m256i)in, (__m256i)key);
+}
 #elif defined __aarch64__
 #include <arm_neon.h>
 #include <sys/auxv.h>

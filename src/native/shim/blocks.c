@@ -1,7 +1,7 @@
 /*
  * Sealed blocks of prompts, in memory and in files. A block has a head of 64 bytes, then its content:
  *
- *   the format (4), zeros (12), a nonce (16), the tag of AEGIS-128L (32)
+ *   the format (4), zeros (12), a nonce (16), the tag of AEGIS-128X2 (32)
  *
  * The tag covers the first 16 bytes, the name and the content. A piece of a file stays in the cache of a core from the
  * file to its place in memory, or back, and no other copy is made.
@@ -16,53 +16,93 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROUND aes_fast_round
-#define NAMED(of) fast_##of
-#define TARGET AES_TARGET
-#include "aegis.h"
-#undef ROUND
-#undef NAMED
-#undef TARGET
+#define VECTOR aes_block
 #define ROUND aes_plain_round
 #define NAMED(of) plain_##of
 #define TARGET
 #include "aegis.h"
+#undef ROUND
+#undef NAMED
+#undef TARGET
+#define ROUND aes_fast_round
+#define NAMED(of) fast_##of
+#define TARGET AES_TARGET
+#include "aegis.h"
+#ifdef AES_WIDE_TARGET
+#undef VECTOR
+#undef ROUND
+#undef NAMED
+#undef TARGET
+#define VECTOR aes_wide
+#define ROUND aes_wide_round
+#define NAMED(of) wide_##of
+#define TARGET AES_WIDE_TARGET
+#include "aegis.h"
+#endif
 
-enum { FORMAT_BYTES = 16, NONCE_AT = 16, TAG_AT = 32, PIECE = 64 * 1024, ABOUT = 96 };
+enum { FORMAT_BYTES = 16, NONCE_AT = 16, TAG_AT = 32, PIECE = 64 * 1024, ABOUT = 128 };
 
+typedef struct {
+  void (*begin)(aegis *, const uint8_t *key, const uint8_t *nonce, const uint8_t *about, size_t);
+  void (*turn)(aegis *, const uint8_t *from, uint8_t *to, size_t, bool is_sealing);
+  void (*end)(aegis *, uint64_t about_bytes, uint64_t bytes, uint8_t *tag);
+} cipher;
+
+enum { CIPHERS = 3 };
+static cipher ciphers[CIPHERS]; /* the first is the fastest that this processor has */
+static int known, first;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool is_fast;
-static bool is_always_plain; /* for tests */
+
+/* True if it does what the portable one does: some emulators of processors do not. */
+static bool is_right(const cipher *of) {
+  enum { LENGTH = 200 };
+  uint8_t text[2][LENGTH] = { { 0 } }, tags[2][AEGIS_TAG], about[AEGIS_STEP] = { 1 };
+  const cipher all[] = { *of, { plain_begin, plain_turn, plain_end } };
+  for (int i = 0; i < 2; i++) {
+    aegis state;
+    all[i].begin(&state, about, about + 16, about, sizeof about);
+    all[i].turn(&state, text[i], text[i], LENGTH, true);
+    all[i].end(&state, sizeof about, LENGTH, tags[i]);
+  }
+  return memcmp(text[0], text[1], LENGTH) == 0 && memcmp(tags[0], tags[1], AEGIS_TAG) == 0;
+}
+
+static void add(bool has, cipher each) {
+  if (has && is_right(&each)) ciphers[known++] = each;
+}
 
 static void prepare(void) {
   aes_prepare();
-  is_fast = has_aes();
+#ifdef AES_WIDE_TARGET
+  add(has_wide_aes(), (cipher){ wide_begin, wide_turn, wide_end });
+#endif
+  add(has_aes(), (cipher){ fast_begin, fast_turn, fast_end });
+  add(true, (cipher){ plain_begin, plain_turn, plain_end });
 }
 
-void verk_use_plain_rounds(bool is_plain) { is_always_plain = is_plain; }
+/* Tests compare the ciphers of this processor: 0 is the fastest. Returns their number. */
+int verk_use_cipher(int number) {
+  pthread_once(&once, prepare);
+  if (number >= 0 && number < known) first = number;
+  return known;
+}
 
-typedef struct { aegis state; bool is_fast; uint64_t bytes; } seal;
+typedef struct { aegis state; const cipher *by; uint64_t bytes; } seal;
 
-/* `about` holds `used` bytes, and zeros up to a multiple of 32. */
+/* `about` holds `used` bytes, and zeros up to a multiple of 64. */
 static seal begin(const uint8_t *key, const uint8_t *nonce, const uint8_t *about, size_t used) {
   pthread_once(&once, prepare);
-  seal of = { .is_fast = is_fast && !is_always_plain };
-  size_t bytes = (used + AEGIS_BLOCK - 1) / AEGIS_BLOCK * AEGIS_BLOCK;
-  if (of.is_fast) fast_begin(&of.state, key, nonce, about, bytes);
-  else plain_begin(&of.state, key, nonce, about, bytes);
+  seal of = { .by = &ciphers[first] };
+  of.by->begin(&of.state, key, nonce, about, (used + AEGIS_STEP - 1) / AEGIS_STEP * AEGIS_STEP);
   return of;
 }
 
 static void turn(seal *of, const uint8_t *from, uint8_t *to, size_t bytes, bool is_sealing) {
   of->bytes += bytes;
-  if (of->is_fast) fast_turn(&of->state, from, to, bytes, is_sealing);
-  else plain_turn(&of->state, from, to, bytes, is_sealing);
+  of->by->turn(&of->state, from, to, bytes, is_sealing);
 }
 
-static void end(seal *of, size_t used, uint8_t tag[AEGIS_TAG]) {
-  if (of->is_fast) fast_end(&of->state, used, of->bytes, tag);
-  else plain_end(&of->state, used, of->bytes, tag);
-}
+static void end(seal *of, size_t used, uint8_t tag[AEGIS_TAG]) { of->by->end(&of->state, used, of->bytes, tag); }
 
 static bool is_equal(const uint8_t *a, const uint8_t *b, size_t bytes) {
   uint8_t other = 0;
@@ -70,7 +110,7 @@ static bool is_equal(const uint8_t *a, const uint8_t *b, size_t bytes) {
   return other == 0;
 }
 
-/* AEGIS-128L itself: the tests compare it with the vectors of its draft. `about` has at most 96 bytes. */
+/* AEGIS-128X2 itself: the tests compare it with the vectors of its draft. `about` has at most 128 bytes. */
 void verk_aegis(const uint8_t *key, const uint8_t *nonce, const uint8_t *about, size_t about_bytes, const uint8_t *from,
                 size_t bytes, uint8_t *to, uint8_t *tag, bool is_sealing) {
   uint8_t padded[ABOUT] = { 0 };

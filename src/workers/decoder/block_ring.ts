@@ -5,7 +5,7 @@
 import type { Device, HostMemory } from "../../native/cuda/decode/kernels.ts";
 import type { BlockLanes, BlockStore } from "./types.ts";
 
-const PLACES = 32;
+const PLACES = 24;
 const WRITES = PLACES / 2; // at once
 const PAUSE_MS = 2;
 

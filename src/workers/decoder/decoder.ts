@@ -66,6 +66,7 @@ class GraphDecoder implements Decoder {
   readonly #blocks: PageBlocks | null;
   readonly #pausing: Pausing;
   readonly #early: DrawnToken[] = []; // of steps that a pause had to wait for
+  #isPrepared = false;
   #ids = 0;
   #steps = 0;
   #drawn = 0;
@@ -256,6 +257,14 @@ class GraphDecoder implements Decoder {
     return this.#blocks?.keep(mayWait) ?? false;
   }
 
+  prepare() {
+    if (this.#sequences.size > 0 || this.#isPrepared) return false;
+    this.#prompts.prepare();
+    for (let keys = 1; keys <= this.#room.contextLength; keys *= 2) if (this.#graphs.prepare(keys)) return true;
+    this.#isPrepared = true;
+    return false;
+  }
+
   clear() {
     this.#blocks?.forget();
     if (this.#sequences.size > 0) throw new Error("Shared beginnings cannot be forgotten while sequences run");
@@ -286,7 +295,7 @@ class GraphDecoder implements Decoder {
     if (this.#prompts.stats().waiting === 0) return;
     this.#graphs.sendBoard(); // page tables of new sequences
     const comes = this.#rows.length === 0 ? this.#prompts.comes() : null;
-    if (comes && comes.adapter < 0) this.#graphs.prepare(comes.position + 1);
+    if (comes && comes.adapter < 0) this.#graphs.prepare(comes.position + 1); // while its blocks come
     const ready = this.#prompts.read(most, this.#rows.length === 0);
     this.#rows.push(...ready);
     for (const { admission, lease } of ready) this.#blocks?.add(admission.blocks ?? [], lease.table);

@@ -192,6 +192,10 @@ export function openPromptReader(device: Device, passes: Passes, options: Prompt
       copyPages(ready);
       return ready.map(({ sequence }) => sequence);
     },
+    /** Opens what late tokens need, if it is not open yet. */
+    prepare() {
+      if (late) device.exact();
+    },
     /** A lone sequence whose blocks are on their way. */
     comes: () => (all.length === 1 && isBringing(all[0]!) ? all[0]!.sequence : null),
     stats: () => ({ waiting: all.length, promptTokens, cachedTokens }),

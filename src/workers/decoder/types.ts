@@ -131,6 +131,11 @@ export type Decoder = {
    * that write.
    */
   keep: (mayWait?: boolean) => boolean;
+  /**
+   * Does a part of what the first token of a conversation would wait for: graphs of its first step, products of late tokens.
+   * Call it while nothing runs. Returns false if nothing is left.
+   */
+  prepare: () => boolean;
   /** Forgets shared beginnings, because the weights have changed. */
   clear: () => void;
   stats: () => DecoderStats;

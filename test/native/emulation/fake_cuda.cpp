@@ -91,6 +91,8 @@ CALL cuLaunchKernel(Function *of, unsigned x, unsigned y, unsigned z, unsigned t
 CALL cuMemAlloc_v2(void **to, uint64_t bytes) { return capturing ? CAPTURED : (*to = emulated_allocate(bytes)) == nullptr ? 2 : 0; }
 CALL cuMemFree_v2(void *at) { return capturing ? CAPTURED : (emulated_free(at), 0); }
 CALL cuMemHostAlloc(void **to, uint64_t bytes, unsigned flags) { return flags != 0 || (*to = malloc(bytes)) == nullptr ? WRONG : 0; }
+CALL cuMemHostRegister_v2(void *at, uint64_t bytes, unsigned flags) { return at == nullptr || bytes == 0 || flags != 0 ? WRONG : 0; }
+CALL cuMemHostUnregister(void *at) { return at == nullptr ? WRONG : 0; }
 CALL cuMemFreeHost(void *at) { return free(at), 0; }
 CALL cuMemsetD8Async(void *at, uint8_t value, uint64_t bytes, void *on) { return on != &stream || capturing ? WRONG : (memset(at, value, bytes), 0); }
 CALL cuMemcpyHtoDAsync_v2(void *to, const void *from, uint64_t bytes, void *on) { return on != &stream || capturing ? WRONG : (memcpy(to, from, bytes), 0); }

@@ -7,6 +7,7 @@ import { MIB } from "../../../lib/units.ts";
 import { type Ptr, text } from "../../ffi.ts";
 import { OutOfMemory } from "../../ggml/out_of_memory.ts";
 import { Arguments, cudaDriver } from "../driver.ts";
+import { mapHost } from "./host_pages.ts";
 import {
   DECODE_SIGNATURES,
   type DecodeKernel,
@@ -33,6 +34,8 @@ const CALLS = {
   cuMemFree_v2: { args: [P], returns: I },
   cuMemHostAlloc: { args: [P, L, U], returns: I },
   cuMemFreeHost: { args: [P], returns: I },
+  cuMemHostRegister_v2: { args: [P, L, U], returns: I },
+  cuMemHostUnregister: { args: [P], returns: I },
   cuMemsetD8Async: { args: [P, "u8", L, P], returns: I },
   cuMemcpyHtoDAsync_v2: { args: [P, P, L, P], returns: I },
   cuMemcpyDtoHAsync_v2: { args: [P, P, L, P], returns: I },
@@ -175,10 +178,11 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
       if (from.byteLength === 0) return;
       check(cuda.cuMemcpyHtoDAsync_v2(at as Ptr, ptr(from), BigInt(from.byteLength), stream), "A copy to the GPU");
     },
-    /** One allocation: each takes milliseconds. */
     hostMemory(bytes, count) {
-      const all = newPinned();
-      grow(all, bytes * count);
+      const all = mapHost(bytes * count);
+      const code = cuda.cuMemHostRegister_v2(all.at, BigInt(all.bytes), 0);
+      if (code !== 0) all.free();
+      check(code, "Memory for blocks");
       let used = count;
       return Array.from({ length: count }, (_, i): HostMemory => {
         const { done } = newPinned();
@@ -188,16 +192,16 @@ export function openCudaDevice(image: Uint8Array, options: CudaOptions = {}): De
           bytes: new Uint8Array(toArrayBuffer(at, 0, bytes)),
           queued: () => check(cuda.cuEventRecord(done, stream), "cuEventRecord"),
           isOver() {
-            const code = cuda.cuEventQuery(done);
-            if (code !== NOT_READY) check(code, "A copy of a block");
-            return code === 0;
+            const state = cuda.cuEventQuery(done);
+            if (state !== NOT_READY) check(state, "A copy of a block");
+            return state === 0;
           },
           free() {
             wait();
             cuda.cuEventDestroy_v2(done);
             if (--used > 0) return;
-            check(cuda.cuMemFreeHost(all.at), "cuMemFreeHost");
-            cuda.cuEventDestroy_v2(all.done);
+            check(cuda.cuMemHostUnregister(all.at), "cuMemHostUnregister");
+            all.free();
           },
         };
       });

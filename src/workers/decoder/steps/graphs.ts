@@ -18,6 +18,8 @@ import type { openSlotMemory } from "../slot_memory.ts";
 
 /** `adapters`: the place of each row's adapter in the table. */
 export type StepRows = { slots: readonly number[]; adapters: readonly number[] };
+type GraphOf = { rows: number; chunks: number; tiles: number; head: boolean };
+const keyOf = ({ rows, chunks, tiles, head }: GraphOf) => `${rows} ${chunks} ${tiles} ${head}`;
 type Parts = { board: Board; passes: Passes; memory: ReturnType<typeof openSlotMemory> };
 
 export class StepGraphs {
@@ -64,10 +66,12 @@ export class StepGraphs {
     };
   }
 
-  /** Records the graph of a lone row's step without adapters, while the device is waited for anyway. */
-  prepare(keys: number) {
-    const rows = bucketOf(1);
-    if (!this.#parts.passes.areWide(rows)) this.#graph({ rows, chunks: chunksOf(keys), tiles: 0, head: false });
+  /** Records the graph of a lone row's step without adapters. Returns false if there was nothing to do. */
+  prepare(keys: number): boolean {
+    const of = { rows: bucketOf(1), chunks: chunksOf(keys), tiles: 0, head: false };
+    if (this.#parts.passes.areWide(of.rows) || this.#graphs.has(keyOf(of))) return false;
+    this.#graph(of);
+    return true;
   }
 
   free() {
@@ -94,8 +98,8 @@ export class StepGraphs {
     return count;
   }
 
-  #graph({ rows, chunks, tiles, head }: { rows: number; chunks: number; tiles: number; head: boolean }): Recorded {
-    const key = `${rows} ${chunks} ${tiles} ${head}`;
+  #graph({ rows, chunks, tiles, head }: GraphOf): Recorded {
+    const key = keyOf({ rows, chunks, tiles, head });
     const recorded = this.#graphs.get(key);
     if (recorded) return recorded;
     const { board, passes, memory } = this.#parts;

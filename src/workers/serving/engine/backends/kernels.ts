@@ -119,7 +119,7 @@ export class KernelBackend implements Backend {
   keep(isIdle: boolean) {
     const { decoder, prefixes } = this.#options;
     if (!prefixes || prefixes.isClosed) return false;
-    if (isIdle) return decoder.keep();
+    if (isIdle) return decoder.keep() || decoder.prepare();
     return this.#share.isOpen() && this.#share.spend(() => decoder.keep(false));
   }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { randomFor, sweep } from "../../../../../test/sweep.ts";
 import { tempDir } from "../../../../../test/harness.ts";
+import { randomFor, sweep } from "../../../../../test/sweep.ts";
 import { openShim } from "../../../../native/shim/shim.ts";
 import * as block from "./block.ts";
 import { BLOCK, type BlockKeys, keysOf, namesOf, rootOf } from "./block.ts";

@@ -1,5 +1,5 @@
 /**
- * A block: what a prefix of a prompt left in the cache for BLOCK tokens, sealed for the disk. The cipher (AEGIS-128L, in
+ * A block: what a prefix of a prompt left in the cache for BLOCK tokens, sealed for the disk. The cipher (AEGIS-128X2, in
  * native/shim/blocks.c) checks every byte before use. The name is sealed too, and a name stands for the model, the adapter
  * and all tokens up to there: a block that was damaged, cut, renamed or made with another key does not open.
  */
@@ -63,7 +63,12 @@ export function sealBlock(shim: Shim, { content: key }: BlockKeys, name: string,
 }
 
 /** Null: the bytes are not the block of this name and key. */
-export function openBlock(shim: Shim, { content: key }: BlockKeys, name: string, sealed: Uint8Array): Uint8Array | null {
+export function openBlock(
+  shim: Shim,
+  { content: key }: BlockKeys,
+  name: string,
+  sealed: Uint8Array,
+): Uint8Array | null {
   if (sealed.length < SEAL_BYTES) return null;
   const plain = new Uint8Array(sealed.length - SEAL_BYTES);
   const code = shim.verk_open_block(key, cstr(name), FORMAT, sealed, sealed.length, plain);

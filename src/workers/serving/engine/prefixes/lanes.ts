@@ -18,8 +18,8 @@ const UNDER_WAY = -2;
 
 /** Null: no thread can be started. */
 export function openLanes({ shim, threads, dir, keys, memory }: LanesOptions): BlockLanes | null {
-  const places = BigUint64Array.from(memory.flatMap(({ at, bytes }) => [BigInt(at), BigInt(bytes)]));
-  const lanes = shim.verk_open_lanes(threads, cstr(dir), keys.content, FORMAT, places, memory.length);
+  const words = BigUint64Array.from(memory.flatMap(({ at, bytes }) => [BigInt(at), BigInt(bytes)]));
+  const lanes = shim.verk_open_lanes(threads, cstr(dir), keys.content, FORMAT, words, memory.length);
   if (lanes === null) return null;
   const result = (place: number, ms: number) => Number(shim.verk_lanes_result(lanes, place, ms));
   const idle = new Set(memory.keys()); // places that were never used
