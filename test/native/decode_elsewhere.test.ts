@@ -48,6 +48,21 @@ describe.skipIf(!canEmulate)("the same tests in another process", () => {
   );
 
   test(
+    "blocks of prompts through the interface of libcuda: memory of the host, copies of rows",
+    async () => {
+      const variables = {
+        LD_LIBRARY_PATH: fakeLibraries(),
+        VERK_DECODE_DEVICE: "cuda",
+        VERK_DECODE_FATBIN: import.meta.path,
+        VERK_TEST_HISTORIES: "6",
+      };
+      const { code, text } = await inChild(variables, "-t", "other threads", "test/serving/block_histories.test.ts");
+      expect([code, text.slice(-600)]).toEqual([0, expect.stringContaining(" 0 fail")]);
+    },
+    WHOLE_FILES_MS,
+  );
+
+  test(
     "with the threads of a block in the other order",
     async () => {
       const files = ["products", "attention", "draw"].map((part) => `test/native/decode_${part}.test.ts`);
