@@ -143,6 +143,18 @@ describe.skipIf(!canCompute)("our own decoder", () => {
     36_000_000,
   );
 
+  test("what a first token needs is made while nothing runs, and changes no answer", () => {
+    const [{ decoder }, other] = [open(null), open(null)];
+    const prompt = promptOf(1, 100);
+    const id = decoder.admit({ prompt, maxTokens: 1, drawing: { ...PLAIN } })!;
+    expect(decoder.prepare()).toBe(false); // a sequence is there
+    decoder.release(id);
+    let parts = 0;
+    while (decoder.prepare()) parts++;
+    expect(parts).toBeGreaterThan(0);
+    expect(answer(decoder, prompt, undefined, [])).toBe(answer(other.decoder, prompt, undefined, []));
+  });
+
   /** The bits of an answer as text. Some stop in the middle for another one. */
   function answer(
     decoder: Decoder,

@@ -2,6 +2,7 @@
  * Blocks between the store and the device, in memory of the host. Threads of the store open the next blocks of a prompt while
  * the device copies those before, and they seal and write what the device has copied here.
  */
+import { errorText } from "../../lib/error_text.ts";
 import type { Device, HostMemory } from "../../native/cuda/decode/kernels.ts";
 import type { BlockLanes, BlockStore } from "./types.ts";
 
@@ -14,14 +15,24 @@ type RingPlace = { index: number; memory: HostMemory; name: string | null; turn:
 type Write = { place: RingPlace; name: string; bytes: number; isCopied: boolean };
 export type Taken = { content: Uint8Array; queued: () => void };
 
-/** Null: the store has no threads. */
+/** Null: the store has no threads, or there is no memory for them. */
 export function openRing(device: Device, store: BlockStore, blockBytes: number): BlockRing | null {
   if (store.threads === 0) return null;
-  const memory = device.hostMemory(blockBytes, PLACES);
-  const lanes = store.lanes(memory.map(({ at }) => ({ at, bytes: blockBytes })));
+  const memory = memoryOf(device, blockBytes);
+  const lanes = memory.length === 0 ? null : store.lanes(memory.map(({ at }) => ({ at, bytes: blockBytes })));
   if (lanes) return new BlockRing(store, lanes, memory);
   for (const each of memory) each.free();
   return null;
+}
+
+/** Empty: the device cannot copy by itself here, so the decoding thread reads and writes blocks. */
+function memoryOf(device: Device, blockBytes: number): readonly HostMemory[] {
+  try {
+    return device.hostMemory(blockBytes, PLACES);
+  } catch (error) {
+    process.stderr.write(`prompts on the disk come without threads: ${errorText(error)}\n`);
+    return [];
+  }
 }
 
 export class BlockRing {

@@ -12,6 +12,7 @@ import {
   PROMPT_LINES,
   type Read,
 } from "../../native/cuda/decode/kernels.ts";
+import { OutOfMemory } from "../../native/ggml/out_of_memory.ts";
 import type { AdapterSource } from "./adapters/plan.ts";
 import { AdapterStore } from "./adapters/store.ts";
 import { type Room, tokensOf } from "./admission.ts";
@@ -259,8 +260,12 @@ class GraphDecoder implements Decoder {
 
   prepare() {
     if (this.#sequences.size > 0 || this.#isPrepared) return false;
-    this.#prompts.prepare();
-    for (let keys = 1; keys <= this.#room.contextLength; keys *= 2) if (this.#graphs.prepare(keys)) return true;
+    try {
+      this.#prompts.prepare();
+      for (let keys = 1; keys <= this.#room.contextLength; keys *= 2) if (this.#graphs.prepare(keys)) return true;
+    } catch (error) {
+      if (!(error instanceof OutOfMemory)) throw error; // a request that needs it says so
+    }
     this.#isPrepared = true;
     return false;
   }
