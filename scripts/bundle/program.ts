@@ -22,11 +22,9 @@ export const programConfig = (root: string, entry: string) =>
     entrypoints: [
       entry,
       join(root, "src/outside_thread.ts"),
-      ...[
-        "serving/engine/thread/thread.ts",
-        "serving/vision/thread.ts",
-        "detector/lane.ts",
-      ].map((file) => join(root, "src/workers", file)),
+      ...["serving/engine/thread/thread.ts", "serving/vision/thread.ts", "detector/lane.ts"].map((file) =>
+        join(root, "src/workers", file),
+      ),
     ],
     root: join(root, "src"),
     format: "esm",
