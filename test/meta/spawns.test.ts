@@ -26,6 +26,7 @@ const STARTS: Record<string, "empty" | "fixed" | "some names" | "own"> = {
   "src/cli/node/replica/slurm.ts": "own",
   "src/cli/node/replica/verbs.ts": "own",
   "src/cli/doctor/gpus.ts": "own",
+  "src/cli/doctor/speed.ts": "own",
   "src/cli/native_probe.ts": "own",
   "src/cli/demo/server.ts": "own",
   "src/cli/connect.ts": "own",
