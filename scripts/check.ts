@@ -29,7 +29,7 @@ const RULES: readonly Rule[] = [
   {
     applies: (file) =>
       isProductCode(file) &&
-      !file.startsWith("src/dashboard/reference/") && // runs in a browser, and prints examples that read it
+      !file.startsWith("src/dashboard/") && // runs in a browser, and shows examples that read it
       file !== "src/platform/config/config.ts" &&
       file !== "src/main.ts",
     pattern: /^(?!\s*(\*|\/[/*])).*\bprocess\.env\b/, // a comment may mention it
