@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { durable } from "../../src/platform/db/db.ts";
 import { flush } from "../../src/resources/watching/traces/flush.ts";
 import { type DetectingApp, detecting } from "../detection_kit.ts";
@@ -16,6 +16,16 @@ beforeAll(() => {
   attacker = { ...app, call, keyA: app.keyB, workspaceA: app.workspaceB };
 });
 afterAll(() => app.close().then(app.remove));
+/** A reading that nobody answers would end by itself while a later route is attacked, and change the owner's rows. */
+afterEach(async () => {
+  const begun = app.ctx.db.$client.query<{ id: string; dataset: string; workspace: string }, []>(
+    `SELECT id, dataset_id AS dataset, workspace_id AS workspace FROM dataset_resolutions WHERE finished_at IS NULL`,
+  );
+  for (const { id, dataset, workspace } of begun.all()) {
+    const key = workspace === app.workspaceA ? app.keyA : app.keyB;
+    await app.call("POST", `/v1/datasets/${dataset}/resolutions/${id}/cancel`, undefined, { key });
+  }
+});
 
 /** A line here says that another workspace may call the route with that id, and why. */
 const OPEN_TO_OTHERS: Record<string, string> = {

@@ -169,6 +169,7 @@ const ONLY_IN_THE_API = [
   "/responses/compact",
   "/responses with conversation",
   "/traces/conversations",
+  "/v1/secrets",
   "/v1/sessions",
   "/traces/facets",
   "GET /v1/chat/completions",
