@@ -1,10 +1,14 @@
 // tier: all (trains models on the executable)
-/** A student of half verk-tiny's size learns sums from verk-tiny. Beside it: SFT on the same number of the teacher's answers. */
+/**
+ * A student of half verk-tiny's size learns sums from verk-tiny. Beside it: SFT on the same number of the teacher's answers.
+ * What it learns is judged in a full run alone: a few steps show that both ways run and that their results are served.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { writeHalfTiny } from "../half_tiny.ts";
 import { tempDir, until } from "../harness.ts";
+import { IS_FULL, sweep } from "../sweep.ts";
 import { openTraining } from "./training_kit.ts";
 
 const LONG_MS = 600_000;
@@ -23,6 +27,9 @@ beforeAll(async () => {
   const sizes = await writeHalfTiny(join(dir, "models", `${STUDENT}.gguf`));
   expect(sizes.half).toBeLessThan(0.5 * sizes.tiny);
   training = await openTraining({ dir, env: { VERK_HTTP__RATE_LIMIT_PER_SECOND: "0" } });
+  const { server } = training;
+  const isThere = async () => (await server.call("GET", `/v1/models/${STUDENT}`)).body.status === "ready";
+  await until("the student to be there", isThere, LONG_MS);
   dataset = await training.prepare((i) => ({ prompt: SUMS[i]!.prompt }), SUMS.length);
 }, LONG_MS);
 afterAll(async () => {
@@ -32,7 +39,7 @@ afterAll(async () => {
 
 const SETTINGS = {
   learning_rate: 2e-3,
-  max_steps: 200,
+  max_steps: sweep({ quick: 15, full: 200 }),
   per_device_train_batch_size: 64,
   num_generations: 2,
   max_completion_length: 8,
@@ -76,7 +83,7 @@ async function accuracyOf(name: string): Promise<number> {
 }
 
 test(
-  "a student of half the size gets at least 90 % of the sums that its teacher gets right",
+  "a student of half the size learns sums from its teacher, by distances and by its answers",
   async () => {
     await training.call("POST", "/deployments", { model: "verk-tiny", name: "teacher" });
     await training.call("POST", "/deployments", { model: STUDENT, name: "before" });
@@ -85,6 +92,7 @@ test(
     console.log(JSON.stringify({ teacher, before, soft, hard }));
     expect(teacher).toBeGreaterThan(0.95);
     expect(before).toBeLessThan(0.3);
+    if (!IS_FULL) return;
     expect(soft.accuracy).toBeGreaterThanOrEqual(0.9 * teacher);
     expect(hard.accuracy).toBeGreaterThan(before);
   },
