@@ -179,10 +179,14 @@ async function watchMachine(path: Path) {
   await arrive(path, /^\/runs\/new\?/);
   await hands.write("Name", "long");
   await begin(path, "20000");
-  for (const label of ["Processors by time", "Memory of the machine by time", "Loss by step"])
+  for (const label of ["Loss by step", "Processors by time", "Memory of the machine by time"])
     await page.waitFor(
       label,
-      () => page.run<boolean>(`!!document.querySelector('.chart [aria-label^="${label}"]')`),
+      async () => {
+        if (await page.run<boolean>(`!!document.querySelector('.chart [aria-label^="${label}"]')`)) return true;
+        await page.run("scrollTo(0, document.documentElement.scrollHeight)"); // curves are drawn near the window
+        return false;
+      },
       SLOW_MS,
     );
   await hands.use("Cancel");
