@@ -54,7 +54,7 @@ export function Table<T>(props: TableProps<T>) {
   const table = useRef<HTMLTableElement>(null);
   const { first, last, above, below } = useNear(table, parts);
   const isLong = parts.length > 1;
-  const made = useMemo(() => new Map<string, VNode>(), [props]); // scrolling draws only what is new
+  const made = useMemo(() => new Map<string, VNode>(), [props, rows]); // scrolling draws only what is new
   const drawn = (part: PartOf<T>, i: number) => {
     const before = (first + i) * CHUNK - 1;
     const kept = made.get(part.key) ?? <Part key={part.key} {...props} rows={part.rows} before={before} all={rows} />;
