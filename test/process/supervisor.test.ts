@@ -261,7 +261,7 @@ test("a spawn passes both failpoints", async () => {
 
 const BINARY = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
 const PROGRAM = existsSync(BINARY) ? [BINARY] : [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
-const KINDS = "connector, converter, detector, importer, inspector, proxy, reward, serving, trainer, unpack, probe";
+const KINDS = "connector, converter, detector, importer, inspector, proxy, reward, serving, speed, trainer, unpack, probe";
 test.each([
   [PROGRAM, ["worker", "nonsense"], `Use one of: ${KINDS}\n`],
   [FAKE_PROGRAM, ["worker", "fake", "echo"], "started by the server"],
