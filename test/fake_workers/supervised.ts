@@ -64,9 +64,10 @@ const BEHAVIOURS: Record<string, (host: FakeHost, arg: string) => Promise<void> 
     process.removeAllListeners("disconnect");
     await forever();
   },
-  stubborn: async () => {
+  stubborn: async (host) => {
     process.removeAllListeners("SIGTERM");
     process.on("SIGTERM", () => {});
+    host.send({ type: "spawned", pid: process.pid }); // from here on it ignores the signal
     await forever();
   },
   linger: async (host) => {

@@ -151,8 +151,9 @@ test("a stopped worker is `stopped`, also when stop comes before it is ready", a
 });
 
 test("a worker that ignores SIGTERM is killed after the grace", async () => {
-  const { worker } = fake("stubborn", "", { graceMs: 300 });
-  await worker.ready;
+  const run = fake("stubborn", "", { graceMs: 300 });
+  const { worker } = run;
+  await spawnedPid(run);
   const began = performance.now();
   const exit = await worker.stop("cancelled");
   expect(exit).toMatchObject({ kind: "stopped", signal: "SIGKILL", forced: true });
@@ -261,7 +262,8 @@ test("a spawn passes both failpoints", async () => {
 
 const BINARY = resolve(process.env["VERK_BINARY"] ?? "dist/verk");
 const PROGRAM = existsSync(BINARY) ? [BINARY] : [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
-const KINDS = "connector, converter, detector, importer, inspector, proxy, reward, serving, speed, trainer, unpack, probe";
+const KINDS =
+  "connector, converter, detector, importer, inspector, proxy, reward, serving, speed, trainer, unpack, probe";
 test.each([
   [PROGRAM, ["worker", "nonsense"], `Use one of: ${KINDS}\n`],
   [FAKE_PROGRAM, ["worker", "fake", "echo"], "started by the server"],
