@@ -16,7 +16,7 @@ beforeAll(() => {
   attacker = { ...app, call, keyA: app.keyB, workspaceA: app.workspaceB };
 });
 afterAll(() => app.close().then(app.remove));
-/** A reading that nobody answers would end by itself while a later route is attacked, and change the owner's rows. */
+/** A reading without an answer would end by itself while a later route is attacked, and change rows of workspace A. */
 afterEach(async () => {
   const begun = app.ctx.db.$client.query<{ id: string; dataset: string; workspace: string }, []>(
     `SELECT id, dataset_id AS dataset, workspace_id AS workspace FROM dataset_resolutions WHERE finished_at IS NULL`,

@@ -1,7 +1,7 @@
 // tier: all (trains models on the executable)
 /**
  * A student of half verk-tiny's size learns sums from verk-tiny. Beside it: SFT on the same number of the teacher's answers.
- * What it learns is judged in a full run alone: a few steps show that both ways run and that their results are served.
+ * The student is judged in a full run alone: a few steps show that both ways run and that their results are served.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
