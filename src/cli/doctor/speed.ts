@@ -1,6 +1,6 @@
 /** `verk doctor --speed`: how fast each decoder is with a model on this machine. The result decides what `auto` means. */
 import { Database } from "bun:sqlite";
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, rmSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import tiny from "../../../models/verk-tiny/verk-tiny.gguf" with { type: "file" };
@@ -75,8 +75,8 @@ export async function measureSpeed(config: Config, dir: string, wanted: string):
 
 async function keep(dir: string, measured: Measured) {
   const path = join(dir, SPEEDS_FILE);
-  const before = (await readJson(path, Speeds)) ?? { measured: [] };
-  await writeFileAtomic(path, `${JSON.stringify(withMeasured(before, measured), null, 2)}\n`);
+  const before = await readJson(path, Speeds).catch(() => undefined); // a damaged file is replaced: it holds hints alone
+  await writeFileAtomic(path, `${JSON.stringify(withMeasured(before ?? { measured: [] }, measured), null, 2)}\n`);
 }
 
 /** A model whose file a server has checked: none other is opened here. */
@@ -87,8 +87,8 @@ function modelOf(config: Config, wanted: string): Model | undefined {
   try {
     db.run(`PRAGMA busy_timeout = ${config.db.busy_timeout_ms}`);
     const rows = db
-      .query<Model, [string, string]>(
-        `SELECT DISTINCT name, path, sha256 FROM models
+      .query<Model & { size: number | null }, [string, string]>(
+        `SELECT DISTINCT name, path, sha256, size_bytes AS size FROM models
          WHERE (name = ? OR id = ?) AND status = 'ready' AND format = 'gguf' AND path IS NOT NULL AND sha256 IS NOT NULL`,
       )
       .all(wanted, wanted);
@@ -96,7 +96,11 @@ function modelOf(config: Config, wanted: string): Model | undefined {
     if (rows.length > 1) throw new UsageError(`${rows.length} workspaces have a model ${wanted}. Give its id`);
     if (!row) return undefined;
     const file = join(config.data_dir, row.path);
-    return existsSync(file) ? { ...row, path: file } : undefined;
+    const stats = statSync(file, { throwIfNoEntry: false });
+    if (!stats) return undefined;
+    if (row.size !== null && stats.size !== row.size)
+      throw new UsageError(`The file of ${row.name} has changed since it was checked. Import it again`);
+    return { name: row.name, path: file, sha256: row.sha256 };
   } finally {
     db.close();
   }

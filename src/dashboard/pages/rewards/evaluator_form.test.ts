@@ -58,7 +58,11 @@ test("a try of settings runs what the evaluator will run, on the columns that it
   expect(trialOf(START, {})).toBeUndefined();
   const [row = {}] = rowsOf('\n{"input": "a", "output": "b", "reference": "c", "level": 1}\n');
   expect(rewardRow(row, config)).toEqual({
-    ...{ prompt: "a", completion: "b", reference: "c", answer: "c", level: 1 },
+    prompt: "a",
+    completion: "b",
+    reference: "c",
+    answer: "c",
+    level: 1,
     ...config,
   });
   expect(() => rowsOf('{"output": "b"}\n{"input": "a"}')).toThrow("Line 2: write an object with the text output.");

@@ -1,4 +1,4 @@
-/** How a student is compared with its teacher, and what it learns from. */
+/** The ways to compare a student with its teacher. */
 
 /**
  * `sampled`: the teacher's probability of each token that the student drew. `reverse_kl`, `forward_kl`, `jsd`: a divergence over the

@@ -8,7 +8,7 @@ test("the code uses the column that holds the answer", () => {
   expect(codeFor(["prompt", "capital"])).toContain("zip(completions, capital)");
 });
 
-test("code that a person has changed is told from code to begin with", () => {
+test("code to begin with is recognized until a person changes it", () => {
   for (const code of [REWARD, ENVIRONMENT, codeFor(["capital"]), codeFor([])]) {
     expect(isStart(code)).toBeTrue();
     expect(isStart(`${code}#`)).toBeFalse();
